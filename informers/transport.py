@@ -1,0 +1,71 @@
+"""The one way in and the one way out: everything that talks to an API server goes through here.
+
+Two implementations are real, one over HTTPS and one straight into the embedded server; a fake client
+is the real client on the second, and a fault is a wrapper around either.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from attrs import field, frozen
+
+_NOTHING: Mapping[str, str] = {}
+
+
+@frozen
+class Response:
+    """One whole answer. Header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(factory=dict)
+    body: bytes = b""
+
+
+@frozen
+class StreamingResponse:
+    """An answer whose body is still coming, in chunks that end anywhere, also in mid-line."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+
+class Transport(Protocol):
+    """Carries requests to one API server and knows nothing of what they mean.
+
+    `path` begins with `/`, is not percent-encoded, and has no query. A status of 400 or more is an
+    answer like any other: turning it into an exception is the caller's work. What prevents an
+    answer is raised as an `informers.errors.TransportError`: `Unreachable` where the server cannot
+    have seen the request, `OutcomeUnknown` where it may have acted on it.
+    """
+
+    @property
+    def server(self) -> str:
+        """Which server this is, for people and for keeping clusters apart: a URL, or `embedded`."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request and read the whole answer."""
+        ...
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+    ) -> AbstractAsyncContextManager[StreamingResponse]:
+        """Send one request and read its answer as it comes; leaving the context ends the stream."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections. Requests under way fail."""
+        ...
