@@ -1,24 +1,24 @@
 """Every way in which an API server, or the way to it, fails: one tree.
 
-    ApiError
-    ├── TransportError             no answer came
-    │   ├── Unreachable            the server cannot have seen the request: sending again is safe
-    │   └── OutcomeUnknown         it may have been carried out: look before sending again
-    └── StatusError                the server answered and refused
-        ├── BadRequest             400, 405, 406, 415: the request itself is wrong
-        ├── Unauthorized           401
-        ├── Forbidden              403
-        ├── NotFound               404
-        ├── Conflict               409, always one of the four below
-        │   ├── StaleVersion       the object has changed since it was read
-        │   ├── AlreadyExists      the name is taken
-        │   ├── OwnedByOther       another field manager owns what was applied
-        │   └── PreconditionFailed the object was replaced by another of its name
-        ├── Expired                410: the version asked for is no longer kept
-        ├── Invalid                413, 422: the object breaks its schema or a rule of its kind
-        ├── TooManyRequests        429: `retry_after` says when
-        └── ServerError            5xx
-            └── ServerTimeout      504: it may have been carried out
+ApiError
+├── TransportError             no answer came
+│   ├── Unreachable            the server cannot have seen the request: sending again is safe
+│   └── OutcomeUnknown         it may have been carried out: look before sending again
+└── StatusError                the server answered and refused
+    ├── BadRequest             400, 405, 406, 415: the request itself is wrong
+    ├── Unauthorized           401
+    ├── Forbidden              403
+    ├── NotFound               404
+    ├── Conflict               409, always one of the four below
+    │   ├── StaleVersion       the object has changed since it was read
+    │   ├── AlreadyExists      the name is taken
+    │   ├── OwnedByOther       another field manager owns what was applied
+    │   └── PreconditionFailed the object was replaced by another of its name
+    ├── Expired                410: the version asked for is no longer kept
+    ├── Invalid                413, 422: the object breaks its schema or a rule of its kind
+    ├── TooManyRequests        429: `retry_after` says when
+    └── ServerError            5xx
+        └── ServerTimeout      504: it may have been carried out
 """
 
 from collections.abc import Mapping
@@ -78,7 +78,9 @@ class StatusError(ApiError):
         retry_after: float | None = None,
         request: str = "",
     ) -> None:
-        super().__init__(f"{request}: {code} {reason}: {message}" if request else f"{code} {reason}: {message}")
+        super().__init__(
+            f"{request}: {code} {reason}: {message}" if request else f"{code} {reason}: {message}"
+        )
         self.code = code
         self.reason = reason
         self.message = message
@@ -169,9 +171,7 @@ _BY_CODE: dict[int, type[StatusError]] = {
 }  # fmt: skip
 
 
-def error_from_response(
-    code: int, headers: Mapping[str, str], body: bytes, request: str = ""
-) -> StatusError:
+def error_from_response(code: int, headers: Mapping[str, str], body: bytes, request: str = "") -> StatusError:
     """The typed error for an answer of 400 or more, whatever its body is: a Status, text or nothing."""
     status = _status_body(body)
     details = status.get("details") or {}

@@ -1,0 +1,77 @@
+"""Bytes from list and watch in; snapshots, indexes and deltas out. Owns the way to the API server."""
+
+from informers.cache import Cache, CacheSyncFailed, NotDeclared
+from informers.clock import Clock, SystemClock
+from informers.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Cause,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    OwnedByOther,
+    PreconditionFailed,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    StatusError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+    Unreachable,
+    error_from_response,
+    error_from_status,
+)
+from informers.informer import Handler, Informer, InformerStatus
+from informers.logs import get_logger
+from informers.resource import Key, Resource
+from informers.snapshot import Owner, Snapshot
+from informers.store import Delta, Store
+from informers.transport import Response, StreamingResponse, Transport
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "BadRequest",
+    "Cache",
+    "CacheSyncFailed",
+    "Cause",
+    "Clock",
+    "Conflict",
+    "Delta",
+    "Expired",
+    "Forbidden",
+    "Handler",
+    "Informer",
+    "InformerStatus",
+    "Invalid",
+    "Key",
+    "NotDeclared",
+    "NotFound",
+    "OutcomeUnknown",
+    "Owner",
+    "OwnedByOther",
+    "PreconditionFailed",
+    "Resource",
+    "Response",
+    "ServerError",
+    "ServerTimeout",
+    "Snapshot",
+    "StaleVersion",
+    "StatusError",
+    "Store",
+    "StreamingResponse",
+    "SystemClock",
+    "TooManyRequests",
+    "Transport",
+    "TransportError",
+    "Unauthorized",
+    "Unreachable",
+    "error_from_response",
+    "error_from_status",
+    "get_logger",
+]

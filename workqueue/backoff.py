@@ -1,0 +1,75 @@
+"""How long a key waits before it is tried again."""
+
+import math
+import random
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from attrs import define, field, frozen
+
+K = TypeVar("K", bound=Hashable)
+
+
+@frozen
+class Backoff:
+    """Exponential delays: `base` seconds, doubled with each failure, `limit` seconds at the most.
+
+    `jitter` is the share of a delay by which it may grow at random (0.1: up to a tenth longer), so
+    that keys which failed together do not all come back together.
+    """
+
+    base: float = 0.005
+    limit: float = 1000.0
+    jitter: float = 0.1
+
+    def __attrs_post_init__(self) -> None:
+        if not (0 < self.base < math.inf and self.base <= self.limit < math.inf):
+            raise ValueError(f"a back-off needs 0 < base <= limit, not base={self.base}, limit={self.limit}")
+        if not 0 <= self.jitter < math.inf:
+            raise ValueError(f"jitter is a share of the delay, 0 or more, not {self.jitter}")
+
+    def delay(self, failures: int, chance: float = 0.0) -> float:
+        """The delay in seconds after `failures` earlier failures; `chance` in [0, 1) draws the jitter."""
+        exponent = min(failures, 1000)  # 2.0**1000 is still a float; `limit` cuts long before
+        return min(self.base * 2.0**exponent, self.limit) * (1 + self.jitter * chance)
+
+
+@define
+class _Failures:
+    count: int
+    until: float
+
+
+@define
+class KeyBackoff(Generic[K]):
+    """The failures of each key, counted until `forget`.
+
+    A failure that is reported while the key's previous delay still runs does not count again:
+    a key woken early by something else must not see its back-off grow for that.
+    """
+
+    backoff: Backoff = field(factory=Backoff)
+    chance: Callable[[], float] = random.random
+    _failures: dict[K, _Failures] = field(factory=dict, init=False)
+
+    def next_delay(self, key: K, now: float) -> float:
+        """Count a failure of `key` at `now` (seconds, any monotonic clock) and say how long to wait."""
+        known = self._failures.get(key)
+        if known is not None and now < known.until:
+            return known.until - now
+        count = 0 if known is None else known.count
+        delay = self.backoff.delay(count, self.chance())
+        self._failures[key] = _Failures(count + 1, now + delay)
+        return delay
+
+    def retries(self, key: K) -> int:
+        """How many failures of `key` have counted since it was last forgotten."""
+        known = self._failures.get(key)
+        return 0 if known is None else known.count
+
+    def forget(self, key: K) -> None:
+        """Start afresh with `key`, and keep no memory of it."""
+        self._failures.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._failures)
