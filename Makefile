@@ -1,0 +1,40 @@
+# `make help` lists the targets. All of them set up what they need, once.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench rules clean
+export PYTHON
+
+BIN := .venv/bin
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+
+setup: ## make .venv and install everything at the versions of constraints.txt
+	@tools/setup.sh
+
+run: setup ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
+	@$(BIN)/reconcile demo $(ARGS)
+
+test: setup ## the tests; ARGS="tests/workqueue -k delay"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## style, types, import contracts, rules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/rules.py --check
+
+format: setup ## let ruff format and fix what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## measure; ARGS="--json FILE"
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
+	@$(BIN)/python tools/rules.py
+
+clean: ## remove .venv and every cache
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
