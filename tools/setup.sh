@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes .venv, the environment that every other make target runs in. Needs Python 3.11 or newer and
 # its pip, nothing else: neither the venv package that Debian splits off nor a writable system Python.
-# PYTHON names the interpreter to use; by default the newest-looking of those in PATH that will do.
+# PYTHON names the interpreter to use; by default the first one in PATH that will do.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -56,7 +56,7 @@ if [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constrai
 fi
 make_venv
 say "Installing what the build needs"
-"$venv/bin/python" -m pip install --disable-pip-version-check --quiet --constraint constraints.txt hatchling editables
+"$venv/bin/python" -m pip install --disable-pip-version-check --quiet --constraint constraints.txt pip hatchling editables
 say "Installing reconcile-runtime and its tools (a minute or two the first time)"
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-build-isolation --constraint constraints.txt \
     --editable '.[cli,embedded,testing,dev]'
