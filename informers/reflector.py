@@ -153,8 +153,8 @@ Output: TypeAlias = Stage | Commit | DropStage | Put | Remove | Reach
 def step(state: State, given: Input) -> tuple[State, Sequence[Output]]:
     """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
     match state, given:
-        case Watching(), EventRead(type, snapshot):
-            output = Remove(snapshot) if type == "DELETED" else Put(snapshot)
+        case Watching(), EventRead(kind, snapshot):
+            output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
             return Watching(max(state.version, snapshot.version)), (output,)
         case Watching(), BookmarkRead(version):
             return Watching(max(state.version, version)), (Reach(version),)

@@ -1,6 +1,6 @@
 """What an informer knows: one snapshot per key, and indexes over them that are never behind."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -60,11 +60,11 @@ class Store:
         """The object of that key, or None."""
         return self._objects.get(key)
 
-    def list(self, namespace: str = "") -> list[Snapshot]:
+    def list(self, namespace: str = "") -> Sequence[Snapshot]:
         """All objects, or those of a namespace: one consistent snapshot, in no order."""
         return self.by_index("namespace", namespace) if namespace else list(self._objects.values())
 
-    def by_index(self, name: str, value: Any) -> list[Snapshot]:
+    def by_index(self, name: str, value: Any) -> Sequence[Snapshot]:
         """The objects that the index `name` has under `value`. Raises KeyError for an unknown index."""
         return [self._objects[key] for key in self._indexes[name].get(value, ())]
 
@@ -95,7 +95,7 @@ class Store:
         self._unset(old)
         return Delta(snapshot, None)
 
-    def replace(self, snapshots: Iterable[Snapshot], version: int) -> list[Delta]:
+    def replace(self, snapshots: Iterable[Snapshot], version: int) -> Sequence[Delta]:
         """Make these the objects, and `version` the version reached, in one step for every reader.
 
         The deltas come deletions first, then additions and updates in the order given.

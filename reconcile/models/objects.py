@@ -1,0 +1,192 @@
+"""What an object of the API is in Python: an attrs class per kind, frozen, with its metadata."""
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
+
+import attrs
+from attrs import frozen
+
+from informers import Key, Resource
+
+WIRE_NAME = "reconcile.wire"
+SECRET = "reconcile.secret"
+
+T = TypeVar("T")
+Class = TypeVar("Class", bound="type[Object]")
+
+
+@overload
+def field(*, default: T, wire: str | None = None, secret: bool = False) -> T: ...
+@overload
+def field(*, factory: Callable[[], T], wire: str | None = None, secret: bool = False) -> T: ...
+@overload
+def field(*, wire: str | None = None, secret: bool = False) -> Any: ...
+def field(*, wire: str | None = None, secret: bool = False, **attributes: Any) -> Any:
+    """A field of a model: attrs' own, with what the wire needs to know.
+
+    `wire` is its name in JSON where that is not the camelCase of the Python name (`pod_ip` is
+    `podIP`); `secret` keeps its value out of `repr`.
+    """
+    metadata = {WIRE_NAME: wire, SECRET: secret}
+    return attrs.field(metadata=metadata, repr=not secret, **attributes)
+
+
+@frozen
+class OwnerReference:
+    """Who owns an object; the one with `controller` manages it."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+@frozen
+class ObjectMeta:
+    """The metadata that every object has. What the server sets is empty before it has."""
+
+    name: str = ""
+    namespace: str = ""
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    annotations: Mapping[str, str] = attrs.field(factory=dict)
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime.datetime | None = None
+    deletion_timestamp: datetime.datetime | None = None
+
+
+@frozen
+class Condition:
+    """One observation of a status: `status` is True, False or Unknown, `reason` one CamelCase word."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime.datetime | None = None
+    observed_generation: int | None = None
+
+
+@frozen
+class Kind:
+    """What `@resource` says of a class."""
+
+    resource: Resource
+    singular: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, attrs.field))
+class _Model:
+    """Tells type checkers that subclasses of `Object` are built from their fields, by keyword."""
+
+
+class Object(_Model):
+    """Base of every kind: `@resource("example.com/v1") class Site(Object): spec: SiteSpec`."""
+
+    __kind__: ClassVar[Kind]
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        """The name in its namespace."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; empty for cluster-scoped kinds."""
+        return self.metadata.namespace
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def uid(self) -> str:
+        """The identity: another object of the same name has another one."""
+        return self.metadata.uid
+
+    @property
+    def terminating(self) -> bool:
+        """Whether deletion was asked for and has not ended."""
+        return self.metadata.deletion_timestamp is not None
+
+
+class Unstructured(Object):
+    """An object of a kind without a model: `body` is all of it, as a mapping.
+
+    Made by `unstructured(...)`. What a reader does to a `body` stays with that reader.
+    """
+
+    body: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __getitem__(self, member: str) -> Any:
+        return self.body[member]
+
+
+def resource(
+    api_version: str,
+    *,
+    kind: str = "",
+    plural: str = "",
+    namespaced: bool = True,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    columns: Mapping[str, str] | None = None,
+) -> Callable[[Class], Class]:
+    """Make a subclass of `Object` the model of a kind.
+
+    `kind` is the class's name unless given, `plural` its lower case with an s; `columns` maps the
+    titles of printer columns to JSON paths. Raises TypeError for a class that is no `Object`, or
+    has no `spec`-like field to show.
+    """
+    group, slash, version = api_version.partition("/")
+    if not slash:
+        group, version = "", api_version
+
+    def make(cls: Class) -> Class:
+        if not (isinstance(cls, type) and issubclass(cls, Object)):
+            raise TypeError(f"{cls.__name__} must be a subclass of Object: class {cls.__name__}(Object): ...")
+        name = kind or cls.__name__
+        made = attrs.define(cls, frozen=True, kw_only=True, slots=False)
+        made.__kind__ = Kind(
+            Resource(group, version, name, plural or f"{name.lower()}s", namespaced),
+            singular=name.lower(),
+            short_names=short_names,
+            categories=categories,
+            columns=dict(columns or {}),
+        )
+        return made
+
+    return make
+
+
+def unstructured(
+    api_version: str, kind: str, *, plural: str = "", namespaced: bool = True
+) -> type[Unstructured]:
+    """A class for objects of a kind that has no model."""
+    made = type(kind, (Unstructured,), {"__annotations__": {}})
+    return resource(api_version, kind=kind, plural=plural, namespaced=namespaced)(made)
+
+
+attrs.define(Object, frozen=True, kw_only=True, slots=False)
+attrs.define(Unstructured, frozen=True, kw_only=True, slots=False)
+
+
+def kind_of(model: type[Object] | Object) -> Kind:
+    """What `@resource` said. Raises TypeError for a class without it."""
+    kind = getattr(model, "__kind__", None)
+    if not isinstance(kind, Kind):
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise TypeError(f'{name} is not a kind: decorate it with @resource("group/version")')
+    return kind
