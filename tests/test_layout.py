@@ -1,0 +1,132 @@
+"""The house: what each package ships, how large a room may be, which room may know which."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
+LINES_OF_A_ROOM = 500
+
+# A file here is longer than a room should be, and says why it is one room all the same.
+LONG_FILES: dict[str, str] = {}
+
+# What the API server may take from the floor below it, so that it could be lifted out of this house.
+SEAMS = ("informers.transport", "informers.clock", "informers.errors", "informers.resource")
+
+# What a bundled controller may import: the names that any operator's author has.
+PUBLIC = ("reconcile", "reconcile.kinds", "reconcile.incidents", "reconcile.testing")
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def name_of(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(file: Path) -> Iterator[str]:
+    """The absolute names of the modules that a file imports from."""
+    package = name_of(file) if file.name == "__init__.py" else name_of(file).rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")
+            yield ".".join([*above[: len(above) - node.level + 1], *filter(None, [node.module])])
+
+
+def within(name: str, *rooms: str) -> bool:
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_typed_and_its_face_lists_its_names(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+    for face in (ROOT / package).rglob("__init__.py"):
+        assigned = {
+            target.id
+            for node in ast.parse(face.read_text()).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        assert "__all__" in assigned, f"{face.relative_to(ROOT)} has no __all__"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_with_modules_is_a_package(package: str) -> None:
+    folders = {file.parent for file in modules(package)}
+    assert folders, f"{package} has no modules"
+    assert [folder.name for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "tools"])
+def test_a_file_past_500_lines_is_two_rooms(folder: str) -> None:
+    too_long = [
+        f"{name}: {lines} lines"
+        for file in modules(folder)
+        if (name := str(file.relative_to(ROOT))) not in LONG_FILES
+        and "tests/conformance/run.py" not in name
+        and (lines := len(file.read_text().splitlines())) > LINES_OF_A_ROOM
+    ]
+    assert too_long == []
+
+
+def test_a_file_that_is_listed_as_long_is_long() -> None:
+    for name, reason in LONG_FILES.items():
+        assert reason
+        assert len((ROOT / name).read_text().splitlines()) > LINES_OF_A_ROOM
+
+
+def test_the_embedded_server_knows_only_itself_and_the_seams() -> None:
+    strangers = {
+        f"{name_of(file)} imports {name}"
+        for file in modules("reconcile/embedded")
+        for name in imports(file)
+        if within(name, *PACKAGES) and not within(name, "reconcile.embedded", *SEAMS)
+    }
+    assert strangers == set()
+
+
+def test_bundled_controllers_are_written_on_public_names_alone() -> None:
+    strangers = {
+        f"{name_of(file)} imports {name}"
+        for file in modules("controllers")
+        for name in imports(file)
+        if within(name, *PACKAGES) and not within(name, "controllers") and name not in PUBLIC
+    }
+    assert strangers == set()
+
+
+def test_bundled_controllers_import_each_other_relatively() -> None:
+    """An operator's repository often has a `controllers` of its own, which an absolute name would find."""
+    absolute = {
+        f"{file.relative_to(ROOT)}: {ast.unparse(node)}"
+        for file in modules("controllers")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if (isinstance(node, ast.ImportFrom) and not node.level and within(node.module or "", "controllers"))
+        or (isinstance(node, ast.Import) and any(within(alias.name, "controllers") for alias in node.names))
+    }
+    assert absolute == set()
+
+
+def test_the_wheel_ships_exactly_the_four_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert sorted(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == sorted(PACKAGES)
+
+    builder = WheelBuilder(str(ROOT))
+    shipped = {file.distribution_path for file in builder.recurse_included_files()}
+    assert {path.partition("/")[0] for path in shipped} == set(PACKAGES)
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in shipped
+    data = {str(file.relative_to(ROOT)) for file in (ROOT / "reconcile" / "embedded").glob("*.json")}
+    assert data <= shipped

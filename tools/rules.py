@@ -1,0 +1,107 @@
+"""Which tests hold us to which rule.
+
+The rules are the first cells of the tables in docs/reference/rules.md; the tests say theirs with
+`@pytest.mark.rule("K1")`. Prints each rule and its tests. With `--check` it prints only what is
+wrong and exits with 1 for it: a rule with neither a test nor a reason, a rule with both, a mark that
+names no rule, a rule that is listed twice.
+"""
+
+import contextlib
+import io
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from attrs import field, frozen
+
+ROOT = Path(__file__).parent.parent
+LIST = ROOT / "docs" / "reference" / "rules.md"
+
+
+@frozen
+class Rule:
+    """One row of the list. `reason` says why no test holds us to it, and is empty where one does."""
+
+    name: str
+    promise: str
+    source: str
+    reason: str
+
+
+@frozen
+class Marks:
+    """A pytest plugin that notes the rules of each collected test."""
+
+    tests: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            test = item.nodeid.partition("[")[0]
+            for mark in item.iter_markers("rule"):
+                for name in mark.args:
+                    if test not in self.tests[name]:
+                        self.tests[name].append(test)
+
+
+def read_rules(text: str) -> Iterator[Rule]:
+    """The rules of a Markdown text: each table row whose first cell is a name in backquotes."""
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == 4 and (name := re.fullmatch(r"`([^`]+)`", cells[0])):
+            yield Rule(name[1], *cells[1:])
+
+
+def collect_marks() -> Mapping[str, Sequence[str]]:
+    """Test names by rule. Exits where the tests cannot even be collected."""
+    marks = Marks()
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider"], plugins=[marks])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        sys.exit(f"{output.getvalue()}\nrules: the tests cannot be collected")
+    return marks.tests
+
+
+def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """One line for each thing on which the list and the tests do not agree."""
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.name in seen:
+            yield f"{rule.name}: listed twice"
+        seen.add(rule.name)
+        tested = rule.name in tests
+        if not tested and not rule.reason:
+            yield f"{rule.name}: neither a test nor a reason ({rule.promise})"
+        if tested and rule.reason:
+            yield f"{rule.name}: has a test ({tests[rule.name][0]}), so the reason must go: {rule.reason}"
+    for name in sorted(set(tests) - seen):
+        yield f"{name}: marked by {tests[name][0]}, but not in {LIST.relative_to(ROOT)}"
+
+
+def show(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> None:
+    for rule in rules:
+        print(f"{rule.name}: {rule.promise}")
+        for test in tests.get(rule.name, ()):
+            print(f"    {test}")
+        if rule.reason:
+            print(f"    no test: {rule.reason}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    rules = list(read_rules(LIST.read_text()))
+    tests = collect_marks()
+    if "--check" not in arguments:
+        show(rules, tests)
+    found = list(problems(rules, tests))
+    for line in found:
+        print(f"rules: {line}", file=sys.stderr)
+    tested = sum(rule.name in tests for rule in rules)
+    print(f"rules: {len(rules)} listed, {tested} tested, {len(rules) - tested} with a reason")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
