@@ -1,0 +1,41 @@
+"""How KubeRay v1.3.0 planned a worker group: the control of the demo, never used otherwise.
+
+The flaw is kept as it was (ray-project/kuberay#3286): every pod with the group's label counts,
+Terminating ones too, and the victims are the first of an unordered list. Its delete expectation
+was met as soon as the victim carried a deletionTimestamp, which is when the next pass runs here
+as well; so nothing stands between one deletion and the next.
+"""
+
+from collections.abc import Callable, Sequence
+
+from .plan import GroupPlan, PlanGroup, Removal, desired_workers
+from .views import GroupView, PodView, is_unhealthy
+
+
+def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:
+    """The original as a stand-in for `plan.plan_group`; `random` (of the injected Clock) orders its lists."""
+
+    def plan_group(cluster_uid: str, group: GroupView, pods: Sequence[PodView]) -> GroupPlan:
+        listing = _unordered(
+            [pod for pod in pods if pod.node_type == "worker" and pod.group == group.name], random
+        )
+        unhealthy = tuple(Removal(pod, "unhealthy") for pod in listing if is_unhealthy(pod))
+        if unhealthy:
+            return GroupPlan(group.name, delete=unhealthy)
+        return _by_difference(group, listing)
+
+    return plan_group
+
+
+def _by_difference(group: GroupView, listing: Sequence[PodView]) -> GroupPlan:
+    listed = tuple(Removal(pod, "listed") for pod in listing if pod.name in group.workers_to_delete)
+    running = [pod for pod in listing if pod.name not in group.workers_to_delete]
+    missing = desired_workers(group) - len(running)
+    victims = tuple(Removal(pod, "random") for pod in running[: max(0, -missing)])
+    return GroupPlan(group.name, create=max(0, missing), delete=(*listed, *victims))
+
+
+def _unordered(pods: Sequence[PodView], random: Callable[[], float]) -> list[PodView]:
+    """The order of an informer's map: none. Names fix it beforehand, so that a seed decides."""
+    drawn = [(random(), pod) for pod in sorted(pods, key=lambda pod: pod.name)]
+    return [pod for _, pod in sorted(drawn, key=lambda pair: pair[0])]

@@ -1,0 +1,166 @@
+"""What a RayCluster's status says, computed from its spec and pods alone."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from .plan import Plan, desired_workers
+from .quantity import Quantity, parse_quantity, total
+from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, is_active, is_unhealthy, of_cluster
+
+TPU = "google.com/tpu"
+
+
+@frozen
+class ConditionValue:
+    """A condition without its times; the reconciler keeps lastTransitionTime."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+
+
+@frozen
+class Failure:
+    """Why pods could not be made or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
+
+    reason: str
+    message: str
+
+
+@frozen
+class ClusterStatus:
+    """The values of a RayCluster's status that its pods decide; names as in `status`, snake_case."""
+
+    state: Literal["ready", "failed", ""]
+    reason: str
+    desired_worker_replicas: int
+    min_worker_replicas: int
+    max_worker_replicas: int
+    available_worker_replicas: int
+    ready_worker_replicas: int
+    head_pod_name: str
+    head_pod_ip: str
+    desired_cpu: str
+    desired_memory: str
+    desired_gpu: str
+    desired_tpu: str
+    conditions: tuple[ConditionValue, ...]
+
+
+def status_of(
+    cluster: ClusterView,
+    pods: Sequence[PodView],
+    *,
+    provisioned: bool = False,
+    failure: Failure | None = None,
+) -> ClusterStatus:
+    """The status of a cluster with these pods of its namespace.
+
+    `provisioned` is whether RayClusterProvisioned was True before; it never becomes False again.
+    `failure` is what went wrong in this pass, if anything; see also `failure_of`. `state` is
+    `ready` only while every wanted pod is Ready.
+    """
+    active = [pod for pod in of_cluster(cluster.uid, pods) if is_active(pod)]
+    heads = sorted(
+        (pod for pod in active if pod.node_type == "head"), key=lambda pod: (pod.created, pod.name)
+    )
+    head = heads[0] if heads else None
+    named = {group.name for group in cluster.groups}
+    workers = [pod for pod in active if pod.node_type == "worker" and pod.group in named]
+    all_ready = len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
+    resources = _desired_resources(cluster)
+    return ClusterStatus(
+        state="failed" if failure else "ready" if all_ready else "",
+        reason=failure.message if failure else "",
+        desired_worker_replicas=_capped(desired_workers(group) for group in cluster.groups),
+        min_worker_replicas=_capped(_bound(group, group.min_replicas) for group in cluster.groups),
+        max_worker_replicas=_capped(_bound(group, group.max_replicas) for group in cluster.groups),
+        available_worker_replicas=sum(pod.phase == "Running" for pod in workers),
+        ready_worker_replicas=sum(pod.ready for pod in workers),
+        head_pod_name=head.name if head else "",
+        head_pod_ip=head.ip if head else "",
+        desired_cpu=str(resources.get("cpu", Quantity())),
+        desired_memory=str(resources.get("memory", Quantity())),
+        desired_gpu=str(total(amount for name, amount in resources.items() if is_gpu(name))),
+        desired_tpu=str(resources.get(TPU, Quantity())),
+        conditions=(_head_ready(head), _provisioned(provisioned or all_ready), _replica_failure(failure)),
+    )
+
+
+def failure_of(plan: Plan) -> Failure | None:
+    """What in the plan itself has to be reported: a refused spec, or more than one head pod."""
+    if plan.refused:
+        return Failure("Refused", "; ".join(str(one) for one in plan.refused))
+    if plan.head.surplus:
+        names = ", ".join(pod.name for pod in plan.head.surplus)
+        return Failure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")
+    return None
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource is a GPU: its name ends in `gpu`, or it is a slice of one (`nvidia.com/mig-1g.5gb`)."""
+    return resource.endswith("gpu") or resource.startswith("nvidia.com/mig-")
+
+
+def pod_resources(template: Object) -> dict[str, Quantity]:
+    """What a pod of the template asks for: each container's requests, its limits where there are none."""
+    sums: dict[str, Quantity] = {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name, text in amounts.items():
+            sums[name] = sums.get(name, Quantity()) + parse_quantity(text)
+    return sums
+
+
+def _desired_resources(cluster: ClusterView) -> dict[str, Quantity]:
+    """Of the head and all desired workers; nothing for a refused cluster, whose amounts may not parse."""
+    if cluster.refused:
+        return {}
+    sums = pod_resources(cluster.head.template)
+    for group in cluster.groups:
+        for name, amount in pod_resources(group.template).items():
+            sums[name] = sums.get(name, Quantity()) + amount.times(desired_workers(group))
+    return sums
+
+
+def _bound(group: GroupView, replicas: int) -> int:
+    return 0 if group.suspend else replicas * group.num_of_hosts
+
+
+def _capped(counts: Iterable[int]) -> int:
+    return min(sum(counts), NO_LIMIT)
+
+
+def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool:
+    if any(is_unhealthy(pod) or not pod.ready for pod in workers):
+        return False
+    return all(
+        sum(pod.group == group.name for pod in workers) == desired_workers(group) for group in cluster.groups
+    )
+
+
+def _head_ready(head: PodView | None) -> ConditionValue:
+    if head is None:
+        return ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
+    if head.ready:
+        reason = head.ready_reason or "HeadPodRunningAndReady"
+        return ConditionValue("HeadPodReady", "True", reason, head.ready_message)
+    return ConditionValue("HeadPodReady", "False", head.ready_reason or "Unknown", head.ready_message)
+
+
+def _provisioned(ever: bool) -> ConditionValue:
+    if ever:
+        message = "all Ray pods are ready for the first time"
+        return ConditionValue("RayClusterProvisioned", "True", "AllPodRunningAndReadyFirstTime", message)
+    message = "not all Ray pods have been ready yet"
+    return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsProvisioning", message)
+
+
+def _replica_failure(failure: Failure | None) -> ConditionValue:
+    if failure is None:
+        return ConditionValue("ReplicaFailure", "False", "NoFailure")
+    return ConditionValue("ReplicaFailure", "True", failure.reason, failure.message)
