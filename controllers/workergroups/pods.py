@@ -7,7 +7,7 @@ probes, no /dev/shm volume and no telemetry variables are added: whoever wants t
 into the template. Manifests carry no owner; who creates them adds it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -131,7 +131,7 @@ def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], pr
             OVERWRITE_COMMAND_ANNOTATION: "true",
         }
     placed = {**metadata, "generateName": prefix, "namespace": cluster.namespace, "labels": labels}
-    return {**rest, "apiVersion": "v1", "kind": "Pod", "metadata": placed}
+    return {"apiVersion": "v1", "kind": "Pod", **rest, "metadata": placed}
 
 
 def _pod_labels(cluster: ClusterView, node_type: NodeType, group: str, template: Object) -> dict[str, str]:
@@ -288,7 +288,7 @@ def _wait_script(address: str) -> str:
     )
 
 
-def _service_ports(cluster: ClusterView, given: Any) -> list[Manifest]:
+def _service_ports(cluster: ClusterView, given: Sequence[Object]) -> list[Manifest]:
     """The head container's ports and the defaults it does not name, then the user's others, by name."""
     ours = _head_ports(cluster)
     names = {port["name"] for port in ours}
@@ -297,15 +297,23 @@ def _service_ports(cluster: ClusterView, given: Any) -> list[Manifest]:
 
 
 def _head_ports(cluster: ClusterView) -> list[Manifest]:
-    containers = (cluster.head.template.get("spec") or {}).get("containers") or ({},)
-    ports = [_service_port(port) for port in containers[0].get("ports") or ()]
+    containers = (cluster.head.template.get("spec") or {}).get("containers") or ()
+    declared = containers[0].get("ports") or () if containers else ()
+    ports = [
+        _service_port(port.get("name"), port["containerPort"], port.get("protocol")) for port in declared
+    ]
     names, numbers = {port["name"] for port in ports}, {port["port"] for port in ports}
     defaults = {"gcs-server": int(head_port(cluster)), **_DEFAULT_PORTS}
     missing = [(name, n) for name, n in defaults.items() if name not in names and n not in numbers]
-    return [*ports, *({"name": name, "port": number, "appProtocol": "tcp"} for name, number in missing)]
+    return [*ports, *(_service_port(name, number, None) for name, number in missing)]
 
 
-def _service_port(port: Object) -> Manifest:
-    number = port["containerPort"]
-    protocol = {"protocol": port["protocol"]} if "protocol" in port else {}
-    return {"name": port.get("name") or f"{number}-port", "port": number, "appProtocol": "tcp", **protocol}
+def _service_port(name: str | None, number: int, protocol: str | None) -> Manifest:
+    """With the API server's defaults written out, so that what it stores is what was asked for."""
+    return {
+        "name": name or f"{number}-port",
+        "port": number,
+        "targetPort": number,
+        "protocol": protocol or "TCP",
+        "appProtocol": "tcp",
+    }

@@ -101,7 +101,7 @@ def failure_of(plan: Plan) -> Failure | None:
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is a GPU: its name ends in `gpu`, or it is a slice of one (`nvidia.com/mig-1g.5gb`)."""
+    """Whether a resource is a GPU (its name ends in `gpu`) or a slice of one (`nvidia.com/mig-1g.5gb`)."""
     return resource.endswith("gpu") or resource.startswith("nvidia.com/mig-")
 
 
