@@ -1,0 +1,151 @@
+"""The JSON paths that printer columns are written in.
+
+`.status.phase`, `.spec.ports[0].port`, `.spec.ports[*].port`, `.metadata.labels['app.kubernetes.io/name']`
+and `.status.conditions[?(@.type=="Ready")].status`. Kubernetes' template extensions (ranges, several
+paths in one, recursive descent) are not part of it: an API server's columns have no use for them.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from attrs import field, frozen
+
+_FIELD = re.compile(r"\.((?:[^.\[\]\\]|\\.)+)")
+_QUOTED = re.compile(r"\[\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*\]")
+_INDEX = re.compile(r"\[\s*(-?\d+)\s*\]")
+_EVERY = re.compile(r"\[\s*\*\s*\]|\.\*")
+_FILTER = re.compile(
+    r"\[\?\(\s*@((?:\.(?:[^.\[\]\\=!<>\s()]|\\.)+)+)\s*(?:(==|!=|<=|>=|<|>)\s*('[^']*'|\"[^\"]*\"|[^\s()'\"]+)\s*)?\)\]"
+)
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+Step = Callable[[Any], Iterable[Any]]
+
+
+class BadPath(ValueError):
+    """A text that is no JSON path, or one of a kind that columns cannot use."""
+
+
+@frozen
+class JsonPath:
+    """A compiled path."""
+
+    text: str
+    _steps: tuple[Step, ...] = field(repr=False, eq=False)
+
+    def find(self, document: Any) -> list[Any]:
+        """All values that the path leads to, in document order; what is missing is left out."""
+        values = [document]
+        for step in self._steps:
+            values = [found for value in values for found in step(value)]
+        return values
+
+    def first(self, document: Any) -> Any:
+        """The first value, or None."""
+        found = self.find(document)
+        return found[0] if found else None
+
+
+def compile_path(text: str) -> JsonPath:
+    """The path that `text` spells, with or without the braces and the `$` it may be written in.
+
+    Raises BadPath, which says at which character it ends to make sense.
+    """
+    inner = text.strip()
+    if inner.startswith("{") and inner.endswith("}"):
+        inner = inner[1:-1].strip()
+    inner = inner.removeprefix("$")
+    if inner == ".":
+        return JsonPath(text, ())
+    steps: list[Step] = []
+    position = 0
+    while position < len(inner):
+        step, position = _step(inner, position, text)
+        steps.append(step)
+    if not steps:
+        raise BadPath(f"{text!r} is not a JSON path: it is empty")
+    return JsonPath(text, tuple(steps))
+
+
+def _step(inner: str, at: int, text: str) -> tuple[Step, int]:
+    if found := _EVERY.match(inner, at):
+        return _every, found.end()
+    if found := _FIELD.match(inner, at):
+        return _member(_unescape(found[1])), found.end()
+    if found := _QUOTED.match(inner, at):
+        return _member(_unescape(found[1] if found[1] is not None else found[2])), found.end()
+    if found := _INDEX.match(inner, at):
+        return _item(int(found[1])), found.end()
+    if found := _FILTER.match(inner, at):
+        return _filter(found[1], found[2], found[3]), found.end()
+    raise BadPath(f"{text!r} is not a JSON path that columns can use, from {inner[at:]!r} on")
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _every(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _member(name: str) -> Step:
+    def step(value: Any) -> Iterable[Any]:
+        if isinstance(value, dict) and name in value:
+            return (value[name],)
+        return ()
+
+    return step
+
+
+def _item(index: int) -> Step:
+    def step(value: Any) -> Iterable[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            return (value[index],)
+        return ()
+
+    return step
+
+
+def _filter(path: str, compare: str | None, literal: str | None) -> Step:
+    inside = compile_path(path)
+    if compare is None or literal is None:
+        return lambda value: [item for item in _every(value) if inside.find(item)]
+    holds, wanted = _COMPARE[compare], _literal(literal)
+
+    def matches(item: Any) -> bool:
+        found = inside.find(item)
+        return bool(found) and _same_type(found[0], wanted) and holds(found[0], wanted)
+
+    return lambda value: [item for item in _every(value) if matches(item)]
+
+
+def _literal(text: str) -> Any:
+    if text[0] in "'\"":
+        return text[1:-1]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        raise BadPath(
+            f"{text!r} in a filter is neither a quoted string nor a number, true or false"
+        ) from None
+
+
+def _same_type(left: Any, right: Any) -> bool:
+    """Only like is compared with like: to JSON true is not 1."""
+    numbers = (int, float)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return isinstance(left, bool) and isinstance(right, bool)
+    return (isinstance(left, numbers) and isinstance(right, numbers)) or type(left) is type(right)

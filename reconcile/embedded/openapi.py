@@ -1,0 +1,279 @@
+"""The OpenAPI v3 documents: what kubectl validates with, chooses its patches by, and explains from.
+
+One document for each group version. Its PATCH operations name `fieldValidation` among their parameters, without
+which kubectl refuses to create or apply at all, and offer strategic merge patches for built-in kinds only.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from attrs import define, field, frozen
+
+from reconcile.embedded.resources import ServedResource
+
+Document = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_GVK = "x-kubernetes-group-version-kind"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_WRITING = ("dryRun", "fieldManager", "fieldValidation")
+_LISTING = (
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+)
+_DELETING = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+
+_ROOT_FIELDS: Document = {
+    "apiVersion": {
+        "type": "string",
+        "description": "APIVersion defines the versioned schema of this representation of an object.",
+    },
+    "kind": {"type": "string", "description": "Kind is a string value representing the REST resource."},
+}
+_OBJECT_META: Document = {
+    "type": "object",
+    "description": "ObjectMeta is the metadata that all persisted resources have.",
+    "properties": {
+        "name": {"type": "string", "description": "Unique within a namespace."},
+        "namespace": {"type": "string", "description": "The space within which each name is unique."},
+        "generateName": {"type": "string", "description": "The prefix of a name that the server makes."},
+        "labels": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Keys and values that organize and select objects.",
+        },
+        "annotations": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Keys and values that tools store with an object.",
+        },
+        "finalizers": {
+            "type": "array",
+            "items": {"type": "string"},
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-patch-strategy": "merge",
+            "description": "Must be empty before the object is removed.",
+        },
+        "ownerReferences": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["apiVersion", "kind", "name", "uid"],
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "name": {"type": "string"},
+                    "uid": {"type": "string"},
+                    "controller": {"type": "boolean"},
+                    "blockOwnerDeletion": {"type": "boolean"},
+                },
+                "x-kubernetes-map-type": "atomic",
+            },
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["uid"],
+            "x-kubernetes-patch-merge-key": "uid",
+            "x-kubernetes-patch-strategy": "merge",
+            "description": "The objects that this one depends on.",
+        },
+        "managedFields": {
+            "type": "array",
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "x-kubernetes-list-type": "atomic",
+            "description": "Which manager set which fields.",
+        },
+        "uid": {"type": "string", "description": "Unique in time and space; set by the server."},
+        "resourceVersion": {"type": "string", "description": "The version of the object; set by the server."},
+        "generation": {
+            "type": "integer",
+            "format": "int64",
+            "description": "Counts the changes of the desired state; set by the server.",
+        },
+        "creationTimestamp": {"type": "string", "format": "date-time", "description": "Set by the server."},
+        "deletionTimestamp": {"type": "string", "format": "date-time", "description": "Set by the server."},
+        "deletionGracePeriodSeconds": {
+            "type": "integer",
+            "format": "int64",
+            "description": "Set by the server.",
+        },
+        "selfLink": {"type": "string", "description": "No longer filled in."},
+    },
+}
+
+
+@frozen
+class GroupDocument:
+    """One group version's document, encoded, and the hash that changes when it does."""
+
+    body: bytes
+    digest: str
+
+
+@define
+class OpenApi:
+    """The documents of what is served, each made when it is first asked for and again when its resources change."""
+
+    _made: dict[str, tuple[tuple[ServedResource, ...], GroupDocument]] = field(factory=dict)
+
+    def index(self, by_path: Mapping[str, Sequence[ServedResource]]) -> Document:
+        """The answer to /openapi/v3; `by_path` has the resources of `api/v1`, `apis/apps/v1` and so on."""
+        self._made = {path: made for path, made in self._made.items() if path in by_path}
+        return {
+            "paths": {
+                path: {
+                    "serverRelativeURL": f"/openapi/v3/{path}?hash={self.document(path, resources).digest}"
+                }
+                for path, resources in by_path.items()
+            }
+        }
+
+    def document(self, path: str, resources: Sequence[ServedResource]) -> GroupDocument:
+        """The document of one group version, served under `path`."""
+        known = self._made.get(path)
+        if known and len(known[0]) == len(resources) and all(map(_is, known[0], resources)):
+            return known[1]
+        body = msgspec.json.encode(group_document(path, resources))
+        made = GroupDocument(body, hashlib.sha256(body).hexdigest().upper())
+        self._made[path] = (tuple(resources), made)
+        return made
+
+
+def _is(left: ServedResource, right: ServedResource) -> bool:
+    return left is right
+
+
+def group_document(path: str, resources: Sequence[ServedResource]) -> Document:
+    """The whole document of one group version, which is served under `path`, such as `apis/apps/v1`."""
+    paths: Document = {}
+    schemas: Document = {_META: _OBJECT_META}
+    for resource in resources:
+        schemas[schema_name(resource)] = _published_schema(resource)
+        paths |= _paths(f"/{path}", resource)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": resources[0].version},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def schema_name(resource: ServedResource) -> str:
+    """Where the kind's schema stands: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`."""
+    if resource.custom:
+        return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
+    return f"io.k8s.api.{resource.group.partition('.')[0] or 'core'}.{resource.version}.{resource.kind}"
+
+
+def _published_schema(resource: ServedResource) -> Document:
+    schema = dict(resource.openapi) or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if description := resource.description or schema.get("description"):
+        schema["description"] = description
+    own = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}
+    metadata = {
+        "description": "Standard object's metadata.",
+        "allOf": [{"$ref": f"#/components/schemas/{_META}"}],
+        "default": {},
+    }
+    schema["properties"] = _ROOT_FIELDS | {"metadata": metadata} | own
+    schema[_GVK] = [{"group": resource.group, "version": resource.version, "kind": resource.kind}]
+    return schema
+
+
+def _paths(root: str, resource: ServedResource) -> Document:
+    collection = (
+        f"{root}/namespaces/{{namespace}}/{resource.plural}"
+        if resource.namespaced
+        else f"{root}/{resource.plural}"
+    )
+    item = f"{collection}/{{name}}"
+    paths: Document = {
+        collection: {
+            "get": _operation(resource, "list", _LISTING),
+            "post": _operation(resource, "post", _WRITING, takes_object=True),
+            "delete": _operation(resource, "deletecollection", _LISTING + _DELETING),
+            "parameters": _path_parameters(collection),
+        },
+        item: _item_operations(resource, ("get", "put", "patch", "delete"))
+        | {"parameters": _path_parameters(item)},
+    }
+    if resource.namespaced:
+        paths[f"{root}/{resource.plural}"] = {"get": _operation(resource, "list", _LISTING)}
+    for name, wanted in (("status", resource.has_status), ("scale", resource.scale is not None)):
+        if wanted:
+            # no kind on the operations: kubectl takes the first PATCH of a kind, which must be the object's own
+            operations = _item_operations(resource, ("get", "put", "patch"), named=False)
+            paths[f"{item}/{name}"] = operations | {"parameters": _path_parameters(item)}
+    return paths
+
+
+def _item_operations(resource: ServedResource, methods: Sequence[str], named: bool = True) -> Document:
+    operations: Document = {
+        "get": _operation(resource, "get", (), named=named),
+        "put": _operation(resource, "put", _WRITING, takes_object=True, named=named),
+        "patch": _patch_operation(resource, named=named),
+        "delete": _operation(resource, "delete", _DELETING, named=named),
+    }
+    return {method: operations[method] for method in methods}
+
+
+def _operation(
+    resource: ServedResource,
+    action: str,
+    parameters: Sequence[str],
+    *,
+    takes_object: bool = False,
+    named: bool = True,
+) -> Document:
+    reference = {"schema": {"$ref": f"#/components/schemas/{schema_name(resource)}"}}
+    operation: Document = {"x-kubernetes-action": action, "responses": {"200": {"description": "OK"}}}
+    if parameters:
+        operation["parameters"] = [_query_parameter(name) for name in parameters]
+    if takes_object:
+        operation["requestBody"] = {"content": {"*/*": reference}, "required": True}
+    if action in ("get", "post", "put"):
+        operation["responses"]["200"]["content"] = {"application/json": reference}
+    if named:
+        operation[_GVK] = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    return operation
+
+
+def _patch_operation(resource: ServedResource, *, named: bool) -> Document:
+    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if not resource.custom:
+        types.insert(2, STRATEGIC_PATCH)
+    operation = _operation(resource, "patch", (*_WRITING, "force"), named=named)
+    operation["requestBody"] = {
+        "content": {name: {"schema": {"type": "object"}} for name in types},
+        "required": True,
+    }
+    return operation
+
+
+def _query_parameter(name: str) -> Document:
+    kind = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds": "integer"}.get(
+        name, "string"
+    )
+    if name in ("watch", "force", "allowWatchBookmarks", "sendInitialEvents", "orphanDependents"):
+        kind = "boolean"
+    return {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
+
+
+def _path_parameters(path: str) -> list[Document]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
+        for name in ("namespace", "name")
+        if f"{{{name}}}" in path
+    ]

@@ -1,0 +1,142 @@
+"""Tables: what `kubectl get` shows, one row for each object.
+
+A custom resource's columns are those of its definition, or Name and Age; a built-in kind has the columns
+that kubectl's users know. Dates become ages when the table is made, as the real server does.
+"""
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+from attrs import define, field, frozen
+
+from informers.clock import Clock, SystemClock
+from reconcile.embedded.durations import INVALID, age
+from reconcile.embedded.jsonpath import JsonPath, compile_path
+from reconcile.embedded.printers import PRINTERS, Cell, Printer, pick
+from reconcile.embedded.resources import Column, ServedResource
+
+Document = dict[str, Any]
+
+_AGE = Column("Age", "date", ".metadata.creationTimestamp", "When the object was made.")
+
+
+@frozen
+class _Columns:
+    """The columns of one resource, ready to print."""
+
+    definitions: tuple[Document, ...]
+    cells: tuple[Cell, ...]
+
+
+@define
+class Tables:
+    """Renders the objects of any resource."""
+
+    _clock: Clock = field(factory=SystemClock)
+    _columns: WeakKeyDictionary[ServedResource, _Columns] = field(factory=WeakKeyDictionary)
+
+    def rows(self, resource: ServedResource, objects: Iterable[Mapping[str, Any]]) -> Document:
+        """A Table of `objects`; its metadata and the rows' objects are the caller's to fill in.
+
+        Raises jsonpath.BadPath when a column of the resource cannot be read.
+        """
+        columns = self._columns_of(resource)
+        now = self._clock.now()
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {},
+            "columnDefinitions": list(columns.definitions),
+            "rows": [
+                {"cells": [cell(obj, now) for cell in columns.cells], "object": None} for obj in objects
+            ],
+        }
+
+    def _columns_of(self, resource: ServedResource) -> _Columns:
+        known = self._columns.get(resource)
+        if known is None:
+            known = self._columns[resource] = _columns(resource)
+        return known
+
+
+def _columns(resource: ServedResource) -> _Columns:
+    printers = PRINTERS.get((resource.group, resource.kind))
+    if printers is not None and not resource.custom:
+        return _Columns(
+            tuple(map(_printer_definition, printers)), tuple(printer.cell for printer in printers)
+        )
+    columns = resource.columns or (_AGE,)
+    name = Column(
+        "Name", "string", ".metadata.name", "Name must be unique within a namespace.", format="name"
+    )
+    return _Columns(
+        tuple(map(_definition, (name, *columns))),
+        (lambda obj, _now: pick(obj, "metadata", "name"), *map(_cell, columns)),
+    )
+
+
+def _printer_definition(printer: Printer) -> Document:
+    form = "name" if printer.name == "Name" else ""
+    return _definition(Column(printer.name, printer.type, "", "", int(printer.wide), form))
+
+
+def _definition(column: Column) -> Document:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def _cell(column: Column) -> Cell:
+    path = compile_path(column.json_path)
+    show = _SHOW.get(column.type, _as_nothing)
+    return lambda obj, now: _first_shown(path, show, obj, now)
+
+
+def _first_shown(path: JsonPath, show: "_Show", obj: Mapping[str, Any], now: datetime.datetime) -> Any:
+    value = path.first(obj)
+    return None if value is None else show(value, now)
+
+
+def _as_text(value: Any, _now: datetime.datetime) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _as_integer(value: Any, _now: datetime.datetime) -> int | None:
+    return int(value) if _is_number(value) else None
+
+
+def _as_number(value: Any, _now: datetime.datetime) -> float | None:
+    return value if _is_number(value) else None
+
+
+def _as_boolean(value: Any, _now: datetime.datetime) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _as_age(value: Any, now: datetime.datetime) -> str:
+    return age(value, now) if isinstance(value, str) else INVALID
+
+
+def _as_nothing(_value: Any, _now: datetime.datetime) -> None:
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_Show = Cell
+_SHOW: Mapping[str, Any] = {
+    "string": _as_text,
+    "integer": _as_integer,
+    "number": _as_number,
+    "boolean": _as_boolean,
+    "date": _as_age,
+}

@@ -1,0 +1,111 @@
+"""The schemas that kubectl downloads before it writes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from attrs import evolve
+
+from reconcile.embedded.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
+from reconcile.embedded.resources import ScalePaths, ServedResource
+from reconcile.embedded.schema import EMPTY
+
+SPEC = {"type": "object", "description": "What is wanted.", "properties": {"size": {"type": "integer"}}}
+WIDGETS = ServedResource(
+    "example.com",
+    "v1",
+    "Widget",
+    "widgets",
+    "widget",
+    "WidgetList",
+    EMPTY,
+    custom=True,
+    has_status=True,
+    scale=ScalePaths(".spec.replicas", ".status.replicas"),
+    openapi={"type": "object", "description": "A thing.", "properties": {"spec": SPEC}},
+)
+PODS = ServedResource("", "v1", "Pod", "pods", "pod", "PodList", EMPTY, has_status=True)
+ITEM = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"
+
+
+def document() -> dict[str, Any]:
+    return group_document("apis/example.com/v1", [WIDGETS])
+
+
+@pytest.mark.rule("api-8")
+def test_a_patch_names_its_kind_and_takes_field_validation() -> None:
+    patch = document()["paths"][ITEM]["patch"]
+    assert patch["x-kubernetes-group-version-kind"] == {
+        "group": "example.com",
+        "version": "v1",
+        "kind": "Widget",
+    }
+    assert {"fieldValidation", "dryRun"} <= {parameter["name"] for parameter in patch["parameters"]}
+
+
+@pytest.mark.rule("api-8")
+def test_only_the_objects_own_patch_carries_its_kind() -> None:
+    kinds = [
+        path
+        for path, item in document()["paths"].items()
+        if "x-kubernetes-group-version-kind" in item.get("patch", {})
+    ]
+    assert kinds == [ITEM]
+    assert f"{ITEM}/scale" in document()["paths"]
+
+
+@pytest.mark.rule("api-9")
+def test_a_strategic_merge_patch_is_offered_for_built_in_kinds_only() -> None:
+    custom = document()["paths"][ITEM]["patch"]["requestBody"]["content"]
+    pods = group_document("api/v1", [PODS])["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]
+    assert STRATEGIC_PATCH not in custom
+    assert STRATEGIC_PATCH in pods["patch"]["requestBody"]["content"]
+
+
+@pytest.mark.rule("api-10")
+def test_a_schema_is_found_by_its_kind_and_carries_the_definitions_descriptions() -> None:
+    schema = document()["components"]["schemas"]["com.example.v1.Widget"]
+    assert schema["x-kubernetes-group-version-kind"] == [
+        {"group": "example.com", "version": "v1", "kind": "Widget"}
+    ]
+    assert schema["description"] == "A thing."
+    assert schema["properties"]["spec"] == SPEC
+    assert set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
+
+
+def test_the_published_schema_leaves_the_definitions_own_alone() -> None:
+    before = msgspec.json.encode(WIDGETS.openapi)
+    document()
+    assert msgspec.json.encode(WIDGETS.openapi) == before
+
+
+def test_built_in_schemas_have_the_names_that_tools_know() -> None:
+    assert schema_name(PODS) == "io.k8s.api.core.v1.Pod"
+
+
+@pytest.mark.rule("api-7")
+def test_the_hash_changes_with_the_schema_and_only_then() -> None:
+    openapi = OpenApi()
+
+    def url(resource: ServedResource) -> str:
+        index = openapi.index({"apis/example.com/v1": [resource]})
+        return str(index["paths"]["apis/example.com/v1"]["serverRelativeURL"])
+
+    first = url(WIDGETS)
+    assert first.startswith("/openapi/v3/apis/example.com/v1?hash=")
+    assert url(evolve(WIDGETS)) == first
+    assert url(evolve(WIDGETS, openapi={"type": "object"})) != first
+
+
+def test_every_reference_in_a_document_leads_somewhere() -> None:
+    made = document()
+
+    def references(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+            return own + [found for inner in value.values() for found in references(inner)]
+        return [found for inner in value for found in references(inner)] if isinstance(value, list) else []
+
+    found = references(made)
+    assert found
+    assert {reference.rpartition("/")[2] for reference in found} <= set(made["components"]["schemas"])
