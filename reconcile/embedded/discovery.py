@@ -1,7 +1,7 @@
 """Discovery: which groups, versions and resources there are.
 
-Pure functions from what is served to the documents that clients read: the aggregated ones that kubectl asks for
-first, and the plain ones for everyone else. `reconcile.embedded.routes` answers the requests.
+Pure functions from what is served to the documents that clients read: the aggregated ones that kubectl
+asks for first, and the plain ones for everyone else. `reconcile.embedded.routes` answers the requests.
 """
 
 import re
@@ -105,7 +105,7 @@ def _group_entry(group: Group) -> Document:
 
 
 def api_resource_list(resources: Sequence[ServedResource]) -> Document:
-    """The answer to /api/v1 and /apis/<group>/<version>; `resources` are those of one version, at least one."""
+    """The answer to /api/v1 and /apis/<group>/<version>: `resources` are all of that version."""
     entries: list[Document] = []
     for resource in resources:
         entries.append(_resource_entry(resource))
@@ -150,7 +150,7 @@ def _subresource_entry(resource: ServedResource, subresource: Subresource) -> Do
 
 
 def aggregated(groups: Iterable[Group], version: str) -> Document:
-    """The APIGroupDiscoveryList of `groups`, in `version` (v2, or v2beta1 for older clients) of its own API."""
+    """The APIGroupDiscoveryList of `groups`, in `version` of its own API: v2, or v2beta1 for older clients."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",

@@ -1,7 +1,8 @@
 """The OpenAPI v3 documents: what kubectl validates with, chooses its patches by, and explains from.
 
-One document for each group version. Its PATCH operations name `fieldValidation` among their parameters, without
-which kubectl refuses to create or apply at all, and offer strategic merge patches for built-in kinds only.
+One document for each group version. Its PATCH operations name `fieldValidation` among their parameters,
+without which kubectl refuses to create or apply at all, and offer strategic merge patches for built-in
+kinds only.
 """
 
 import hashlib
@@ -124,7 +125,7 @@ class GroupDocument:
 
 @define
 class OpenApi:
-    """The documents of what is served, each made when it is first asked for and again when its resources change."""
+    """The documents of what is served, each made when first asked for, and anew when its resources change."""
 
     _made: dict[str, tuple[tuple[ServedResource, ...], GroupDocument]] = field(factory=dict)
 
@@ -213,7 +214,7 @@ def _paths(root: str, resource: ServedResource) -> Document:
         paths[f"{root}/{resource.plural}"] = {"get": _operation(resource, "list", _LISTING)}
     for name, wanted in (("status", resource.has_status), ("scale", resource.scale is not None)):
         if wanted:
-            # no kind on the operations: kubectl takes the first PATCH of a kind, which must be the object's own
+            # without a kind: kubectl takes the first PATCH of a kind for the object's own
             operations = _item_operations(resource, ("get", "put", "patch"), named=False)
             paths[f"{item}/{name}"] = operations | {"parameters": _path_parameters(item)}
     return paths
