@@ -1,0 +1,186 @@
+"""Which cluster is meant: finds the kubeconfig, and says in one line what is wrong with it.
+
+kubernetes-asyncio does the loading (`informers.credentials`); what it leaves open is decided here, the
+way kubectl does: which files, which context, and what to tell a person when it cannot work.
+"""
+
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import yaml
+from attrs import frozen
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class ConfigurationProblem(Exception):
+    """There is no usable way to a cluster; the message is one line and says what to do."""
+
+
+@frozen
+class Connection:
+    """Which cluster a transport talks to, for people to check before anything is written.
+
+    `context` is the kubeconfig's name for it, or `in-cluster`; `namespace` the one that is meant
+    where none is given; `loopback` whether the server is on this very machine.
+    """
+
+    context: str
+    server: str
+    namespace: str
+    loopback: bool
+
+
+@frozen
+class Chosen:
+    """A context of a kubeconfig. `paths` are the files that it was merged from."""
+
+    paths: tuple[Path, ...]
+    connection: Connection
+
+
+def find_kubeconfig(
+    kubeconfig: str | os.PathLike[str] | None,
+    context: str | None,
+    environment: Mapping[str, str],
+    service_account: Path = SERVICE_ACCOUNT,
+) -> tuple[Path, ...] | Literal["in-cluster"]:
+    """The files to read: the argument, else $KUBECONFIG, else the pod's own account, else ~/.kube/config.
+
+    A `context` asks for a kubeconfig, so it rules out the pod's own account. Of several files in
+    $KUBECONFIG those that exist are taken.
+    """
+    if kubeconfig is not None:
+        path = Path(kubeconfig).expanduser()
+        if not path.exists():
+            raise ConfigurationProblem(f"the kubeconfig {path} does not exist")
+        return (path,)
+    if listed := environment.get("KUBECONFIG", ""):
+        paths = tuple(Path(part).expanduser() for part in listed.split(os.pathsep) if part)
+        existing = tuple(path for path in paths if path.exists())
+        if not existing:
+            raise ConfigurationProblem(f"KUBECONFIG is {listed}, and there is no such file")
+        return existing
+    if (
+        context is None
+        and environment.get("KUBERNETES_SERVICE_HOST")
+        and (service_account / "token").exists()
+    ):
+        return "in-cluster"
+    path = Path("~/.kube/config").expanduser()
+    if not path.exists():
+        raise ConfigurationProblem(
+            f"no cluster is configured: there is no {path}, KUBECONFIG is not set, and this is not a pod"
+        )
+    return (path,)
+
+
+def choose_context(paths: Sequence[Path], context: str | None) -> Chosen:
+    """Read and merge the files and look the context up; of two entries of one name the first counts."""
+    files = {path: content for path in paths if (content := _read(path))}
+    if not files:
+        raise ConfigurationProblem(f"the kubeconfig {_named(paths)} is empty")
+    contexts = dict(_entries(files, "contexts", "context"))
+    name = context or next(
+        (str(c["current-context"]) for c in files.values() if c.get("current-context")), ""
+    )
+    known = ", ".join(sorted(contexts)) or "none at all"
+    if not name:
+        raise ConfigurationProblem(
+            f"the kubeconfig {_named(paths)} has no current-context; name one of its contexts: {known}"
+        )
+    if name not in contexts:
+        raise ConfigurationProblem(
+            f"the kubeconfig {_named(paths)} has no context {name}; its contexts: {known}"
+        )
+    chosen = contexts[name]
+    server = _server(files, name, chosen)
+    _check_user(files, name, chosen, server)
+    namespace = str(chosen.get("namespace") or "default")
+    return Chosen(tuple(files), Connection(name, server, namespace, is_loopback(server)))
+
+
+def is_loopback(server: str) -> bool:
+    """Whether a URL's host is this machine by its very name; no name is looked up."""
+    host = urlsplit(server).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationProblem(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise ConfigurationProblem(f"the kubeconfig {path} is not YAML{where}") from error
+    if content is None:
+        return None
+    if not isinstance(content, dict):
+        raise ConfigurationProblem(f"the kubeconfig {path} is not a kubeconfig: it holds no mapping")
+    return content
+
+
+def _entries(
+    files: Mapping[Path, Mapping[str, Any]], section: str, field: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    seen: set[str] = set()
+    for path, content in files.items():
+        entries = content.get(section) or []
+        if not isinstance(entries, list):
+            raise ConfigurationProblem(f"the kubeconfig {path} is damaged: `{section}` is not a list")
+        for entry in entries:
+            if not isinstance(entry, dict) or "name" not in entry:
+                raise ConfigurationProblem(
+                    f"the kubeconfig {path} is damaged: an entry of `{section}` has no name"
+                )
+            if (name := str(entry["name"])) not in seen:
+                seen.add(name)
+                yield name, entry.get(field) or {}
+
+
+def _server(files: Mapping[Path, Mapping[str, Any]], name: str, context: Mapping[str, Any]) -> str:
+    cluster = str(context.get("cluster") or "")
+    clusters = dict(_entries(files, "clusters", "cluster"))
+    if cluster not in clusters:
+        raise ConfigurationProblem(
+            f"context {name} is for cluster {cluster or '(none)'}, "
+            f"which the kubeconfig {_named(files)} does not have"
+        )
+    server = str(clusters[cluster].get("server") or "").rstrip("/")
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationProblem(
+            f"cluster {cluster} of the kubeconfig {_named(files)} has no usable server: "
+            f"{server or 'it is empty'}; wanted: https://HOST:PORT"
+        )
+    return server
+
+
+def _check_user(
+    files: Mapping[Path, Mapping[str, Any]], name: str, context: Mapping[str, Any], server: str
+) -> None:
+    user = str(context.get("user") or "")
+    if user in dict(_entries(files, "users", "user")) or server.startswith("http://"):
+        return
+    raise ConfigurationProblem(
+        f"context {name} is for user {user or '(none)'}, which the kubeconfig {_named(files)} does not have"
+    )
+
+
+def _named(paths: Sequence[Path] | Mapping[Path, Any]) -> str:
+    return os.pathsep.join(str(path) for path in paths)

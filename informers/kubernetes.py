@@ -1,0 +1,342 @@
+"""The transport over HTTPS: a cluster's API server as a kubeconfig, or the pod's own account, names it."""
+
+import os
+import socket
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+import anyio
+from aiohttp.connector import AddrInfoType
+from attrs import frozen
+from yarl import URL
+
+from informers.credentials import Credentials, load, load_in_cluster
+from informers.errors import OutcomeUnknown, TransportError, Unreachable
+from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
+from informers.transport import Response, StreamingResponse
+
+# The part of a User-Agent before the slash is the field manager of writes that name none.
+USER_AGENT = "reconcile-runtime/0.1"
+
+_NOTHING: Mapping[str, str] = {}
+_PARALLEL_REQUESTS = 100
+_READ_BUFFER = 1 << 18
+_HEADER_BYTES = 1 << 16
+# Sub-delimiters, `:` and `@` stand for themselves in a path: system:node:a is a name.
+_PATH_SAFE = "/:@!$&'()*+,;=~"
+# A half-open connection is noticed after 30 + 3 * 10 seconds.
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+@frozen
+class Timeouts:
+    """In seconds. A server's own limit for a request is 60, so ours is longer: its answer is worth having.
+
+    `connect` covers the wait for a free connection, the name, TCP and TLS; `answer` the whole of a
+    request; `headers` the beginning of a stream. A stream that has begun has no limit: whoever reads
+    it knows when its silence is too long.
+    """
+
+    connect: float = 10.0
+    answer: float = 65.0
+    headers: float = 30.0
+
+
+async def connect(
+    kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None
+) -> "KubernetesTransport":
+    """A transport to the cluster meant: the argument, $KUBECONFIG, the pod's own account, ~/.kube/config.
+
+    Reads configuration and runs an exec plugin where one is named; sends nothing yet. Raises
+    `ConfigurationProblem` with one line that says what is wrong.
+    """
+    found = find_kubeconfig(kubeconfig, context, os.environ)
+    if found == "in-cluster":
+        return KubernetesTransport(*load_in_cluster())
+    chosen = choose_context(found, context)
+    credentials = await load(chosen.paths, chosen.connection.context)
+    return KubernetesTransport(chosen.connection, credentials)
+
+
+class KubernetesTransport:
+    """Requests over one pool of connections, streams each over one of their own.
+
+    A request that a 401 answers is sent once more where looking again found other credentials. A
+    write is never sent twice on its own account; a read is, if the server had closed an idle connection.
+    """
+
+    def __init__(
+        self, connection: Connection, credentials: Credentials, timeouts: Timeouts | None = None
+    ) -> None:
+        self.connection = connection
+        self._credentials = credentials
+        self._timeouts = timeouts or Timeouts()
+        self._proxy = _proxy_for(connection, credentials)
+        self._sessions = _Sessions.open(connection, credentials, self._timeouts)
+        self._retired: list[_Sessions] = []
+        self._closed = False
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self.connection.server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request and read the whole answer; see `Transport`."""
+        with self._explaining(method, path, self._timeouts.answer):
+            reply = await self._send(method, path, query, headers, body, stream=False)
+            async with reply:
+                return Response(reply.status, _headers(reply), await reply.read())
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+    ) -> AsyncIterator[StreamingResponse]:
+        """Send one request and read its answer as it comes; see `Transport`."""
+        with self._explaining(method, path, self._timeouts.headers), anyio.fail_after(self._timeouts.headers):
+            reply = await self._send(method, path, query, headers, None, stream=True)
+        chunks = _Chunks(reply, lambda: self._explaining(method, path, self._timeouts.headers))
+        try:
+            yield StreamingResponse(reply.status, _headers(reply), chunks)
+        finally:
+            reply.close()
+
+    async def aclose(self) -> None:
+        """Give back connections. Requests under way fail, and so does every later one."""
+        self._closed = True
+        for sessions in (self._sessions, *self._retired):
+            await sessions.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        stream: bool,
+    ) -> aiohttp.ClientResponse:
+        url = _url(self.server, path, query)
+        authorization = await self._credentials.authorization()
+        reply = await self._send_once(method, url, headers, body, stream, authorization)
+        if reply.status != 401 or not await self._credentials.renew(authorization):
+            return reply
+        reply.close()
+        self._take_new_certificates()
+        authorization = await self._credentials.authorization()
+        return await self._send_once(method, url, headers, body, stream, authorization)
+
+    async def _send_once(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        stream: bool,
+        authorization: str | None,
+    ) -> aiohttp.ClientResponse:
+        session = self._sessions.streams if stream else self._sessions.of(method)
+        return await session.request(
+            method,
+            url,
+            headers={**headers, "Authorization": authorization} if authorization else headers,
+            data=body,
+            allow_redirects=False,
+            proxy=self._proxy,
+            server_hostname=self._credentials.tls_server_name,
+        )
+
+    def _take_new_certificates(self) -> None:
+        if self._credentials.take_new_certificates():
+            # Streams under way keep theirs until they end.
+            self._retired.append(self._sessions)
+            self._sessions = _Sessions.open(self.connection, self._credentials, self._timeouts)
+
+    @contextmanager
+    def _explaining(self, method: str, path: str, seconds: float) -> Iterator[None]:
+        request = f"{method} {self.server}{path}"
+        if self._closed:
+            raise Unreachable("this transport was closed", request)
+        try:
+            yield
+        except (aiohttp.ClientError, OSError) as error:
+            raise explain(error, request, self.connection, self._timeouts.connect, seconds) from error
+
+
+class _Chunks:
+    """The body of a stream, as it comes. No generator, which would have to be closed as well."""
+
+    def __init__(
+        self, reply: aiohttp.ClientResponse, explaining: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._reply = reply
+        self._explaining = explaining
+
+    def __aiter__(self) -> "_Chunks":
+        return self
+
+    async def __anext__(self) -> bytes:
+        with self._explaining():
+            chunk = await self._reply.content.readany()
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+@frozen
+class _Sessions:
+    """Streams have connections of their own without limit, so that no number of watches stops a request."""
+
+    reads: aiohttp.ClientSession
+    writes: aiohttp.ClientSession
+    streams: aiohttp.ClientSession
+
+    @classmethod
+    def open(cls, connection: Connection, credentials: Credentials, timeouts: Timeouts) -> "_Sessions":
+        tls = credentials.tls() if connection.server.startswith("https://") else True
+
+        def connector(limit: int) -> aiohttp.TCPConnector:
+            return aiohttp.TCPConnector(limit=limit, ssl=tls, socket_factory=_keepalive_socket)
+
+        answer = aiohttp.ClientTimeout(
+            total=timeouts.answer, connect=timeouts.connect, sock_connect=timeouts.connect
+        )
+        endless = aiohttp.ClientTimeout(total=None, connect=timeouts.connect, sock_connect=timeouts.connect)
+        requests = connector(_PARALLEL_REQUESTS)
+        reads, writes = _session(requests, answer), _session(requests, answer)
+        # Sent again on a fresh connection, a PUT that was carried out would meet its own traces as a
+        # conflict; aiohttp has no public switch for that.
+        writes._retry_connection = False
+        return cls(reads, writes, _session(connector(0), endless))
+
+    def of(self, method: str) -> aiohttp.ClientSession:
+        return self.reads if method in ("GET", "HEAD") else self.writes
+
+    async def close(self) -> None:
+        for session in (self.reads, self.writes, self.streams):
+            await session.close()
+
+
+def _session(connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip"},
+        skip_auto_headers=("Content-Type",),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=_READ_BUFFER,
+        max_line_size=_HEADER_BYTES,
+        max_field_size=_HEADER_BYTES,
+    )
+
+
+def _keepalive_socket(address: AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
+
+
+def _url(server: str, path: str, query: Mapping[str, str]) -> URL:
+    encoded = urlencode(query, quote_via=quote, safe="")
+    return URL(f"{server}{quote(path, safe=_PATH_SAFE)}{'?' if encoded else ''}{encoded}", encoded=True)
+
+
+def _headers(reply: aiohttp.ClientResponse) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for name, value in reply.headers.items():
+        name = name.lower()
+        # Several Warning headers are one list, as HTTP has it.
+        merged[name] = f"{merged[name]}, {value}" if name in merged else value
+    return merged
+
+
+def _proxy_for(connection: Connection, credentials: Credentials) -> str | None:
+    """The kubeconfig's proxy, else the environment's. This machine is never behind the environment's."""
+    parts = urlsplit(connection.server)
+    proxy = credentials.proxy
+    if not proxy and not connection.loopback and not urllib.request.proxy_bypass(parts.netloc):
+        proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise ConfigurationProblem(
+            f"the proxy {proxy} for {connection.server} is not supported: only http and https proxies are"
+        )
+    return proxy
+
+
+def explain(
+    error: Exception, request: str, connection: Connection, connect_seconds: float, answer_seconds: float
+) -> TransportError:
+    """What an exception of the HTTP library means: whether the server can have acted, and what to do."""
+    if (problem := _before_sending(error, connection, connect_seconds)) is not None:
+        return Unreachable(problem, request)
+    match error:
+        case TimeoutError():
+            problem = f"no whole answer within {answer_seconds:g} s"
+        case aiohttp.ClientResponseError():
+            problem = f"the answer is not HTTP: {error.message}"
+        case _:
+            problem = (
+                f"the connection was cut before the answer was whole: {str(error) or type(error).__name__}"
+            )
+    return OutcomeUnknown(problem, request)
+
+
+def _before_sending(error: Exception, connection: Connection, connect_seconds: float) -> str | None:
+    """What stood in the way of a connection; None if the error came from a connection that stood."""
+    context = connection.context
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            return (
+                f"the server's certificate is not to be trusted: {reason}. If it is the right server, "
+                f"the certificate-authority of context {context} is not the one that signed it"
+            )
+        case aiohttp.ClientConnectorSSLError():
+            return (
+                f"no TLS: {error.os_error}. Is it an https server, and is our certificate the one it wants?"
+            )
+        case aiohttp.ClientProxyConnectionError():
+            return (
+                f"the proxy does not answer: {error.os_error}. "
+                "Check the kubeconfig's proxy-url, or HTTPS_PROXY and NO_PROXY"
+            )
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy refused: {error.status} {error.message}"
+        case aiohttp.ClientConnectorDNSError():
+            return (
+                f"there is no host {error.host}: check the server of context {context}, "
+                "and whether a VPN is needed"
+            )
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):
+            return (
+                f"nothing listens at {error.host}:{error.port}: "
+                f"is the API server of context {context} running?"
+            )
+        case aiohttp.ClientConnectorError():
+            return f"no connection: {error.os_error}"
+        case aiohttp.ConnectionTimeoutError():
+            return (
+                f"no connection within {connect_seconds:g} s: "
+                "is the server up, and is a firewall or VPN in the way?"
+            )
+        case _:
+            return None
