@@ -41,7 +41,7 @@ def plan_copies(
     return CopyPlan(
         namespaces=tuple(NewNamespace(name, ownership_labels(pipeline)) for name in missing),
         write=tuple(_upgrade(copy, standing.get((copy.namespace, copy.name))) for copy in copies),
-        delete=tuple(releases[version] for version in sorted(releases)[: len(releases) + 1 - RELEASES_KEPT]),
+        delete=_outdated(releases),
         conditions=(ConditionValue("Ready", "True", "Deployed"),),
     )
 
@@ -70,12 +70,15 @@ def _upgrade(copy: SecretCopy, stands: SecretView | None) -> Write:
 
 def _releases(pipeline: PipelineView, existing: Sequence[SecretView]) -> dict[int, SecretView]:
     prefix = f"sh.helm.release.v1.{pipeline.name}.v"
-    own = [
-        secret
-        for secret in existing
-        if secret.namespace == pipeline.namespace and secret.type == RELEASE_TYPE
-    ]
-    return {int(one.name.removeprefix(prefix)): one for one in own if one.name.startswith(prefix)}
+    own = [one for one in existing if one.namespace == pipeline.namespace and one.name.startswith(prefix)]
+    versions = {one.name.removeprefix(prefix): one for one in own if one.type == RELEASE_TYPE}
+    return {int(version): one for version, one in versions.items() if version.isdecimal()}
+
+
+def _outdated(releases: Mapping[int, SecretView]) -> tuple[SecretView, ...]:
+    """The oldest ones, so that with the one to come there are as many as Helm keeps."""
+    surplus = max(0, len(releases) + 1 - RELEASES_KEPT)
+    return tuple(releases[version] for version in sorted(releases)[:surplus])
 
 
 def _release(pipeline: PipelineView, version: int) -> SecretCopy:

@@ -4,7 +4,7 @@ A Secret's values never appear in a view's repr, so that no log or failing asser
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -62,7 +62,8 @@ def pipeline_view(pipeline: Object) -> PipelineView:
     """The view of a KuberoPipeline as an API server returns it.
 
     Its namespaces begin with `spec.name`, by default the object's name. A pipeline without
-    `spec.registry`, or one that deploys images it does not build, asks for no secrets.
+    `spec.registry`, or one that deploys images it does not build, asks for no secrets. Raises
+    ValueError for an enabled phase without a name, which the schema lets through.
     """
     metadata, spec = pipeline["metadata"], pipeline.get("spec") or {}
     registry = spec.get("registry") or {}
@@ -75,8 +76,16 @@ def pipeline_view(pipeline: Object) -> PipelineView:
         mode=(registry.get("createSecret") or None) if builds else None,
         main_namespace=spec.get("mainnamespace") or MAIN_NAMESPACE,
         host=registry.get("host") or "",
-        phases=tuple(phase["name"] for phase in spec.get("phases") or () if phase.get("enabled")),
+        phases=_enabled_phases(spec.get("phases") or ()),
     )
+
+
+def _enabled_phases(phases: Sequence[Object]) -> tuple[str, ...]:
+    enabled = [(index, phase.get("name")) for index, phase in enumerate(phases) if phase.get("enabled")]
+    nameless = [index for index, name in enabled if not name]
+    if nameless:
+        raise ValueError(f"spec.phases[{nameless[0]}] is enabled but has no name; give it one or disable it")
+    return tuple(dict.fromkeys(str(name) for _, name in enabled))
 
 
 def secret_view(secret: Object) -> SecretView:
