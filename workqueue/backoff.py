@@ -1,7 +1,7 @@
 """How long a key waits before it is tried again."""
 
 import math
-import random
+import random  # noqa: TID251 - the default of an injectable parameter; this floor knows no Clock
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 

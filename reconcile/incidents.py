@@ -1,0 +1,72 @@
+"""An incident that really happened, played again: once on the original's logic, once on ours.
+
+Bundled controllers offer theirs under the entry-point group `reconcile.incidents`; `reconcile demo`
+finds them there and never imports a controller itself.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Literal, TypeAlias
+
+import attrs
+from attrs import frozen
+
+from informers import Transport
+
+Logic: TypeAlias = Literal["ours", "original"]
+Report: TypeAlias = Callable[[str], None]
+
+GROUP = "reconcile.incidents"
+
+
+@frozen
+class Verdict:
+    """What an observer counted while an incident was played.
+
+    `ok` says whether what must hold held. Fields that do not apply to an incident are None.
+    """
+
+    ok: bool
+    deleted: int | None = None
+    created: int | None = None
+    writes: int | None = None
+    seconds: float = 0.0
+    explanation: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The fields that apply."""
+        return {name: value for name, value in attrs.asdict(self).items() if value not in (None, "")}
+
+    def counts(self) -> str:
+        """`1 deleted, 0 created`, for a table."""
+        words = (("deleted", self.deleted), ("created", self.created), ("writes", self.writes))
+        return ", ".join(f"{number} {word}" for word, number in words if number is not None)
+
+
+@frozen
+class Stage:
+    """What an incident is played on.
+
+    `transport` is the way of the controllers to the server, `observer` a second, independent one
+    over HTTPS; `namespace` is the incident's own, made and empty; `report` takes one line on what
+    happens now.
+    """
+
+    transport: Transport
+    observer: Transport
+    namespace: str
+    report: Report
+
+
+@frozen
+class Incident:
+    """A named incident. `play` stages it with one of the two logics, and counts what comes of it."""
+
+    name: str
+    title: str
+    play: Callable[[Stage, Logic], Awaitable[Verdict]]
+
+
+def bundled_incidents() -> Mapping[str, Incident]:
+    """The incidents of every installed distribution, by name."""
+    return {entry.name: entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}

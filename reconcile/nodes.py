@@ -1,0 +1,215 @@
+"""Simulated nodes: pods get scheduled, run, become ready, and end gracefully, without machines.
+
+An ordinary controller on this library, in the place of scheduler and kubelet. What a pod does can
+be told by its annotation `simulated.reconcile-runtime/pod`:
+
+    pending           it is never scheduled
+    fail              its containers end with exit code 1, and it becomes Failed
+    not-ready         it runs and never becomes Ready
+    hang-terminating  once it is being deleted it never ends
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import anyio
+from attrs import define, field, frozen
+
+from informers import AlreadyExists
+from reconcile.client import Client
+from reconcile.context import Context
+from reconcile.controller import Controller, wakes_by_default
+from reconcile.kinds import Node, Pod
+from reconcile.models import ObjectMeta
+from reconcile.models.codec import format_time
+from reconcile.requests import Result
+
+BEHAVIOUR = "simulated.reconcile-runtime/pod"
+
+Phase = Literal["schedule", "start", "fail", "ready", "end", "wait"]
+
+
+@frozen
+class Step:
+    """What happens to a pod next, in so many seconds."""
+
+    phase: Phase
+    seconds: float = 0.0
+
+
+@frozen
+class Delays:
+    """How long things take, in seconds: from scheduled to Ready, and from deletion to the end."""
+
+    start: float = 0.5
+    stop: float = 0.5
+
+
+def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> Step:
+    """What a node does with a pod that it has known for `age` seconds. Pure.
+
+    A pod ends after `delays.stop`, or after its own grace period if that is shorter.
+    """
+    behaviour = pod.metadata.annotations.get(BEHAVIOUR, "")
+    if pod.terminating:
+        if behaviour == "hang-terminating":
+            return Step("wait")
+        return Step("end", max(0.0, delays.stop - terminating_for))
+    if not pod.spec.node_name:
+        return Step("wait") if behaviour == "pending" else Step("schedule")
+    if pod.status.phase == "Pending":
+        return Step("fail" if behaviour == "fail" else "start", max(0.0, delays.start / 2 - age))
+    if pod.status.phase == "Running" and not pod.ready and behaviour != "not-ready":
+        return Step("ready", max(0.0, delays.start - age))
+    return Step("wait")
+
+
+@define
+class SimulatedNodes:
+    """`count` nodes. Run `controller` in a manager, after `register` has made the Node objects."""
+
+    count: int = 3
+    delays: Delays = field(factory=Delays)
+    _seen: dict[str, float] = field(factory=dict, init=False)
+    _terminating: dict[str, float] = field(factory=dict, init=False)
+    _addresses: int = field(default=0, init=False)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the nodes."""
+        return [f"node-{number}" for number in range(self.count)]
+
+    @property
+    def controller(self) -> Controller[Pod]:
+        """The controller that plays scheduler and kubelet."""
+        return Controller(Pod, self._keep, name="simulated-nodes", wakes=_pod_changed, workers=20)
+
+    async def register(self, client: Client) -> None:
+        """Create the Node objects that are not there yet, and make them Ready."""
+        for name in self.names:
+            try:
+                node = await client.create(
+                    Node(metadata=ObjectMeta(name, labels={"kubernetes.io/hostname": name}))
+                )
+            except AlreadyExists:
+                continue
+            now = format_time(client.clock.now())
+            capacity = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+            ready = {"type": "Ready", "status": "True", "reason": "Simulated", "lastTransitionTime": now}
+            status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+            await client.merge(node, {"status": status}, guard={"uid": node.uid}, subresource="status")
+
+    async def _keep(self, ctx: Context[Pod]) -> Result | None:
+        pod, now = ctx.object, anyio.current_time()
+        known_since = self._seen.setdefault(pod.uid, now)
+        going_since = self._terminating.setdefault(pod.uid, now) if pod.terminating else now
+        step = next_step(pod, self.delays, now - known_since, now - going_since)
+        if step.phase == "wait":
+            return None
+        if step.seconds > 0:
+            return Result(after=step.seconds)
+        await self._take(step.phase, pod, ctx)
+        return None
+
+    async def _take(self, phase: Phase, pod: Pod, ctx: Context[Pod]) -> None:
+        match phase:
+            case "schedule":
+                await self._schedule(pod, ctx)
+            case "start":
+                await self._set_status(
+                    pod, ctx, running_status(pod, self._address(), now=_now(ctx), ready=False)
+                )
+            case "ready":
+                address = pod.status.pod_ip or self._address()
+                await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=True))
+            case "fail":
+                await self._set_status(pod, ctx, failed_status(pod, now=_now(ctx)))
+            case "end":
+                self._seen.pop(pod.uid, None)
+                self._terminating.pop(pod.uid, None)
+                await ctx.client.delete(pod, grace_seconds=0)
+
+    async def _schedule(self, pod: Pod, ctx: Context[Pod]) -> None:
+        load = dict.fromkeys(self.names, 0)
+        for node in await ctx.client.list(Node):
+            if node.spec.unschedulable:
+                load.pop(node.name, None)
+        for other in await ctx.client.list(Pod):
+            if other.spec.node_name in load:
+                load[other.spec.node_name] += 1
+        if not load:
+            ctx.log.warning("no node takes pods")
+            return
+        await bind(ctx.client, pod, min(load, key=lambda name: (load[name], name)))
+
+    @staticmethod
+    async def _set_status(pod: Pod, ctx: Context[Pod], status: Mapping[str, Any]) -> None:
+        await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
+
+    def _address(self) -> str:
+        self._addresses += 1
+        return f"10.244.{self._addresses // 250 % 250}.{self._addresses % 250 + 1}"
+
+
+async def bind(client: Client, pod: Pod, node: str) -> None:
+    """Schedule a pod to a node, as a scheduler does: through the binding subresource."""
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    await client.create_subresource(pod, "binding", binding)
+
+
+def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str, Any]:
+    """The status of a pod whose containers run."""
+    running = {"running": {"startedAt": now}}
+    return {
+        "phase": "Running",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": now,
+        "conditions": _conditions(ready, now),
+        "containerStatuses": [_container(c, running, ready=ready) for c in pod.spec.containers],
+    }
+
+
+def failed_status(pod: Pod, *, now: str) -> dict[str, Any]:
+    """The status of a pod whose containers ended with an error."""
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": now}}
+    return {
+        "phase": "Failed",
+        "reason": "Error",
+        "conditions": _conditions(False, now),
+        "containerStatuses": [_container(c, ended, ready=False) for c in pod.spec.containers],
+    }
+
+
+def _container(container: Mapping[str, Any], state: Mapping[str, Any], *, ready: bool) -> dict[str, Any]:
+    return {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "started": "running" in state,
+        "restartCount": 0,
+        "state": dict(state),
+    }
+
+
+def _conditions(ready: bool, now: str) -> list[dict[str, Any]]:
+    states = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
+    return [{"type": t, "status": str(ok), "lastTransitionTime": now} for t, ok in states.items()]
+
+
+def _pod_changed(old: Any, new: Any) -> bool:
+    """A node cares about every change of a pod, its status included: it is the one that writes it."""
+    return wakes_by_default(old, new) or old.version != new.version
+
+
+def _now(ctx: Context[Any]) -> str:
+    return format_time(ctx.clock.now())
+
+
+__all__ = ["BEHAVIOUR", "Delays", "SimulatedNodes", "Step", "next_step"]

@@ -1,0 +1,171 @@
+"""One run of one controller for one key, from the cached object to what should happen next."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.to_thread
+import structlog
+from attrs import define, field, frozen
+
+from informers import NotFound, Snapshot, StaleVersion
+from reconcile.client import Client
+from reconcile.consistency import Journal
+from reconcile.context import Context, RunSync
+from reconcile.controller import Controller
+from reconcile.models import DoesNotFit, Object, decode, kind_of
+from reconcile.recorder import Recorder
+from reconcile.requests import Cause, Request, Result, TerminalError
+
+T = TypeVar("T", bound=Object)
+
+
+class ReconcileTimeout(Exception):
+    """A run took longer than the controller allows."""
+
+
+@frozen
+class Outcome:
+    """What a run came to: `result`, or the `error` that it failed with.
+
+    `stale` is true where the run stopped because it had worked on an old state: it is repeated at
+    once, and has not failed.
+    """
+
+    result: Result = field(factory=Result)
+    error: Exception | None = None
+    stale: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Whether trying again will not help until something changes."""
+        return isinstance(self.error, TerminalError | DoesNotFit)
+
+
+async def in_thread(call: Callable[[], Any]) -> Any:
+    """Run a blocking call in a thread; a cancelled run waits for it, since it cannot be stopped."""
+    return await anyio.to_thread.run_sync(call)
+
+
+async def inline(call: Callable[[], Any]) -> Any:
+    """Run a blocking call where it stands: for tests, where threads would break determinism."""
+    return call()
+
+
+@define
+class Passes(Generic[T]):
+    """Runs a controller, one pass at a time for each key; remembers what each key has written."""
+
+    controller: Controller[T]
+    client: Client
+    recorder: Recorder
+    log: structlog.stdlib.BoundLogger
+    run_sync: RunSync = in_thread
+    _journals: dict[Request, Journal] = field(factory=dict, init=False)
+
+    async def run(self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0) -> Outcome:
+        """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
+        journal = self._journals.setdefault(request, Journal())
+        client = self.client.bound(journal, self.controller.name)
+        log = self.log.bind(key=str(request), reconcile_id=str(client.clock.uuid())[:8])
+        try:
+            with anyio.fail_after(self.controller.timeout):
+                result = await self._pass(request, client, log, causes, attempt)
+        except StaleVersion as error:
+            log.info("worked on an old state; running again", error=str(error))
+            return Outcome(stale=True)
+        except TimeoutError:
+            return Outcome(error=ReconcileTimeout(f"took longer than {self.controller.timeout:g} s"))
+        except Exception as error:
+            return Outcome(error=error)
+        finally:
+            if not journal:
+                self._journals.pop(request, None)
+        return Outcome(result)
+
+    async def _pass(
+        self,
+        request: Request,
+        client: Client,
+        log: structlog.stdlib.BoundLogger,
+        causes: Sequence[Cause],
+        attempt: int,
+    ) -> Result:
+        await client.settle()
+        resource = kind_of(self.controller.kind).resource
+        snapshot = await client.snapshot(resource, request.key)
+        if snapshot is None:
+            return Result()
+        if snapshot.terminating:
+            return await self._clean_up(
+                snapshot, self._context(snapshot, request, client, log, causes, attempt)
+            )
+        if self.controller.cleanup is not None and self.controller.finalizer not in snapshot.finalizers:
+            snapshot = await self._add_finalizer(snapshot, client)
+        context = self._context(snapshot, request, client, log, causes, attempt)
+        return await self._call(self.controller.reconcile, context)
+
+    def _context(
+        self,
+        snapshot: Snapshot,
+        request: Request,
+        client: Client,
+        log: structlog.stdlib.BoundLogger,
+        causes: Sequence[Cause],
+        attempt: int,
+    ) -> Context[T]:
+        obj = decode(self.controller.kind, snapshot.raw)
+        return Context(
+            obj, snapshot, request, client, log, run_sync=self.run_sync, causes=causes, attempt=attempt
+        )
+
+    async def _call(self, function: Any, context: Context[T]) -> Result:
+        """Run the author's function; what it said of its object is written even if it then failed."""
+        try:
+            result = await function(context)
+        except StaleVersion:
+            raise
+        except Exception:
+            await self._report(context, failed=True)
+            raise
+        await self._report(context, failed=False)
+        return result or Result()
+
+    async def _report(self, context: Context[T], *, failed: bool) -> None:
+        for event in context.pending_events():
+            await self.recorder.record(context.object, event)
+        try:
+            await context.write_status()
+        except NotFound:
+            return
+        except Exception as error:
+            if not failed:
+                raise
+            context.log.warning("the status of a failed run could not be written", error=str(error))
+
+    async def _add_finalizer(self, snapshot: Snapshot, client: Client) -> Snapshot:
+        finalizers = [*snapshot.finalizers, self.controller.finalizer]
+        return await self._set_finalizers(snapshot, finalizers, client)
+
+    async def _clean_up(self, snapshot: Snapshot, context: Context[T]) -> Result:
+        """Run `cleanup` on an object that is going, then let it go."""
+        finalizer = self.controller.finalizer
+        if self.controller.cleanup is None or finalizer not in snapshot.finalizers:
+            return Result()
+        result = await self._call(self.controller.cleanup, context)
+        if result != Result():
+            return result
+        resource = kind_of(self.controller.kind).resource
+        fresh = await context.client.snapshot(resource, snapshot.key)
+        if fresh is not None and fresh.uid == snapshot.uid:
+            rest = [name for name in fresh.finalizers if name != finalizer]
+            await self._set_finalizers(fresh, rest, context.client)
+        return Result()
+
+    async def _set_finalizers(
+        self, snapshot: Snapshot, finalizers: Sequence[str], client: Client
+    ) -> Snapshot:
+        resource = kind_of(self.controller.kind).resource
+        guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
+        patch = {"metadata": {"finalizers": list(finalizers)}}
+        return await client.patch(resource, snapshot.key, patch, guard=guard)
