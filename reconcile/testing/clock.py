@@ -1,0 +1,81 @@
+"""The clock of a simulation: virtual wall time, and chance and identity that a seed decides."""
+
+import asyncio
+import datetime
+import random  # noqa: TID251 -- seeded: this is where a simulation's chance comes from
+import uuid
+
+from attrs import define, field
+
+from reconcile.testing.loop import VirtualTimeLoop
+
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+@define(eq=False)
+class VirtualClock:
+    """An `informers.clock.Clock` for simulations; same seed, same numbers and same UUIDs.
+
+    Under a `VirtualTimeLoop`, `now()` is `start` plus the loop's time. Where no loop runs it stands
+    still; under any other loop it goes on at that loop's pace. It never goes back, also when one
+    clock outlives several loops.
+    """
+
+    seed: int = 0
+    start: datetime.datetime = START
+    _base: float = field(default=0.0, init=False)
+    _seen: float = field(default=0.0, init=False)
+    _origin: float = field(default=0.0, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False, repr=False)
+    _chance: random.Random = field(init=False, repr=False)
+    _identity: random.Random = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.start.tzinfo is None:
+            raise ValueError("start needs a time zone: datetime.datetime(…, tzinfo=datetime.UTC)")
+        self.start = self.start.astimezone(datetime.UTC)
+        # Two generators, so that one more UUID does not change what chance brings.
+        self._chance = random.Random(f"{self.seed}/chance")
+        self._identity = random.Random(f"{self.seed}/identity")
+
+    def now(self) -> datetime.datetime:
+        """The virtual wall time, aware, in UTC."""
+        return self.start + datetime.timedelta(seconds=self._elapsed())
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        return self._chance.random()
+
+    def uuid(self) -> uuid.UUID:
+        """A version 4 UUID that this clock has not given before."""
+        return uuid.UUID(int=self._identity.getrandbits(128), version=4)
+
+    def advance(self, seconds: float) -> None:
+        """Let the wall time jump ahead; timers are not told, as when a machine's clock is set."""
+        if seconds < 0:
+            raise ValueError(f"a clock that never goes back cannot advance by {seconds} s")
+        self._follow_running_loop()
+        self._base += seconds
+
+    def _elapsed(self) -> float:
+        self._follow_running_loop()
+        self._look()
+        return self._base + self._seen
+
+    def _follow_running_loop(self) -> None:
+        loop = asyncio._get_running_loop()
+        if loop is None or loop is self._loop:
+            return
+        self._look()
+        self._base += self._seen
+        self._seen = 0.0
+        self._loop = loop
+        # A virtual loop was made at its time 0, whenever this clock is first asked.
+        self._origin = 0.0 if isinstance(loop, VirtualTimeLoop) else loop.time()
+
+    def _look(self) -> None:
+        """Read the loop's time; one that has ended keeps it if it is virtual, and else is not asked."""
+        if self._loop is None:
+            return
+        if isinstance(self._loop, VirtualTimeLoop) or self._loop.is_running():
+            self._seen = self._loop.time() - self._origin

@@ -1,0 +1,226 @@
+"""An event loop whose time is virtual and whose schedule is drawn from a seed.
+
+Hours pass in milliseconds: when nothing is ready to run, the clock jumps to the next timer. And the
+order in which ready tasks run is chosen by the seed, so that what was right by luck goes wrong in
+some seed, and goes wrong again whenever that seed is used.
+
+What asyncio promises is kept, because libraries are built on it; what it only happens to do is not:
+
+- A callback that is no task's step keeps its place among the others: `call_soon` is first in, first
+  out. Futures, locks, events, timers and the cancel scopes of anyio rest on this.
+- The steps of one task keep their order.
+- Every task that is ready takes its step before any of them takes a second one.
+- In which order different tasks take theirs is the seed's choice; so is which of two tasks that
+  were started together starts first.
+"""
+
+import asyncio
+import functools
+import itertools
+import linecache
+import math
+import random  # noqa: TID251 -- it is the seed that chooses here, and nothing else
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar, TypeVarTuple
+
+import anyio
+
+from reconcile.testing.sealed import RealWorldError, SealedLoop, SimulationError, is_library
+
+__all__ = [
+    "DeadlockError",
+    "LivelockError",
+    "RealWorldError",
+    "SimulationError",
+    "TimeLimitError",
+    "VirtualTimeLoop",
+    "simulate",
+]
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+TICKS_AT_ONE_TIME = 1_000_000
+"""After so many rounds of the loop with no time passing, a simulation is called stuck."""
+
+CLEANUP_SECONDS = 60.0
+"""What cancelled tasks may take to end, in virtual seconds, once the time limit has struck."""
+
+
+class DeadlockError(SimulationError):
+    """Every task waits and no timer is set, so nothing can ever happen again; says who waits where."""
+
+
+class LivelockError(SimulationError):
+    """Tasks keep each other busy while no time passes; says where they are."""
+
+
+class TimeLimitError(SimulationError):
+    """The virtual seconds that a simulation was given are over; says who still waits where."""
+
+
+class VirtualTimeLoop(SealedLoop):
+    """An event loop that starts at time 0, never blocks, and takes ready tasks in an order of `seed`.
+
+    Same seed, same program, same schedule: also in another process. `limit_seconds` is the virtual
+    time at which the loop gives up with `TimeLimitError`; None is never.
+    """
+
+    # The base class's own: what it will run next, in order, and its timers, a heap by time.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _clock_resolution: float
+
+    def __init__(self, seed: int = 0, *, limit_seconds: float | None = None) -> None:
+        super().__init__()
+        self.seed = seed
+        self._chance = random.Random(f"{seed}/schedule")
+        self._limit = math.inf if limit_seconds is None else limit_seconds
+        self._ticks = 0
+        self._serials = itertools.count(1)
+        self._selector = _NoSelector(self._before_round)
+        self.set_task_factory(self._make_task)
+        self._set_time(0.0)
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._time
+
+    def _set_time(self, seconds: float) -> None:
+        self._time = seconds
+        self._ticks = 0
+        # The base class runs timers due before time + resolution: the least step that is still a step.
+        self._clock_resolution = math.ulp(seconds)
+
+    def _make_task(self, _: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> "_Task":
+        return _Task(coro, next(self._serials), loop=self, **options)
+
+    def _before_round(self, timeout: float | None) -> None:
+        """Stands where other loops wait: the base class asks for `timeout` seconds, None for ever."""
+        self.raise_breach()
+        if timeout is None or (timeout > 0 and self._scheduled[0].when() == math.inf):
+            raise DeadlockError(_report("every task waits, and no timer is set", self))
+        if timeout > 0:
+            self._jump()
+            return
+        self._count_tick()
+        _shuffle_tasks(self._ready, self._chance)
+
+    def _jump(self) -> None:
+        due = self._scheduled[0].when()
+        if due > self._limit:
+            passed = f"{self._limit:g} virtual seconds have passed"
+            self._limit = self._time + CLEANUP_SECONDS
+            raise TimeLimitError(_report(passed, self))
+        self._set_time(due)
+
+    def _count_tick(self) -> None:
+        self._ticks += 1
+        if self._ticks > TICKS_AT_ONE_TIME:
+            self._ticks = 0
+            raise LivelockError(_report(f"{TICKS_AT_ONE_TIME} rounds ran and no time passed", self))
+
+    def _process_events(self, _: list[Any]) -> None:
+        """There are none: no socket is ever watched."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a selector, so nobody has to be woken."""
+
+
+def simulate(
+    fn: Callable[[*Arguments], Awaitable[T]],
+    *args: *Arguments,
+    seed: int = 0,
+    limit_seconds: float = 3600,
+) -> T:
+    """Run `fn(*args)` to its end under a `VirtualTimeLoop` and return what it returns.
+
+    `limit_seconds` are virtual. Raises what `fn` raises, and `DeadlockError`, `LivelockError`,
+    `TimeLimitError` or `RealWorldError` where the simulation cannot go on; then every task has been
+    cancelled and has ended first.
+    """
+    factory = functools.partial(VirtualTimeLoop, seed, limit_seconds=limit_seconds)
+    return anyio.run(fn, *args, backend="asyncio", backend_options={"loop_factory": factory})
+
+
+class _NoSelector:
+    def __init__(self, before_round: Callable[[float | None], None]) -> None:
+        self._before_round = before_round
+
+    def select(self, timeout: float | None) -> list[Any]:
+        self._before_round(timeout)
+        return []
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that knows it is the how-manieth of its loop.
+
+    That number is its hash, so that a set of tasks (of a cancel scope, of `asyncio.wait`) is walked
+    in the same order in every process; the address that it would be otherwise is chance.
+    """
+
+    def __init__(self, coro: Any, serial: int, **options: Any) -> None:
+        self.serial = serial
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
+    """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
+    if len(ready) < 2:
+        return
+    places: list[int] = []
+    steps: dict[asyncio.Task[Any], deque[asyncio.Handle]] = {}
+    for place, handle in enumerate(ready):
+        task = _task_of(handle)
+        if task is not None:
+            places.append(place)
+            steps.setdefault(task, deque()).append(handle)
+    if len(steps) < 2:
+        return
+    # From a known order, so that the outcome owes nothing to how the steps came to be ready.
+    turns = [task for task in sorted(steps, key=_serial) for _ in steps[task]]
+    chance.shuffle(turns)
+    for place, task in zip(places, turns, strict=True):
+        ready[place] = steps[task].popleft()
+
+
+def _task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:
+    owner = getattr(getattr(handle, "_callback", None), "__self__", None)
+    return owner if isinstance(owner, asyncio.Task) else None
+
+
+def _serial(task: asyncio.Task[Any]) -> int:
+    return task.serial if isinstance(task, _Task) else 0
+
+
+def _report(what: str, loop: VirtualTimeLoop) -> str:
+    tasks = sorted(asyncio.all_tasks(loop), key=_serial)
+    lines = [f"  {task.get_name()}: {_whereabouts(task)}" for task in tasks]
+    return "\n".join([f"{what} (seed {loop.seed}, time {loop.time():g}); tasks:", *lines])
+
+
+def _whereabouts(task: asyncio.Task[Any]) -> str:
+    places = list(_await_chain(task.get_coro()))
+    if not places:
+        return "not started, or at its end"
+    ours = [place for place in places if not is_library(place[0])]
+    filename, line, function = (ours or places)[-1]
+    source = linecache.getline(filename, line).strip()
+    return f"{filename}:{line} in {function}: {source}"
+
+
+def _await_chain(awaited: Any) -> Iterator[tuple[str, int, str]]:
+    """Where each coroutine of a suspended task stands, outermost first."""
+    while awaited is not None:
+        for kind, inner in (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await")):
+            frame = getattr(awaited, f"{kind}_frame", None)
+            if frame is not None:
+                yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+                awaited = getattr(awaited, inner)
+                break
+        else:
+            return
