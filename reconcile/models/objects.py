@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, overload
 
 import attrs
 from attrs import frozen
@@ -120,6 +120,12 @@ class Object(_Model):
     def terminating(self) -> bool:
         """Whether deletion was asked for and has not ended."""
         return self.metadata.deletion_timestamp is not None
+
+    def with_metadata(self, **changes: Any) -> Self:
+        """The same object with some fields of its metadata changed."""
+        this: Any = self
+        changed: Self = attrs.evolve(this, metadata=attrs.evolve(self.metadata, **changes))
+        return changed
 
 
 class Unstructured(Object):
