@@ -1,0 +1,105 @@
+"""Schemas: what objects of a resource may be. Compiled once; they prune, default and validate."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from reconcile.embedded.schema.cleaning import fill_defaults, prune
+from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
+from reconcile.embedded.schema.nodes import ABSENT, ANYTHING, Node, compile_node
+from reconcile.embedded.schema.object_meta import OBJECT_META
+from reconcile.embedded.schema.structural import check_structural
+from reconcile.embedded.schema.validation import duplicates, validate
+from reconcile.embedded.status import FieldCause
+
+__all__ = ["EMPTY", "Node", "Schema", "check_structural", "compile_schema"]
+
+_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+
+
+class Schema:
+    """What objects of one version of one resource may be.
+
+    `metadata` is not its affair, save where the definition restricts it: the rules for metadata are
+    the same for all resources.
+    """
+
+    def __init__(self, root: Node, openapi: Mapping[str, Any], *, unique_lists: bool = True) -> None:
+        self.root: Final = root
+        """The schema as the definition has it."""
+        self.whole: Final = _with_object_fields(root)
+        """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
+        self._openapi = openapi
+        self._unique_lists = unique_lists and root.has_keyed_lists
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """Remove fields that the schema does not know, in place; their paths: `spec.items[0].x`."""
+        removed: list[str] = []
+        held = {name: obj.pop(name) for name in _ROOT_FIELDS if name in obj}
+        prune(self.root, obj, "", removed)
+        body = dict(obj)
+        obj.clear()
+        obj.update(held)
+        obj.update(body)
+        return removed
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """Fill in defaults and drop nulls that may not be, in place."""
+        fill_defaults(self.root, obj)
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldCause]:
+        """The faults of an object; with `old`, those that were not already there."""
+        causes: list[FieldCause] = []
+        validate(self.root, obj, "", causes, ABSENT if old is None else old)
+        if self._unique_lists and (old is None or not any(duplicates(self.root, old, ""))):
+            causes.extend(duplicates(self.root, obj, ""))
+        return causes
+
+    @cached_property
+    def unevaluated_rules(self) -> tuple[str, ...]:
+        """The rules of the schema that this server cannot evaluate: `spec.x-kubernetes-validations[0]`.
+
+        They are CEL expressions and a few formats. Whoever serves the schema has to say so.
+        """
+        return tuple(_unevaluated(self._openapi, ""))
+
+
+def compile_schema(openapi: Mapping[str, Any] | None, *, unique_lists: bool = True) -> Schema:
+    """The schema for an `openAPIV3Schema` that is structural; None gives `EMPTY`.
+
+    Without `unique_lists`, duplicates in lists of type set and map are no fault: for built-in kinds
+    those types serve server-side apply only.
+    """
+    return EMPTY if openapi is None else Schema(compile_node(openapi), openapi, unique_lists=unique_lists)
+
+
+def _with_object_fields(root: Node) -> Node:
+    fields = {"apiVersion": Node(type="string"), "kind": Node(type="string"), "metadata": OBJECT_META}
+    return Node(
+        type="object",
+        properties=root.properties | fields,
+        additional=root.additional,
+        preserves_unknown=root.preserves_unknown,
+        atomic_map=root.atomic_map,
+    )
+
+
+def _unevaluated(schema: Any, path: str) -> Iterator[str]:
+    if not isinstance(schema, Mapping):
+        return
+    for index in range(len(schema.get("x-kubernetes-validations", ()))):
+        yield f"{path}.x-kubernetes-validations[{index}]".lstrip(".")
+    if schema.get("format") in UNCHECKED_FORMATS:
+        yield f"{path}: format {schema['format']}"
+    for name, member in schema.get("properties", {}).items():
+        yield from _unevaluated(member, f"{path}.{name}" if path else name)
+    yield from _unevaluated(schema.get("items"), f"{path}[*]")
+    yield from _unevaluated(schema.get("additionalProperties"), f"{path}.*" if path else "*")
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(schema.get(keyword, ())):
+            yield from _unevaluated(part, f"{path}.{keyword}[{index}]".lstrip("."))
+    yield from _unevaluated(schema.get("not"), f"{path}.not".lstrip("."))
+
+
+EMPTY: Final = Schema(ANYTHING, {})
+"""Keeps everything and finds no fault."""

@@ -1,0 +1,221 @@
+"""The rules for single values: bounds, lengths, patterns, enumerations, formats."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from reconcile.embedded.schema.formats import has_format
+from reconcile.embedded.schema.values import is_number, quoted, same
+from reconcile.embedded.status import FieldCause
+
+Check = Callable[[Any, str, list[FieldCause]], None]
+"""Adds a cause for each rule that the value at the path breaks."""
+
+_WHOLE_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "": (-(2**63), 2**63 - 1)}
+_CHECKED = frozenset(
+    {
+        "enum",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "minimum",
+        "maximum",
+        "multipleOf",
+        "format",
+    }
+)
+_PLAIN_FORMATS = frozenset({"int-or-string", "quantity", "double", "float", "password"})
+
+
+def value_checks(schema: Mapping[str, Any]) -> tuple[Check, ...]:
+    """The checks that a schema asks for, beside type, members and items."""
+    if _CHECKED.isdisjoint(schema) and schema.get("type") != "integer":
+        return ()
+    makers = (_enum, _lengths, _pattern, _format, _bounds, _multiple, _whole, _sizes)
+    return tuple(check for maker in makers for check in maker(schema))
+
+
+def invalid(path: str, value: Any, why: str) -> FieldCause:
+    """A FieldValueInvalid; `path` is empty for the whole object."""
+    return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path or "<nil>")
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A pattern in RE2's syntax as Python's.
+
+    Raises:
+        re.error: It is no pattern, or uses something of RE2 that Python has no word for.
+    """
+    return re.compile(_translated(pattern), re.ASCII)
+
+
+_POSIX_CLASSES = {
+    "[:alnum:]": "A-Za-z0-9",
+    "[:alpha:]": "A-Za-z",
+    "[:digit:]": "0-9",
+    "[:lower:]": "a-z",
+    "[:upper:]": "A-Z",
+    "[:space:]": r"\s",
+    "[:word:]": r"\w",
+    "[:xdigit:]": "A-Fa-f0-9",
+}
+_TOKEN = re.compile(r"\\.|\[:\w+:\]|\[\^?\]?|\]|\(\?[=!<#(]|\$|.", re.DOTALL)
+
+
+def _translated(pattern: str) -> str:
+    """`$` means the very end in RE2 and also "before a last newline" in Python; look-around is not RE2."""
+    parts: list[str] = []
+    in_class = False
+    for token in _TOKEN.findall(pattern):
+        if token == r"\z":
+            parts.append(r"\Z")
+        elif token[:2] in (r"\p", r"\P", r"\Q", r"\C"):
+            raise re.error(f"{token} is not supported by this server", pattern)
+        elif in_class:
+            parts.append(_POSIX_CLASSES.get(token, r"\[" if token == "[" else token))
+            in_class = token != "]"
+        elif token in ("(?=", "(?!", "(?<", "(?(", "(?#"):
+            raise re.error(f"invalid or unsupported Perl syntax: `{token}`", pattern)
+        elif token == "$":
+            parts.append(r"\Z")
+        else:
+            parts.append(token)
+            in_class = token.startswith("[")
+    return "".join(parts)
+
+
+def _enum(schema: Mapping[str, Any]) -> Sequence[Check]:
+    if "enum" not in schema:
+        return ()
+    allowed = tuple(schema["enum"])
+    supported = ", ".join(quoted(value) for value in allowed)
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if not any(same(value, option) for option in allowed):
+            message = f"Unsupported value: {quoted(value)}: supported values: {supported}"
+            causes.append(FieldCause("FieldValueNotSupported", message, path or "<nil>"))
+
+    return (check,)
+
+
+def _lengths(schema: Mapping[str, Any]) -> Sequence[Check]:
+    least, most = schema.get("minLength"), schema.get("maxLength")
+    if least is None and most is None:
+        return ()
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if not isinstance(value, str):
+            return
+        if most is not None and len(value) > most:
+            message = f"Too long: may not be more than {most} bytes"
+            causes.append(FieldCause("FieldValueTooLong", message, path or "<nil>"))
+        if least is not None and len(value) < least:
+            causes.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
+
+    return (check,)
+
+
+def _pattern(schema: Mapping[str, Any]) -> Sequence[Check]:
+    if "pattern" not in schema:
+        return ()
+    pattern: str = schema["pattern"]
+    compiled = compile_pattern(pattern)
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if isinstance(value, str) and not compiled.search(value):
+            causes.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+
+    return (check,)
+
+
+def _format(schema: Mapping[str, Any]) -> Sequence[Check]:
+    name = schema.get("format")
+    if name is None or name in _PLAIN_FORMATS or schema.get("type") in ("integer", "number"):
+        return ()
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if isinstance(value, str) and not has_format(value, name):
+            message = (
+                f"Invalid value: {quoted(value)}: {path} in body must be of type {name}: {quoted(value)}"
+            )
+            causes.append(FieldCause("FieldValueTypeInvalid", message, path or "<nil>"))
+
+    return (check,)
+
+
+def _bounds(schema: Mapping[str, Any]) -> Sequence[Check]:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is None and most is None:
+        return ()
+    above, below = schema.get("exclusiveMinimum", False), schema.get("exclusiveMaximum", False)
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if not is_number(value):
+            return
+        if least is not None and (value <= least if above else value < least):
+            than = "greater than" if above else "greater than or equal to"
+            causes.append(invalid(path, value, f"{path} in body should be {than} {quoted(least)}"))
+        if most is not None and (value >= most if below else value > most):
+            than = "less than" if below else "less than or equal to"
+            causes.append(invalid(path, value, f"{path} in body should be {than} {quoted(most)}"))
+
+    return (check,)
+
+
+def _multiple(schema: Mapping[str, Any]) -> Sequence[Check]:
+    if "multipleOf" not in schema:
+        return ()
+    factor = schema["multipleOf"]
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if is_number(value) and (value / factor) % 1 != 0:
+            causes.append(invalid(path, value, f"{path} in body should be a multiple of {quoted(factor)}"))
+
+    return (check,)
+
+
+def _whole(schema: Mapping[str, Any]) -> Sequence[Check]:
+    """The range of an integer: what breaks it is told as a fault of the object, without a path."""
+    if schema.get("type") != "integer":
+        return ()
+    name = schema.get("format", "")
+    least, most = _WHOLE_RANGES.get(name, _WHOLE_RANGES[""])
+    kind = f"integer with format {name}" if name else "integer (default format)"
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if is_number(value) and (value % 1 != 0 or not least <= value <= most):
+            causes.append(invalid("", "", f"Checked value must be of type {kind}"))
+
+    return (check,)
+
+
+def _sizes(schema: Mapping[str, Any]) -> Sequence[Check]:
+    checks: list[Check] = []
+    if "minItems" in schema or "maxItems" in schema:
+        checks.append(_size_check(list, schema.get("minItems"), schema.get("maxItems"), "items"))
+    if "minProperties" in schema or "maxProperties" in schema:
+        bounds = schema.get("minProperties"), schema.get("maxProperties")
+        checks.append(_size_check(dict, *bounds, "properties"))
+    return checks
+
+
+def _size_check(
+    kind: type[list[Any]] | type[dict[str, Any]], least: int | None, most: int | None, noun: str
+) -> Check:
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if not isinstance(value, kind):
+            return
+        size = len(value)
+        if most is not None and size > most:
+            message = f"Too many: {size}: must have at most {most} items"
+            causes.append(FieldCause("FieldValueTooMany", message, path or "<nil>"))
+        if least is not None and size < least:
+            causes.append(invalid(path, size, f"{path} in body should have at least {least} {noun}"))
+
+    return check

@@ -1,0 +1,85 @@
+"""What the API server does to an object before it looks at its values: unknown fields go, defaults come."""
+
+from typing import Any
+
+from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Node
+from reconcile.embedded.schema.values import copied
+
+
+def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
+    """Take out, in place, what the schema does not know; its paths are added to `removed`."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict | list) and node.items is not None:
+                prune(node.items, item, f"{path}[{index}]", removed)
+        return
+    if not isinstance(value, dict):
+        return
+    unknown: list[str] = []
+    for name, member in value.items():
+        child = node.properties.get(name) or node.additional
+        if child is not None:
+            if isinstance(member, dict | list):
+                prune(child, member, f"{path}.{name}" if path else name, removed)
+        elif not (node.preserves_unknown or (node.embedded and name in EMBEDDED_FIELDS)):
+            unknown.append(name)
+    for name in unknown:
+        del value[name]
+        removed.append(f"{path}.{name}" if path else name)
+
+
+def fill_defaults(node: Node, value: Any) -> None:
+    """Put defaults in, in place.
+
+    A null gives way to the default where there is one, goes where the field is not nullable, and
+    stays where it is. Whole numbers written as `2.0` become integers, and numbers become quantities.
+    """
+    if isinstance(value, dict):
+        _fill_members(node, value)
+    elif isinstance(value, list) and node.items is not None:
+        _fill_items(node.items, value)
+
+
+def _fill_members(node: Node, value: dict[str, Any]) -> None:
+    for name, default in node.defaulted:
+        if name not in value or (value[name] is None and not node.properties[name].nullable):
+            value[name] = copied(default)
+    unset: list[str] = []
+    for name, member in value.items():
+        child = node.properties.get(name) or node.additional
+        if child is None:
+            continue
+        if member is None:
+            if not child.nullable and not _says_nothing(child):
+                unset.append(name)
+        elif isinstance(member, dict | list):
+            fill_defaults(child, member)
+        elif not isinstance(member, str):
+            value[name] = _coerced(child, member)
+    for name in unset:
+        del value[name]
+
+
+def _fill_items(node: Node, items: list[Any]) -> None:
+    for index, item in enumerate(items):
+        if item is None and not node.nullable and node.default is not ABSENT:
+            items[index] = copied(node.default)
+        elif isinstance(item, dict | list):
+            fill_defaults(node, item)
+        elif item is not None:
+            items[index] = _coerced(node, item)
+
+
+def _says_nothing(node: Node) -> bool:
+    """A place that keeps everything keeps null too."""
+    return node.preserves_unknown and not node.type
+
+
+def _coerced(node: Node, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if isinstance(value, float) and value.is_integer() and node.type == "integer":
+        return int(value)
+    if node.quantity:
+        return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return value

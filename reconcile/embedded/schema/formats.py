@@ -1,0 +1,119 @@
+"""The string formats that the API server checks."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+UNCHECKED_FORMATS: Final = frozenset({"isbn", "isbn10", "isbn13", "creditcard"})
+"""Formats that the real server checks and this one does not."""
+
+_DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
+_DURATION = re.compile(
+    r"[+-]?(0|(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w|"
+    r"((milli|micro|nano)?second|minute|hour|day|week)s?|secs?|mins?|hrs?|wks?|nanos?|micros?|millis?)\s*"
+    r"((\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w)\s*)*)"
+)
+_HOSTNAME = re.compile(
+    r"(?=.{1,255}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+    r"(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*\.?"
+)
+_EMAIL = re.compile(r"[^@\s<>()]+@[^@\s<>()]+")
+_MAC = re.compile(r"([0-9A-Fa-f]{2}[:-]){5,7}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,3}[0-9A-Fa-f]{4}")
+_OBJECT_ID = re.compile(r"[0-9A-Fa-f]{24}")
+_HEX_COLOR = re.compile(r"#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})")
+_RGB_COLOR = re.compile(
+    r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,"
+    r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)"
+)
+_SSN = re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}")
+
+
+def has_format(value: str, name: str) -> bool:
+    """Whether the string has the format; a format that is not known fits every string."""
+    test = _TESTS.get(name)
+    return test is None or test(value)
+
+
+def _date_time(value: str) -> bool:
+    found = _DATE_TIME.fullmatch(value)
+    return (
+        found is not None
+        and _date(found[1])
+        and int(found[2]) < 24
+        and max(int(found[3]), int(found[4])) < 60
+    )
+
+
+def _date(value: str) -> bool:
+    return len(value) == 10 and _succeeds(date.fromisoformat, value)
+
+
+def _micro_time(value: str) -> bool:
+    return _date_time(value) and "." in value and _succeeds(datetime.fromisoformat, value)
+
+
+def _byte(value: str) -> bool:
+    return _succeeds(lambda text: base64.b64decode(text, validate=True), value)
+
+
+def _uri(value: str) -> bool:
+    parts = _parsed(value)
+    return parts is not None and (bool(parts) or value.startswith("/"))
+
+
+def _parsed(value: str) -> str | None:
+    try:
+        return urlsplit(value).scheme
+    except ValueError:
+        return None
+
+
+def _succeeds(parse: Callable[[str], object], value: str) -> bool:
+    try:
+        parse(value)
+    except (ValueError, binascii.Error):
+        return False
+    return True
+
+
+def _cidr(value: str) -> bool:
+    return "/" in value and _succeeds(lambda text: ip_network(text, strict=False), value)
+
+
+def _shaped(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda value: pattern.fullmatch(value) is not None
+
+
+def _uuid(version: str = "[0-9a-f]", variant: str = "[0-9a-f]") -> Callable[[str], bool]:
+    shape = rf"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
+    return _shaped(re.compile(shape, re.IGNORECASE))
+
+
+_TESTS: Mapping[str, Callable[[str], bool]] = {
+    "bsonobjectid": _shaped(_OBJECT_ID),
+    "byte": _byte,
+    "cidr": _cidr,
+    "date": _date,
+    "date-time": _date_time,
+    "datetime": _date_time,
+    "duration": lambda value: _DURATION.fullmatch(value.strip().lower()) is not None,
+    "email": _shaped(_EMAIL),
+    "hexcolor": _shaped(_HEX_COLOR),
+    "hostname": _shaped(_HOSTNAME),
+    "ipv4": lambda value: _succeeds(IPv4Address, value),
+    "ipv6": lambda value: _succeeds(IPv6Address, value),
+    "mac": _shaped(_MAC),
+    "micro-time": _micro_time,
+    "rgbcolor": _shaped(_RGB_COLOR),
+    "ssn": _shaped(_SSN),
+    "uri": _uri,
+    "uuid": _uuid(),
+    "uuid3": _uuid(version="3"),
+    "uuid4": _uuid(version="4", variant="[89ab]"),
+    "uuid5": _uuid(version="5", variant="[89ab]"),
+}

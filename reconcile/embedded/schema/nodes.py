@@ -1,0 +1,148 @@
+"""A schema as a tree of small nodes, made once per version of a resource."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from reconcile.embedded.schema.checks import Check, value_checks
+
+ABSENT: Final[Any] = object()
+"""Stands for no value at all, which is not the same as null."""
+
+EMBEDDED_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+"""What an embedded resource may always have."""
+
+
+@define(eq=False)
+class Node:
+    """What a schema says about one place in an object."""
+
+    type: str = ""
+    """object, array, string, integer, number or boolean; empty for any."""
+    nullable: bool = False
+    properties: dict[str, "Node"] = field(factory=dict)
+    additional: "Node | None" = None
+    """What every member is that `properties` does not name; None where there may be none."""
+    items: "Node | None" = None
+    required: tuple[str, ...] = ()
+    default: Any = ABSENT
+    defaulted: tuple[tuple[str, Any], ...] = ()
+    """The members that have a default, each with it."""
+    preserves_unknown: bool = False
+    embedded: bool = False
+    int_or_string: bool = False
+    quantity: bool = False
+    list_type: str = "atomic"
+    """atomic, set or map, for server-side apply."""
+    map_keys: tuple[str, ...] = ()
+    atomic_map: bool = False
+    patch_strategies: frozenset[str] = frozenset()
+    """Of a strategic merge patch: merge, replace, retainKeys."""
+    patch_merge_key: str = ""
+    checks: tuple[Check, ...] = ()
+    compositions: "Compositions | None" = None
+    has_keyed_lists: bool = False
+    """A list of type set or map is here or below."""
+
+    def child(self, name: str) -> "Node | None":
+        """What the member `name` is; None for one that the schema does not know."""
+        known = self.properties.get(name) or self.additional
+        if known is None and (self.preserves_unknown or (self.embedded and name in EMBEDDED_FIELDS)):
+            return ANYTHING
+        return known
+
+    def item(self) -> "Node":
+        """What the items of the list are."""
+        return self.items or ANYTHING
+
+
+@define(eq=False)
+class Compositions:
+    """allOf, anyOf, oneOf and not."""
+
+    all_of: tuple[Node, ...] = ()
+    any_of: tuple[Node, ...] = ()
+    one_of: tuple[Node, ...] = ()
+    negated: Node | None = None
+
+
+ANYTHING: Final = Node(nullable=True, preserves_unknown=True)
+"""Everything is allowed and kept."""
+
+
+def compile_node(schema: Mapping[str, Any]) -> Node:
+    """The node for an OpenAPI v3 schema, which is taken to be structural."""
+    node = Node()
+    for keyword, value in schema.items():
+        match keyword:
+            case "type":
+                node.type = value
+            case "properties":
+                node.properties = {name: compile_node(member) for name, member in value.items()}
+            case "items":
+                node.items = compile_node(value)
+            case "additionalProperties":
+                node.additional = _additional(value)
+            case "required":
+                node.required = tuple(value)
+            case "default":
+                node.default = value
+            case "nullable":
+                node.nullable = value
+            case _ if keyword.startswith("x-kubernetes-"):
+                _extend(node, keyword, value)
+    node.quantity = schema.get("format") == "quantity"
+    node.checks = value_checks(schema)
+    node.compositions = _compositions(schema)
+    node.defaulted = tuple(
+        (name, member.default) for name, member in node.properties.items() if member.default is not ABSENT
+    )
+    node.has_keyed_lists = node.list_type != "atomic" or any(
+        child.has_keyed_lists for child in _children(node)
+    )
+    return node
+
+
+def _extend(node: Node, keyword: str, value: Any) -> None:
+    match keyword:
+        case "x-kubernetes-preserve-unknown-fields":
+            node.preserves_unknown = bool(value)
+        case "x-kubernetes-embedded-resource":
+            node.embedded = bool(value)
+        case "x-kubernetes-int-or-string":
+            node.int_or_string = bool(value)
+        case "x-kubernetes-list-type":
+            node.list_type = value
+        case "x-kubernetes-list-map-keys":
+            node.map_keys = tuple(value)
+        case "x-kubernetes-map-type":
+            node.atomic_map = value == "atomic"
+        case "x-kubernetes-patch-strategy":
+            node.patch_strategies = frozenset(value.split(","))
+        case "x-kubernetes-patch-merge-key":
+            node.patch_merge_key = value
+
+
+def _additional(value: Any) -> Node | None:
+    if isinstance(value, Mapping):
+        return compile_node(value)
+    return ANYTHING if value else None
+
+
+def _children(node: Node) -> list[Node]:
+    children = list(node.properties.values())
+    children.extend(child for child in (node.additional, node.items) if child is not None)
+    return children
+
+
+def _compositions(schema: Mapping[str, Any]) -> Compositions | None:
+    if not schema.keys() & {"allOf", "anyOf", "oneOf", "not"}:
+        return None
+    negated = schema.get("not")
+    return Compositions(
+        all_of=tuple(compile_node(part) for part in schema.get("allOf", ())),
+        any_of=tuple(compile_node(part) for part in schema.get("anyOf", ())),
+        one_of=tuple(compile_node(part) for part in schema.get("oneOf", ())),
+        negated=None if negated is None else compile_node(negated),
+    )

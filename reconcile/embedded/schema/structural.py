@@ -1,0 +1,310 @@
+"""The rules that make a schema of a CustomResourceDefinition structural."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconcile.embedded.schema.checks import compile_pattern
+from reconcile.embedded.schema.cleaning import prune
+from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.validation import validate
+from reconcile.embedded.schema.values import copied, quoted
+from reconcile.embedded.status import FieldCause
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_SCALARS = frozenset({"boolean", "integer", "number", "string"})
+_NEVER = (
+    "$ref",
+    "$schema",
+    "additionalItems",
+    "definitions",
+    "dependencies",
+    "id",
+    "patternProperties",
+)
+_NOT_IN_COMPOSITIONS = (
+    "additionalProperties",
+    "default",
+    "description",
+    "nullable",
+    "title",
+    "type",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+)
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+_METADATA_MEMBERS = frozenset({"name", "generateName"})
+
+
+def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
+    """What keeps an `openAPIV3Schema` from being structural; `path` is its own, as causes begin with it."""
+    causes = list(_root(openapi, path))
+    causes.extend(_schema(openapi, path))
+    if causes:
+        return causes
+    return list(_defaults(openapi, path))
+
+
+def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    kind = schema.get("type")
+    if kind in _TYPES and kind != "object":
+        yield _invalid(f"{path}.type", kind, "must be object at the root")
+    if schema.get("nullable"):
+        yield _forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+    properties = schema.get("properties", {})
+    for name in ("apiVersion", "kind"):
+        if properties.get(name, {}).get("type", "string") != "string":
+            yield _invalid(f"{path}.properties[{name}].type", properties[name]["type"], "must be string")
+    metadata = properties.get("metadata", {})
+    if metadata.get("type", "object") != "object":
+        yield _invalid(f"{path}.properties[metadata].type", metadata["type"], "must be object")
+    if not metadata.get("properties", {}).keys() <= _METADATA_MEMBERS:
+        yield _forbidden(
+            f"{path}.properties[metadata]",
+            "must not specify anything other than name and generateName: metadata is implicitly specified",
+        )
+
+
+def _schema(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    yield from _keywords(schema, path)
+    yield from _type(schema, path)
+    yield from _extensions(schema, path)
+    yield from _list_type(schema, path)
+    for name, member in schema.get("properties", {}).items():
+        yield from _schema(member, f"{path}.properties[{name}]")
+    if isinstance(schema.get("items"), Mapping):
+        yield from _schema(schema["items"], f"{path}.items")
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        yield from _schema(schema["additionalProperties"], f"{path}.additionalProperties")
+    yield from _compositions(schema, schema, path)
+
+
+def _keywords(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    for keyword in _NEVER:
+        if keyword in schema:
+            yield _forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+    if schema.get("uniqueItems"):
+        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield _forbidden(f"{path}.uniqueItems", why)
+    if schema.get("additionalProperties") is False:
+        yield _forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+    if "additionalProperties" in schema and schema.get("properties"):
+        yield _forbidden(
+            f"{path}.additionalProperties", "additionalProperties and properties are mutually exclusive"
+        )
+    if isinstance(schema.get("items"), list):
+        yield _forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if "pattern" in schema:
+        yield from _pattern(schema["pattern"], f"{path}.pattern")
+
+
+def _pattern(pattern: str, path: str) -> Iterator[FieldCause]:
+    try:
+        compile_pattern(pattern)
+    except re.error as error:
+        yield _invalid(path, pattern, f"must be a valid regular expression, but isn't: {error}")
+
+
+def _type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    kind = schema.get("type", "")
+    open_ended = schema.get("x-kubernetes-int-or-string") or schema.get(
+        "x-kubernetes-preserve-unknown-fields"
+    )
+    if not kind:
+        if not open_ended:
+            yield _required(f"{path}.type", "must not be empty for specified object fields")
+        return
+    if kind not in _TYPES:
+        supported = ", ".join(quoted(name) for name in _TYPES)
+        message = f"Unsupported value: {quoted(kind)}: supported values: {supported}"
+        yield FieldCause("FieldValueNotSupported", message, f"{path}.type")
+        return
+    if kind == "array" and not schema.get("items"):
+        yield _required(f"{path}.items", "must be specified")
+    if kind != "array" and "items" in schema:
+        yield _forbidden(f"{path}.items", 'may only be set if type is "array"')
+    if kind != "object" and (schema.get("properties") or "additionalProperties" in schema):
+        yield _forbidden(f"{path}.properties", 'may only be set if type is "object"')
+
+
+def _extensions(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    kind = schema.get("type", "")
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield _invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    if schema.get("x-kubernetes-int-or-string") and kind:
+        yield _forbidden(f"{path}.type", "must be empty if x-kubernetes-int-or-string is true")
+    if schema.get("x-kubernetes-embedded-resource"):
+        if kind != "object":
+            yield _invalid(f"{path}.type", kind, "must be object if x-kubernetes-embedded-resource is true")
+        if not (schema.get("properties") or schema.get("x-kubernetes-preserve-unknown-fields")):
+            yield _required(
+                f"{path}.properties",
+                "must not be empty if x-kubernetes-embedded-resource is true without "
+                "x-kubernetes-preserve-unknown-fields",
+            )
+    map_type = schema.get("x-kubernetes-map-type")
+    if map_type is not None and map_type not in ("atomic", "granular"):
+        yield _not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+    if map_type is not None and kind != "object":
+        yield _invalid(f"{path}.type", kind, "must be object if x-kubernetes-map-type is specified")
+
+
+def _list_type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    list_type = schema.get("x-kubernetes-list-type")
+    keys = schema.get("x-kubernetes-list-map-keys", [])
+    if list_type is not None and schema.get("type") != "array":
+        yield _invalid(
+            f"{path}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified"
+        )
+    if list_type is not None and list_type not in ("atomic", "set", "map"):
+        yield _not_supported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
+    if keys and list_type != "map":
+        where = f"{path}.x-kubernetes-list-type"
+        yield _invalid(where, list_type or "", "must be map if x-kubernetes-list-map-keys is non-empty")
+    items = schema.get("items")
+    if not isinstance(items, Mapping):
+        return
+    if list_type == "map":
+        yield from _map_list(items, keys, path)
+    elif list_type == "set":
+        yield from _set_list(items, path)
+
+
+def _map_list(items: Mapping[str, Any], keys: list[str], path: str) -> Iterator[FieldCause]:
+    if not keys:
+        where = f"{path}.x-kubernetes-list-map-keys"
+        yield _required(where, "must not be empty if x-kubernetes-list-type is map")
+    if items.get("type") != "object":
+        yield _invalid(
+            f"{path}.items.type",
+            items.get("type", ""),
+            "must be object if parent array's x-kubernetes-list-type is map",
+        )
+    if items.get("nullable"):
+        yield _forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map")
+    members = items.get("properties", {})
+    for index, key in enumerate(keys):
+        where = f"{path}.x-kubernetes-list-map-keys[{index}]"
+        member = members.get(key)
+        if member is None:
+            yield _invalid(where, key, "must be the name of a property of the items")
+        elif member.get("type") not in _SCALARS:
+            yield _invalid(
+                f"{path}.items.properties[{key}].type", member.get("type", ""), "must be a scalar type"
+            )
+        elif key not in items.get("required", ()) and "default" not in member:
+            yield _required(
+                f"{path}.items.properties[{key}].default",
+                "it is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            )
+    if len(set(keys)) < len(keys):
+        yield _invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not have duplicate entries")
+
+
+def _set_list(items: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    if items.get("nullable"):
+        yield _forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is set")
+    kind = items.get("type")
+    if kind == "object" and items.get("x-kubernetes-map-type") != "atomic":
+        where = f"{path}.items.x-kubernetes-map-type"
+        yield _invalid(
+            where, items.get("x-kubernetes-map-type", ""), "must be atomic as item of a list of type set"
+        )
+    if kind == "array" and items.get("x-kubernetes-list-type", "atomic") != "atomic":
+        where = f"{path}.items.x-kubernetes-list-type"
+        yield _invalid(where, items["x-kubernetes-list-type"], "must be atomic as item of a list of type set")
+
+
+def _compositions(schema: Mapping[str, Any], outer: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(schema.get(keyword, ())):
+            allowed = bool(outer.get("x-kubernetes-int-or-string")) and _is_int_or_string(schema, keyword)
+            yield from _composed(part, outer, f"{path}.{keyword}[{index}]", may_have_type=allowed)
+    if isinstance(schema.get("not"), Mapping):
+        yield from _composed(schema["not"], outer, f"{path}.not")
+
+
+def _is_int_or_string(schema: Mapping[str, Any], keyword: str) -> bool:
+    """The two ways in which an int-or-string may repeat that it is one."""
+    if keyword == "anyOf":
+        return bool(schema["anyOf"] == _INT_OR_STRING)
+    return keyword == "allOf" and schema["allOf"][0].get("anyOf") == _INT_OR_STRING
+
+
+def _composed(
+    part: Mapping[str, Any], outer: Mapping[str, Any], path: str, *, may_have_type: bool = False
+) -> Iterator[FieldCause]:
+    for keyword in _NOT_IN_COMPOSITIONS:
+        if keyword in part and not (keyword == "type" and may_have_type):
+            yield _forbidden(f"{path}.{keyword}", "must be undefined to be structural")
+    for keyword in _NEVER:
+        if keyword in part:
+            yield _forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+    if "pattern" in part:
+        yield from _pattern(part["pattern"], f"{path}.pattern")
+    members = outer.get("properties", {})
+    for name, member in part.get("properties", {}).items():
+        where = f"{path}.properties[{name}]"
+        known = members.get(name) or outer.get("additionalProperties")
+        if isinstance(known, Mapping):
+            yield from _composed(member, known, where)
+        else:
+            yield _required(where, f"because it is defined in {where}")
+    if isinstance(part.get("items"), Mapping):
+        if isinstance(outer.get("items"), Mapping):
+            yield from _composed(part["items"], outer["items"], f"{path}.items")
+        else:
+            yield _required(f"{path}.items", "because it is defined in a composition")
+    yield from _compositions(part, outer, path)
+
+
+def _defaults(schema: Mapping[str, Any], path: str, name: str = "") -> Iterator[FieldCause]:
+    """A default must itself be valid, and have no field that would be pruned."""
+    if schema.get("default", ABSENT) is not ABSENT:
+        yield from _default(schema, f"{path}.default")
+    for member_name, member in schema.get("properties", {}).items():
+        if not (name == "" and path.endswith("openAPIV3Schema") and member_name in EMBEDDED_FIELDS):
+            yield from _defaults(member, f"{path}.properties[{member_name}]", member_name)
+        elif "default" in member:
+            yield _forbidden(f"{path}.properties[{member_name}].default", "must not be set")
+    if isinstance(schema.get("items"), Mapping):
+        yield from _defaults(schema["items"], f"{path}.items", "items")
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        yield from _defaults(
+            schema["additionalProperties"], f"{path}.additionalProperties", "additionalProperties"
+        )
+
+
+def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    node = compile_node(schema)
+    default = copied(schema["default"])
+    removed: list[str] = []
+    prune(node, default, "", removed)
+    if removed:
+        yield _invalid(path, schema["default"], f"must not have unknown fields: {', '.join(removed)}")
+    causes: list[FieldCause] = []
+    validate(node, default, path, causes)
+    yield from causes
+
+
+def _invalid(path: str, value: Any, why: str) -> FieldCause:
+    return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path)
+
+
+def _required(path: str, why: str) -> FieldCause:
+    return FieldCause("FieldValueRequired", f"Required value: {why}", path)
+
+
+def _forbidden(path: str, why: str) -> FieldCause:
+    return FieldCause("FieldValueForbidden", f"Forbidden: {why}", path)
+
+
+def _not_supported(path: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
+    listed = ", ".join(quoted(name) for name in supported)
+    return FieldCause(
+        "FieldValueNotSupported", f"Unsupported value: {quoted(value)}: supported values: {listed}", path
+    )

@@ -1,0 +1,171 @@
+"""Whether an object is what its schema says, and if not, where."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from reconcile.embedded.schema.checks import invalid
+from reconcile.embedded.schema.nodes import ABSENT, Compositions, Node
+from reconcile.embedded.schema.values import copied, quoted, same, type_name
+from reconcile.embedded.status import FieldCause
+
+_EMBEDDED_REQUIRED = ("apiVersion", "kind")
+
+
+def validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any = ABSENT) -> None:
+    """Add a cause for each fault of `value`.
+
+    What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
+    a schema that became stricter does not lock objects.
+    """
+    before = len(causes)
+    _validate(node, value, path, causes, old)
+    if len(causes) > before and old is not ABSENT and same(value, old):
+        del causes[before:]
+
+
+def _validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any) -> None:
+    if value is None and node.nullable:
+        return
+    if not _has_type(node, value):
+        causes.append(_wrong_type(node, value, path))
+    if value is None:
+        return
+    for check in node.checks:
+        check(value, path, causes)
+    if isinstance(value, dict):
+        _validate_members(node, value, path, causes, old if isinstance(old, dict) else {})
+    elif isinstance(value, list) and node.items is not None:
+        _validate_items(node, node.items, value, path, causes, old)
+    if node.compositions is not None:
+        _validate_compositions(node.compositions, value, path, causes)
+
+
+def _has_type(node: Node, value: Any) -> bool:
+    wanted = node.type
+    if node.int_or_string and not wanted:
+        return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+    if not wanted:
+        return value is not None or node.preserves_unknown
+    actual = type_name(value)
+    if actual == wanted:
+        return True
+    if wanted == "number":
+        return actual == "integer"
+    return wanted == "integer" and isinstance(value, float) and value.is_integer()
+
+
+def _wrong_type(node: Node, value: Any, path: str) -> FieldCause:
+    wanted = node.type or ("integer,string" if node.int_or_string else "any value but null")
+    fault = f'{path} in body must be of type {wanted}: "{type_name(value)}"'
+    return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {fault}", path or "<nil>")
+
+
+def _validate_members(
+    node: Node, value: dict[str, Any], path: str, causes: list[FieldCause], old: dict[str, Any]
+) -> None:
+    for name in node.required:
+        if name not in value:
+            causes.append(
+                FieldCause("FieldValueRequired", "Required value", f"{path}.{name}" if path else name)
+            )
+    if node.embedded:
+        for name in _EMBEDDED_REQUIRED:
+            if not value.get(name):
+                causes.append(
+                    FieldCause("FieldValueRequired", "Required value: must not be empty", f"{path}.{name}")
+                )
+    properties, additional = node.properties, node.additional
+    for name, member in value.items():
+        child = properties.get(name, additional)
+        if child is not None:
+            validate(child, member, f"{path}.{name}" if path else name, causes, old.get(name, ABSENT))
+
+
+def _validate_items(
+    node: Node, item_node: Node, items: list[Any], path: str, causes: list[FieldCause], old: Any
+) -> None:
+    earlier = _items_by_key(node, old) if node.list_type == "map" else {}
+    for index, item in enumerate(items):
+        former = earlier.get(item_key(node, item), ABSENT) if earlier else ABSENT
+        validate(item_node, item, f"{path}[{index}]", causes, former)
+
+
+def _items_by_key(node: Node, items: Any) -> dict[tuple[str, ...], Any]:
+    return {item_key(node, item): item for item in items} if isinstance(items, list) else {}
+
+
+def item_key(node: Node, item: Any) -> tuple[str, ...]:
+    """What tells an item of a keyed list from the others; for a set, the item itself."""
+    if node.list_type != "map" or not isinstance(item, dict):
+        return (quoted(item),)
+    return tuple(quoted(item[name]) if name in item else "" for name in node.map_keys)
+
+
+def _validate_compositions(parts: Compositions, value: Any, path: str, causes: list[FieldCause]) -> None:
+    for part in parts.all_of:
+        validate(part, value, path, causes)
+    if parts.any_of:
+        faults = [_faults(part, value, path) for part in parts.any_of]
+        if all(faults):
+            causes.append(_composition_fault(path, "must validate at least one schema (anyOf)"))
+            nearest = min(faults, key=len)
+            causes.extend(nearest)
+    if parts.one_of:
+        _validate_one_of(parts.one_of, value, path, causes)
+    if parts.negated is not None and not _faults(parts.negated, value, path):
+        causes.append(_composition_fault(path, "must not validate the schema (not)"))
+
+
+def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: list[FieldCause]) -> None:
+    faults = [_faults(option, value, path) for option in options]
+    valid = sum(not found for found in faults)
+    if valid == 1:
+        return
+    found = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
+    causes.append(_composition_fault(path, f"must validate one and only one schema (oneOf). {found}"))
+    if valid == 0:
+        nearest = min(faults, key=len)
+        causes.extend(nearest)
+
+
+def _faults(node: Node, value: Any, path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    validate(node, value, path, causes)
+    return causes
+
+
+def _composition_fault(path: str, rule: str) -> FieldCause:
+    """A fault that the API server tells without a path."""
+    return invalid("", "", f'"{path}" {rule}')
+
+
+def duplicates(node: Node, value: Any, path: str) -> Iterator[FieldCause]:
+    """The items that occur twice in lists of type set and map."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            child = node.properties.get(name) or node.additional
+            if child is not None and child.has_keyed_lists:
+                yield from duplicates(child, member, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        if node.list_type != "atomic":
+            yield from _duplicate_items(node, value, path)
+        if node.items is not None and node.items.has_keyed_lists:
+            for index, item in enumerate(value):
+                yield from duplicates(node.items, item, f"{path}[{index}]")
+
+
+def _duplicate_items(node: Node, items: list[Any], path: str) -> Iterator[FieldCause]:
+    seen: set[tuple[str, ...]] = set()
+    for index, item in enumerate(items):
+        key = item_key(node, item)
+        if key in seen:
+            yield FieldCause(
+                "FieldValueDuplicate", f"Duplicate value: {_shown_key(node, item)}", f"{path}[{index}]"
+            )
+        seen.add(key)
+
+
+def _shown_key(node: Node, item: Any) -> str:
+    if node.list_type == "map" and isinstance(item, dict):
+        return quoted({name: copied(item[name]) for name in node.map_keys if name in item})
+    return quoted(item)

@@ -1,0 +1,50 @@
+"""JSON values: equality, copies, and how messages write them."""
+
+from typing import Any
+
+import msgspec
+
+_NAMES: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
+
+
+def type_name(value: Any) -> str:
+    """What JSON Schema calls the type of a value."""
+    return _NAMES.get(type(value), "")
+
+
+def is_number(value: Any) -> bool:
+    """An integer or a float; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON equality: `true` is not 1, and 1 is 1.0."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(value, right[name]) for name, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares no dict or list with the original."""
+    if isinstance(value, dict):
+        return {name: copied(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
+def quoted(value: Any) -> str:
+    """A value as messages show it."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return msgspec.json.encode(value).decode()
