@@ -1,0 +1,612 @@
+"""Which pods of a RayCluster come and go. Numbered rows are those of systems.md, table 1d."""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.workergroups.original import plan_group_like_v1_3_0
+from controllers.workergroups.plan import (
+    GroupPlan,
+    Plan,
+    PlanGroup,
+    Removal,
+    choose_removals,
+    desired_workers,
+    plan_cluster,
+    plan_group,
+)
+from controllers.workergroups.spec import cluster_view, invalid_fields, is_managed, unsupported_features
+from controllers.workergroups.views import (
+    ClusterView,
+    GroupView,
+    PodView,
+    Unsupported,
+    group_view,
+    is_active,
+    is_unhealthy,
+    pod_view,
+)
+
+START = datetime(2025, 5, 3, tzinfo=UTC)
+UID = "cluster-uid"
+
+
+def worker(name: str, *, age: int = 0, group: str = "small", **changes: Any) -> PodView:
+    """A Ready worker; `age` in seconds, greater is older."""
+    pod = PodView(
+        name=name,
+        namespace="default",
+        uid=f"uid-of-{name}",
+        created=START - timedelta(seconds=age),
+        owner_uid=UID,
+        node_type="worker",
+        group=group,
+        phase="Running",
+        ready=True,
+    )
+    return evolve(pod, **changes)
+
+
+def head(name: str = "head", **changes: Any) -> PodView:
+    return worker(name, group="headgroup", node_type="head", **changes)
+
+
+def five_workers() -> list[PodView]:
+    return [worker(f"pod{number}") for number in range(1, 6)]
+
+
+def small(replicas: int | None = 3, *listed: str, **changes: Any) -> GroupView:
+    return GroupView(name="small", replicas=replicas, workers_to_delete=listed, **changes)
+
+
+def cluster(*groups: GroupView, **changes: Any) -> ClusterView:
+    return evolve(ClusterView("ray", "default", UID, groups=groups or (small(),)), **changes)
+
+
+def names(removals: Iterable[Removal]) -> list[str]:
+    return [removal.pod.name for removal in removals]
+
+
+def after(plan: Plan, pods: Sequence[PodView], lingers: Callable[[PodView], bool]) -> list[PodView]:
+    """The pods once the plan is carried out; a deleted one is gone, or Terminating if it `lingers`."""
+    doomed = {removal.pod.uid for removal in plan.removals}
+    left = [evolve(pod, terminating=pod.terminating or pod.uid in doomed) for pod in pods]
+    kept = [pod for pod in left if pod.uid not in doomed or lingers(pod)]
+    made = [
+        worker(f"new-{one.group}-{number}", group=one.group, phase="Pending", ready=False)
+        for one in plan.groups
+        for number in range(one.create)
+    ]
+    heads = [head("new-head", phase="Pending", ready=False)] if plan.head.create else []
+    return [*kept, *made, *heads]
+
+
+def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[PodView], passes: int) -> set[str]:
+    """The pods that as many passes delete while every deleted one stays Terminating."""
+    doomed: set[str] = set()
+    for _ in range(passes):
+        seen = [evolve(pod, terminating=pod.uid in doomed) for pod in pods]
+        doomed |= {removal.pod.uid for removal in planner(UID, group, seen).delete}
+    return doomed
+
+
+# What a worker group does with its pods.
+
+
+@pytest.mark.rule("kuberay-1d-01")
+@pytest.mark.parametrize(
+    ("listed", "others"),
+    [
+        (["pod1", "pod2"], 0),
+        (["pod3", "pod4"], 0),
+        (["pod1", "pod5"], 0),
+        (["pod2", "absent"], 1),
+        (["absent", "absent too"], 2),
+    ],
+)
+def test_listed_workers_go_and_others_only_up_to_the_surplus(listed: list[str], others: int) -> None:
+    plan = plan_group(UID, small(3, *listed), five_workers())
+    here = [name for name in listed if name.startswith("pod")]
+    assert names(plan.delete)[: len(here)] == here
+    assert [removal.reason for removal in plan.delete] == ["listed"] * len(here) + ["newest"] * others
+    assert plan.create == 0
+
+
+@pytest.mark.rule("kuberay-1d-03")
+def test_a_surplus_goes_down_to_the_goal() -> None:
+    assert len(plan_group(UID, small(2), five_workers()).delete) == 3
+
+
+@pytest.mark.rule("kuberay-1d-03")
+@pytest.mark.parametrize(("left", "create", "delete"), [(3, 0, 0), (4, 0, 1), (2, 1, 0)])
+def test_a_group_converges_after_pods_were_deleted_from_outside(left: int, create: int, delete: int) -> None:
+    plan = plan_group(UID, small(3), five_workers()[:left])
+    assert (plan.create, len(plan.delete)) == (create, delete)
+
+
+@pytest.mark.rule("kuberay-1d-03")
+def test_listed_workers_go_also_when_the_size_is_right_and_are_replaced() -> None:
+    plan = plan_group(UID, small(5, "pod4"), five_workers())
+    assert (names(plan.delete), plan.create) == (["pod4"], 1)
+
+
+@pytest.mark.rule("kuberay-1d-04")
+def test_a_failed_worker_goes_first_and_counts_no_more() -> None:
+    pods = [evolve(pod, phase="Failed" if pod.name == "pod3" else "Running") for pod in five_workers()]
+    plan = plan_group(UID, small(3), pods)
+    assert [(removal.pod.name, removal.reason) for removal in plan.delete] == [
+        ("pod3", "unhealthy"),
+        ("pod1", "newest"),
+    ]
+    assert plan.create == 0
+
+
+def test_an_unhealthy_worker_is_replaced_in_the_same_pass() -> None:
+    pods = [*five_workers()[:2], worker("dead", ray_container_terminated=True, restart_policy="Never")]
+    plan = plan_group(UID, small(3), pods)
+    assert (names(plan.delete), plan.create) == (["dead"], 1)
+
+
+@pytest.mark.rule("kuberay-1d-06")
+@pytest.mark.parametrize(
+    ("replicas", "low", "high", "wanted"),
+    [(None, 1, 5, 1), (0, 1, 5, 1), (4, 1, 3, 3), (0, 0, 5, 0), (2, 0, 0, 0)],
+)
+def test_replicas_are_optional_and_stay_within_bounds(
+    replicas: int | None, low: int, high: int, wanted: int
+) -> None:
+    assert desired_workers(small(replicas, min_replicas=low, max_replicas=high)) == wanted
+
+
+@pytest.mark.parametrize(("replicas", "wanted"), [(1, 4), (3, 12)])
+def test_each_replica_of_several_hosts_is_as_many_pods(replicas: int, wanted: int) -> None:
+    assert desired_workers(small(replicas, num_of_hosts=4)) == wanted
+
+
+@pytest.mark.rule("kuberay-1d-08")
+@pytest.mark.parametrize(
+    ("restart_policy", "phase", "ray_terminated", "unhealthy"),
+    [
+        ("Always", "Failed", False, True),
+        ("Always", "Running", False, False),
+        ("Always", "Running", True, False),
+        ("Never", "Failed", False, True),
+        ("Never", "Succeeded", False, True),
+        ("Never", "Running", False, False),
+        ("Never", "Running", True, True),
+    ],
+)
+def test_a_pod_is_unhealthy_when_nothing_will_restart_ray_in_it(
+    restart_policy: str, phase: str, ray_terminated: bool, unhealthy: bool
+) -> None:
+    pod = worker("w", restart_policy=restart_policy, phase=phase, ray_container_terminated=ray_terminated)
+    assert is_unhealthy(pod) is unhealthy
+
+
+@pytest.mark.rule("kuberay-1d-09")
+@pytest.mark.parametrize(
+    ("groups", "wanted"),
+    [
+        ([{"minReplicas": 1}, {"minReplicas": 2}], 3),
+        ([{"replicas": 0, "minReplicas": 2, "maxReplicas": 5}, {"replicas": 6, "maxReplicas": 5}], 7),
+        ([{"replicas": 6, "maxReplicas": 5}, {"replicas": 3}], 8),
+        ([{"replicas": 3, "numOfHosts": 4}, {"replicas": 3}], 15),
+    ],
+)
+def test_the_desired_workers_of_a_cluster_are_those_of_its_groups(
+    groups: list[dict[str, int]], wanted: int
+) -> None:
+    assert sum(desired_workers(group_view(group)) for group in groups) == wanted
+
+
+def test_a_suspended_group_wants_no_workers() -> None:
+    assert desired_workers(small(3, min_replicas=2, suspend=True)) == 0
+
+
+def test_a_worker_stuck_in_termination_gets_its_replacement_and_is_left_alone() -> None:
+    stuck = worker("stuck", terminating=True)
+    plan = plan_group(UID, small(3), [*five_workers()[:2], stuck])
+    assert (plan.create, plan.delete, plan.waiting) == (1, (), (stuck,))
+
+
+def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
+    others = [
+        worker("theirs", group="large"),
+        worker("foreign", owner_uid="another"),
+        worker("orphan", owner_uid=""),
+    ]
+    plan = plan_group(UID, small(0, "theirs", "foreign", "orphan"), others)
+    assert plan == GroupPlan("small")
+
+
+# Who goes first.
+
+
+def test_victims_are_ranked_by_list_readiness_cost_age_and_name() -> None:
+    ranked = [
+        (worker("listed", age=900, deletion_cost=9), "listed"),
+        (worker("unready", age=900, ready=False, deletion_cost=9), "not-ready"),
+        (worker("cheap", age=900, deletion_cost=-1), "cheapest"),
+        (worker("young-a", age=1), "cheapest"),
+        (worker("young-b", age=1), "cheapest"),
+        (worker("old", age=800), "cheapest"),
+        (worker("dear", age=1, deletion_cost=10), "newest"),
+    ]
+    pods = [pod for pod, _ in reversed(ranked)]
+    chosen = choose_removals(pods, len(pods), {"listed"})
+    assert [(removal.pod, removal.reason) for removal in chosen] == ranked
+
+
+def test_terminating_and_finished_pods_are_never_chosen() -> None:
+    pods = [
+        worker("a", terminating=True),
+        worker("b", phase="Failed"),
+        worker("c", phase="Succeeded"),
+        worker("d"),
+    ]
+    assert names(choose_removals(pods, 4, {"a", "b"})) == ["d"]
+
+
+# The head pod and the whole cluster.
+
+
+def test_a_cluster_without_pods_gets_its_head_and_workers() -> None:
+    plan = plan_cluster(cluster(), [])
+    assert plan.head.create
+    assert [(group.group, group.create) for group in plan.groups] == [("small", 3)]
+    assert plan.removals == ()
+
+
+@pytest.mark.rule("kuberay-1d-05")
+def test_a_failed_head_is_deleted_and_another_made() -> None:
+    plan = plan_cluster(cluster(small(0)), [head(phase="Failed")])
+    assert (names(plan.head.delete), plan.head.create) == (["head"], True)
+
+
+def test_a_healthy_head_stays() -> None:
+    assert plan_cluster(cluster(small(0)), [head()]).is_idle
+
+
+def test_of_two_heads_none_is_deleted_and_both_are_named() -> None:
+    plan = plan_cluster(cluster(small(0)), [head("one"), head("two")])
+    assert plan.is_idle
+    assert [pod.name for pod in plan.head.surplus] == ["one", "two"]
+
+
+def test_a_terminating_head_is_no_second_head() -> None:
+    plan = plan_cluster(cluster(small(0)), [head("old", terminating=True), head("new")])
+    assert plan.is_idle
+    assert plan.head.surplus == ()
+
+
+def test_another_clusters_head_with_our_label_is_none_of_ours() -> None:
+    assert plan_cluster(cluster(small(0)), [head(owner_uid="another")]).head.create
+
+
+def test_pods_of_a_removed_group_are_deleted_once() -> None:
+    pods = [head(), worker("live", group="gone"), worker("going", group="gone", terminating=True)]
+    first = plan_cluster(cluster(small(0)), pods)
+    assert [(one.pod.name, one.reason) for one in first.removals] == [("live", "group-removed")]
+    assert plan_cluster(cluster(small(0)), after(first, pods, lambda pod: True)).is_idle
+
+
+# What this version refuses.
+
+
+def spec(**fields: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
+    group = {"groupName": "small", "minReplicas": 0, "maxReplicas": 5, "template": template}
+    return {
+        "headGroupSpec": {"template": template},
+        "workerGroupSpecs": [{**group, **fields.pop("group", {})}],
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "feature"),
+    [
+        ({"suspend": True}, "spec.suspend"),
+        ({"enableInTreeAutoscaling": True}, "spec.enableInTreeAutoscaling"),
+        ({"upgradeStrategy": {"type": "Recreate"}}, "spec.upgradeStrategy.type Recreate"),
+        ({"gcsFaultToleranceOptions": {"redisAddress": "r:6379"}}, "spec.gcsFaultToleranceOptions"),
+        ({"authOptions": {"mode": "token"}}, "spec.authOptions"),
+        ({"group": {"numOfHosts": 4}}, "spec.workerGroupSpecs[small].numOfHosts 4"),
+        ({"group": {"suspend": True}}, "spec.workerGroupSpecs[small].suspend"),
+        ({"group": {"resources": {"TPU": "4"}}}, "spec.workerGroupSpecs[small].resources"),
+    ],
+)
+def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], feature: str) -> None:
+    found = unsupported_features(spec(**fields))
+    assert [one.feature for one in found] == [feature]
+    assert found[0].why in str(found[0])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"suspend": False, "enableInTreeAutoscaling": False, "upgradeStrategy": {"type": "None"}},
+        {"autoscalerOptions": {"idleTimeoutSeconds": 60}},
+        {"group": {"numOfHosts": 1, "suspend": False, "idleTimeoutSeconds": 5, "priority": 1}},
+    ],
+)
+def test_a_field_that_asks_for_nothing_is_no_feature(fields: dict[str, Any]) -> None:
+    assert unsupported_features(spec(**fields)) == []
+
+
+@pytest.mark.parametrize("name", ["ray.io/ft-enabled", "ray.io/disable-provisioned-head-restart"])
+def test_a_feature_asked_for_by_annotation_is_named_too(name: str) -> None:
+    assert [one.feature for one in unsupported_features(spec(), {name: "true"})] == [f"annotation {name}"]
+    assert unsupported_features(spec(), {name: "false"}) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"group": {"minReplicas": 6}}, "spec.workerGroupSpecs[small].minReplicas"),
+        ({"group": {"replicas": -1}}, "spec.workerGroupSpecs[small].replicas"),
+        ({"group": {"groupName": ""}}, "spec.workerGroupSpecs[]"),
+        ({"group": {"numOfHosts": 0}}, "spec.workerGroupSpecs[small].numOfHosts"),
+        ({"group": {"template": {}}}, "spec.workerGroupSpecs[small].template.spec.containers"),
+        ({"headGroupSpec": {}}, "spec.headGroupSpec.template.spec.containers"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused(fields: dict[str, Any], path: str) -> None:
+    assert [one.path for one in invalid_fields(spec(**fields))] == [path]
+
+
+def test_two_groups_of_one_name_are_refused() -> None:
+    twice = spec()
+    twice["workerGroupSpecs"] *= 2
+    assert [one.path for one in invalid_fields(twice)] == ["spec.workerGroupSpecs"]
+
+
+def test_an_amount_that_is_no_quantity_is_refused() -> None:
+    containers = [{"name": "ray", "resources": {"limits": {"cpu": "lots"}}}]
+    broken = spec(headGroupSpec={"template": {"spec": {"containers": containers}}})
+    (found,) = invalid_fields(broken)
+    assert found.path == "spec.headGroupSpec.template.spec.containers[ray].resources.limits.cpu"
+
+
+def test_nothing_is_done_for_a_refused_cluster() -> None:
+    refused = cluster(refused=(Unsupported("spec.suspend", "later"),))
+    plan = plan_cluster(refused, five_workers())
+    assert plan.is_idle
+    assert plan.refused == refused.refused
+
+
+def test_a_cluster_is_read_from_its_object() -> None:
+    stored = {
+        "metadata": {"name": "ray", "namespace": "default", "uid": UID, "annotations": {"a": "b"}},
+        "spec": spec(group={"replicas": 0, "scaleStrategy": {"workersToDelete": ["w"]}}),
+    }
+    view = cluster_view(stored)
+    assert (view.name, view.namespace, view.uid, view.annotations) == ("ray", "default", UID, {"a": "b"})
+    assert view.refused == ()
+    (group,) = view.groups
+    assert (group.replicas, group.min_replicas, group.max_replicas) == (0, 0, 5)
+    assert group.workers_to_delete == ("w",)
+
+
+@pytest.mark.rule("kuberay-1d-14")
+@pytest.mark.parametrize(
+    ("managed_by", "ours"),
+    [(None, True), ("", True), ("ray.io/kuberay-operator", True), ("kueue.x-k8s.io/multikueue", False)],
+)
+def test_a_cluster_managed_elsewhere_is_skipped(managed_by: str | None, ours: bool) -> None:
+    assert is_managed({"managedBy": managed_by}) is ours
+
+
+# A pod as the API server returns it.
+
+
+def test_a_pod_is_read_from_its_object() -> None:
+    stored = {
+        "metadata": {
+            "name": "w",
+            "namespace": "default",
+            "uid": "u",
+            "creationTimestamp": "2025-05-03T10:00:00Z",
+            "deletionTimestamp": "2025-05-03T10:01:00Z",
+            "labels": {"ray.io/node-type": "worker", "ray.io/group": "small"},
+            "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-7"},
+            "ownerReferences": [{"uid": "x"}, {"uid": UID, "controller": True}],
+        },
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "ray"}, {"name": "sidecar"}]},
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Fine", "message": "well"}],
+            "containerStatuses": [
+                {"name": "sidecar", "state": {"running": {}}},
+                {"name": "ray", "state": {"terminated": {"exitCode": 1}}},
+            ],
+        },
+    }
+    assert pod_view(stored) == PodView(
+        name="w",
+        namespace="default",
+        uid="u",
+        created=datetime(2025, 5, 3, 10, tzinfo=UTC),
+        owner_uid=UID,
+        node_type="worker",
+        group="small",
+        phase="Running",
+        ready=True,
+        ready_reason="Fine",
+        ready_message="well",
+        terminating=True,
+        deletion_cost=-7,
+        restart_policy="Never",
+        ray_container_terminated=True,
+        ip="10.0.0.1",
+    )
+
+
+def test_a_fresh_pod_without_status_is_pending_and_active() -> None:
+    stored = {"metadata": {"name": "w", "uid": "u", "creationTimestamp": "2025-05-03T10:00:00Z"}}
+    view = pod_view(stored)
+    assert (view.phase, view.ready, view.owner_uid, view.node_type) == ("Pending", False, "", None)
+    assert is_active(view)
+
+
+def test_a_terminated_sidecar_is_not_the_ray_container() -> None:
+    stored = {
+        "metadata": {"name": "w", "uid": "u", "creationTimestamp": "2025-05-03T10:00:00Z"},
+        "spec": {"containers": [{"name": "ray"}, {"name": "sidecar"}]},
+        "status": {"containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 0}}}]},
+    }
+    assert not pod_view(stored).ray_container_terminated
+
+
+def test_a_deletion_cost_that_is_no_integer_is_zero() -> None:
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": "cheap"}
+    stored = {
+        "metadata": {
+            "name": "w",
+            "uid": "u",
+            "creationTimestamp": "2025-05-03T10:00:00Z",
+            "annotations": annotations,
+        }
+    }
+    assert pod_view(stored).deletion_cost == 0
+
+
+def test_an_object_no_server_has_stored_has_no_view() -> None:
+    with pytest.raises(ValueError, match="creationTimestamp"):
+        pod_view({"metadata": {"name": "w", "uid": "u"}})
+
+
+# Laws.
+
+PHASES = ("Pending", "Running", "Failed", "Succeeded")
+
+
+@st.composite
+def worker_pods(draw: st.DrawFn) -> list[PodView]:
+    count = draw(st.integers(0, 8))
+    return [
+        worker(
+            f"pod{number}",
+            age=draw(st.integers(0, 3)),
+            group=draw(st.sampled_from(["small", "large", "gone"])),
+            phase=draw(st.sampled_from(PHASES)),
+            ready=draw(st.booleans()),
+            terminating=draw(st.booleans()),
+            deletion_cost=draw(st.integers(-1, 1)),
+            ray_container_terminated=draw(st.booleans()),
+            restart_policy=draw(st.sampled_from(["Always", "Never"])),
+            owner_uid=draw(st.sampled_from([UID, UID, "another"])),
+        )
+        for number in range(count)
+    ]
+
+
+HEADS = st.lists(
+    st.builds(
+        lambda number, phase, terminating: head(f"head{number}", phase=phase, terminating=terminating),
+        st.integers(0, 9),
+        st.sampled_from(PHASES),
+        st.booleans(),
+    ),
+    max_size=2,
+    unique_by=lambda pod: pod.name,
+)
+LISTED = st.lists(st.sampled_from([f"pod{number}" for number in range(9)]), max_size=3)
+GROUPS = st.builds(
+    lambda replicas, low, high, listed: small(replicas, *listed, min_replicas=low, max_replicas=low + high),
+    st.none() | st.integers(0, 6),
+    st.integers(0, 3),
+    st.integers(0, 6),
+    LISTED,
+)
+
+
+@given(GROUPS, worker_pods(), HEADS, st.randoms(use_true_random=False))
+def test_a_plan_carried_out_leaves_nothing_to_do(
+    group: GroupView, workers: list[PodView], heads: list[PodView], chance: random.Random
+) -> None:
+    whole = cluster(group, evolve(group, name="large", workers_to_delete=()))
+    pods = [*workers, *heads]
+    changed = after(plan_cluster(whole, pods), pods, lambda pod: chance.random() < 0.5)
+    assert plan_cluster(whole, changed).is_idle
+
+
+@given(GROUPS, worker_pods())
+def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
+    group: GroupView, pods: list[PodView]
+) -> None:
+    plan = plan_group(UID, group, pods)
+    chosen = [one for one in plan.delete if one.reason not in ("unhealthy", "listed")]
+    assert not (plan.create and chosen)
+
+
+@given(GROUPS, worker_pods())
+def test_no_more_healthy_pods_are_deleted_than_are_surplus_or_listed(
+    group: GroupView, pods: list[PodView]
+) -> None:
+    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name]
+    healthy = [pod for pod in own if is_active(pod) and not is_unhealthy(pod)]
+    listed = [pod for pod in healthy if pod.name in group.workers_to_delete]
+    chosen = [one for one in plan_group(UID, group, pods).delete if one.reason != "unhealthy"]
+    assert len(chosen) == max(len(healthy) - desired_workers(group), len(listed))
+    assert all(one.pod in healthy for one in chosen)
+
+
+@given(GROUPS, worker_pods())
+def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[PodView]) -> None:
+    whole = cluster(group)
+    changed = after(plan_cluster(whole, pods), pods, lambda pod: True)
+    own = [pod for pod in changed if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
+    assert len(own) == desired_workers(group)
+
+
+@given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
+def test_the_order_of_the_pods_does_not_matter(
+    group: GroupView, pods: list[PodView], chance: random.Random
+) -> None:
+    shuffled = chance.sample(pods, len(pods))
+    assert plan_group(UID, group, shuffled) == plan_group(UID, group, pods)
+
+
+@given(worker_pods(), st.integers(0, 8), LISTED)
+def test_a_larger_surplus_only_adds_victims(pods: list[PodView], surplus: int, listed: list[str]) -> None:
+    fewer, more = choose_removals(pods, surplus, listed), choose_removals(pods, surplus + 1, listed)
+    assert more[: len(fewer)] == fewer
+
+
+# The incident: five workers, scale to four, the victim stays Terminating over many passes.
+
+
+def test_scaling_five_to_four_deletes_one_worker_however_often_it_is_planned() -> None:
+    assert len(deletions_of(plan_group, small(4), five_workers(), passes=50)) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_original_deletes_more_than_one_in_the_same_situation(seed: int) -> None:
+    original = plan_group_like_v1_3_0(random.Random(seed).random)
+    assert len(deletions_of(original, small(4), five_workers(), passes=20)) > 1
+
+
+def test_the_original_creates_what_it_deleted_too_much() -> None:
+    original = plan_group_like_v1_3_0(random.Random(1).random)
+    assert original(UID, small(4), five_workers()[:2]) == GroupPlan("small", create=2)
+
+
+def test_the_original_makes_nothing_in_the_pass_that_finds_unhealthy_pods() -> None:
+    original = plan_group_like_v1_3_0(random.Random(1).random)
+    plan = original(UID, small(4), [worker("a"), worker("b", phase="Failed")])
+    assert (names(plan.delete), plan.create) == (["b"], 0)
+
+
+def test_the_original_plans_in_place_of_ours() -> None:
+    original = plan_group_like_v1_3_0(random.Random(1).random)
+    plan = plan_cluster(cluster(small(4)), [head(), *five_workers()], original)
+    assert [removal.reason for removal in plan.removals] == ["random"]
