@@ -28,9 +28,12 @@ class ScalePaths:
     selector: str = ""
 
 
-@frozen
+@frozen(eq=False)
 class ServedResource:
-    """One version of one resource, built in or from a CustomResourceDefinition."""
+    """One version of one resource, built in or from a CustomResourceDefinition.
+
+    Two are the same only if they are one object: what was encoded by one is valid for it alone.
+    """
 
     group: str
     version: str
@@ -55,10 +58,16 @@ class ServedResource:
     """DELETE answers with the object instead of a Status (Pod, Namespace, Service)."""
     columns: tuple[Column, ...] = ()
     selectable_fields: tuple[str, ...] = ()
-    """JSON paths that field selectors may use beside metadata.name and metadata.namespace."""
+    """Paths that field selectors may use beside metadata.name and metadata.namespace: `.spec.nodeName`."""
     openapi: dict[str, Any] = field(factory=dict)
     """The OpenAPI v3 schema as published by discovery."""
     description: str = ""
+    deprecation: str = ""
+    """The warning that every answer of this version carries."""
+    collection_deletable: bool = True
+    """DELETE on the collection is served."""
+    stored_as: tuple[str, str] | None = None
+    """Group and plural of another resource whose objects these are (Events of both groups)."""
 
     @property
     def api_version(self) -> str:
@@ -68,4 +77,14 @@ class ServedResource:
     @property
     def storage_key(self) -> tuple[str, str]:
         """Group and plural: versions of one resource share their objects."""
-        return (self.group, self.plural)
+        return self.stored_as or (self.group, self.plural)
+
+    @property
+    def name(self) -> str:
+        """As error messages write it: `deployments.apps`, or `pods`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """As error messages write it: `Deployment.apps`, or `Pod`."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind

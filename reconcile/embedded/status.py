@@ -20,37 +20,37 @@ class FieldCause:
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `details.causes`."""
-        return {k: v for k, v in (("reason", self.reason), ("message", self.message), ("field", self.field)) if v}
+        parts = (("reason", self.reason), ("message", self.message), ("field", self.field))
+        return {name: value for name, value in parts if value}
 
 
 @frozen
 class Failure(Exception):
     """A request that is refused, with what the answer's Status says of it.
 
-    `details` carries `name`, `group`, `kind`, `uid` and `retryAfterSeconds` where they apply;
-    `causes` become `details.causes`. An empty `reason` is left out, as the real server does for
-    some of its 500s.
+    `details` carries `name`, `group`, `kind`, `uid` and `retryAfterSeconds` where they apply; None
+    leaves it out, an empty one is sent empty, and the real server does both. `causes` become
+    `details.causes`. An empty `reason` is left out, as the real server does for some of its 500s.
     """
 
     code: int
     reason: str
     message: str
-    details: dict[str, Any] = field(factory=dict)
-    causes: Sequence[FieldCause] = ()
+    details: dict[str, Any] | None = None
+    causes: Sequence[FieldCause] = field(default=())
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
         """The whole Status object."""
-        details = dict(self.details)
-        if self.causes:
-            details["causes"] = [cause.to_json() for cause in self.causes]
         status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         status["message"] = self.message
         if self.reason:
             status["reason"] = self.reason
-        if details:
-            status["details"] = details
+        if self.details is not None or self.causes:
+            status["details"] = dict(self.details or {})
+        if self.causes:
+            status["details"]["causes"] = [cause.to_json() for cause in self.causes]
         status["code"] = self.code
         return status

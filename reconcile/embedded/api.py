@@ -1,0 +1,136 @@
+"""What comes in and what goes out: a request, the resource its path names, the form of the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from attrs import field, frozen
+
+from reconcile.embedded.failures import no_such_resource, not_acceptable, page_not_found
+from reconcile.embedded.registry import Registry
+from reconcile.embedded.resources import ServedResource
+
+META = "meta.k8s.io"
+META_VERSIONS = ("v1", "v1beta1")
+OFFERED = ("application/json",)
+
+
+@frozen
+class ApiRequest:
+    """One request. `path` is not percent-encoded and has no query; header names are lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(factory=dict)
+    headers: Mapping[str, str] = field(factory=dict)
+    body: bytes = b""
+    user: str = "system:admin"
+
+
+class TableRenderer(Protocol):
+    """Makes the `Table` that `kubectl get` prints."""
+
+    def rows(self, resource: ServedResource, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """A Table with `columnDefinitions` and one row an object, in order; `rows[].object` is set by the caller."""
+        ...
+
+
+@frozen
+class Target:
+    """What a path names: a collection (no `name`), an object, or a subresource of one."""
+
+    resource: ServedResource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    legacy_watch: bool = False
+
+
+def find_target(path: str, registry: Registry) -> Target:
+    """The resource, object or subresource at `path`; the 404 that fits where there is none."""
+    parts = [part for part in path.split("/") if part]
+    match parts:
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            raise page_not_found()
+    if not registry.serves(group, version):
+        raise page_not_found()
+    legacy_watch = rest[0] == "watch" and len(rest) > 1
+    if legacy_watch:
+        rest = rest[1:]
+    namespace, rest = _split_namespace(group, rest)
+    plural, name, subresource = rest[0], "".join(rest[1:2]), "/".join(rest[2:])
+    resource = registry.get(group, version, plural)
+    if resource is None:
+        raise page_not_found() if registry.is_custom(group) else no_such_resource()
+    target = Target(resource, namespace, name, subresource, legacy_watch)
+    _check_scope(target)
+    return target
+
+
+def _split_namespace(group: str, rest: list[str]) -> tuple[str, list[str]]:
+    if rest[0] != "namespaces" or len(rest) < 3:
+        return "", rest
+    if not group and len(rest) == 3 and rest[2] in ("status", "finalize"):
+        return "", rest
+    return rest[1], rest[2:]
+
+
+def _check_scope(target: Target) -> None:
+    resource = target.resource
+    misplaced = bool(target.namespace) and not resource.namespaced
+    nameless = bool(target.name) and resource.namespaced and not target.namespace
+    if misplaced or nameless:
+        raise page_not_found() if resource.custom else no_such_resource()
+
+
+# --- the form of the answer -------------------------------------------------------------------
+
+
+@frozen
+class Form:
+    """How objects are shown: whole, as metadata only, or as a table."""
+
+    kind: Literal["whole", "partial", "table"] = "whole"
+    version: str = "v1"
+    include: str = "Metadata"
+    """What a table's rows carry beside the cells: Metadata, Object or None."""
+
+
+WHOLE = Form()
+
+
+def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
+    """The first form in Accept that can be given; 406 if there is none."""
+    accept = request.headers.get("accept", "")
+    if not accept or accept in ("application/json", "*/*"):
+        return WHOLE
+    for clause in accept.split(","):
+        media_type, _, text = clause.strip().partition(";")
+        if media_type.strip() not in ("application/json", "application/*", "*/*"):
+            continue
+        form = _form(_parameters(text), request, listing)
+        if form is not None:
+            return form
+    raise not_acceptable(OFFERED)
+
+
+def _parameters(text: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in text.split(";") if part)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> Form | None:
+    shape = parameters.get("as")
+    if not shape:
+        return WHOLE
+    if parameters.get("g") != META or parameters.get("v") not in META_VERSIONS:
+        return None
+    version = parameters["v"]
+    if shape == "Table":
+        return Form("table", version, request.query.get("includeObject") or "Metadata")
+    if shape == ("PartialObjectMetadataList" if listing else "PartialObjectMetadata"):
+        return Form("partial", version)
+    return None

@@ -1,0 +1,217 @@
+"""Request bodies: from bytes to an object of the right kind, with what was wrong about it."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.failures import (
+    bad_request,
+    invalid,
+    invalid_options,
+    unsupported_media_type,
+    value_invalid,
+    value_not_supported,
+    value_required,
+    value_too_long,
+)
+from reconcile.embedded.metadata import type_fault
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.status import Failure, FieldCause
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_MANAGER_LENGTH = 128
+READABLE = ("application/json", "application/yaml")
+
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+@frozen
+class WriteOptions:
+    """How a write is to be done."""
+
+    dry_run: bool = False
+    manager: str = "unknown"
+    validation: str = "Warn"
+    force: bool = False
+
+
+def write_options(request: ApiRequest, kind: str) -> WriteOptions:
+    """The options in the query; `kind` names them in errors: CreateOptions, UpdateOptions, PatchOptions."""
+    query = request.query
+    causes = dry_run_causes([query["dryRun"]] if query.get("dryRun") else [])
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in _VALIDATIONS:
+        causes.append(value_not_supported("fieldValidation", validation, ("", *_VALIDATIONS)))
+    manager = query.get("fieldManager", "")
+    if len(manager) > MAX_MANAGER_LENGTH:
+        causes.append(value_too_long("fieldManager", MAX_MANAGER_LENGTH))
+    if causes:
+        raise invalid_options(kind, causes)
+    agent = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
+    force = query.get("force", "").lower() in ("true", "1")
+    return WriteOptions(query.get("dryRun") == "All", manager or agent or "unknown", validation, force)
+
+
+def dry_run_causes(values: Sequence[object]) -> list[FieldCause]:
+    """The only dry run there is, is of everything."""
+    return [value_not_supported("dryRun", value, ("All",)) for value in values if value != "All"]
+
+
+def media_type(request: ApiRequest) -> str:
+    """The Content-Type without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
+    """The decoded body of a request that carries an object."""
+    kind = media_type(request)
+    if kind and kind not in READABLE:
+        raise unsupported_media_type(READABLE)
+    if kind == "application/yaml":
+        return parse_yaml(request.body)
+    return parse_json(request.body, duplicates)
+
+
+def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
+    """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys."""
+    _check_size(body)
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        obj = dict(pairs)
+        if len(obj) < len(pairs) and duplicates is not None:
+            seen: set[str] = set()
+            duplicates.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return obj
+
+    try:
+        return json.loads(
+            body, object_pairs_hook=collect, parse_float=_number, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type Object): {error}") from error
+
+
+def parse_yaml(body: bytes) -> Any:
+    """Decode YAML 1.1, of which JSON is a part; times stay text."""
+    _check_size(body)
+    from reconcile.embedded import yaml_text
+
+    try:
+        return yaml_text.load(body)
+    except yaml_text.YamlError as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+
+
+def _check_size(body: bytes) -> None:
+    if len(body) > MAX_BODY_BYTES:
+        message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
+        raise Failure(413, "RequestEntityTooLarge", message)
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"invalid character in number {text}")
+
+
+# --- the object -------------------------------------------------------------------------------
+
+
+def check_type(obj: Any, target: Target) -> dict[str, Any]:
+    """The object, which must be of the kind that the path is of; `metadata` becomes a dict."""
+    resource = target.resource
+    if not isinstance(obj, dict):
+        raise bad_request("the object provided is unrecognized (must be of type Object): expected an object")
+    _check_kind(obj, resource)
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("json: cannot unmarshal metadata: expected an object")
+    fault = type_fault(metadata)
+    if fault:
+        raise bad_request(f"json: cannot unmarshal {fault}")
+    return obj
+
+
+def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not resource.custom and not api_version and not kind:
+        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+        return
+    if not isinstance(kind, str) or not kind:
+        raise bad_request("Object 'Kind' is missing")
+    if api_version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if kind == resource.kind:
+        return
+    if not resource.custom:
+        raise bad_request(f"{resource.kind} in version {resource.version} cannot be handled as a {kind}")
+    name = obj["metadata"].get("name", "") if isinstance(obj.get("metadata"), dict) else ""
+    raise invalid(resource, name, [value_invalid("kind", kind, f"must be {resource.kind}")])
+
+
+def place(obj: dict[str, Any], target: Target) -> None:
+    """Put the object into the namespace of the path; 400 where it says another."""
+    metadata = obj["metadata"]
+    if not target.resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    said = metadata.get("namespace") or target.namespace
+    if said != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = target.namespace
+
+
+def strict_problems(duplicates: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """What Strict refuses and Warn warns of, in words."""
+    return [f'duplicate field "{path}"' for path in duplicates] + [
+        f'unknown field "{path}"' for path in unknown
+    ]
+
+
+def judge_strictly(problems: Sequence[str], options: WriteOptions, warnings: list[str]) -> None:
+    """Refuse, warn or pass over, as `fieldValidation` says."""
+    if not problems or options.validation == "Ignore":
+        return
+    if options.validation == "Strict":
+        raise bad_request(f"strict decoding error: {', '.join(problems)}")
+    warnings.extend(problems)
+
+
+def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
+    """The Warning header, if there is anything to warn of."""
+    if not warnings:
+        return {}
+    quoted = (re.sub(r'(["\\])', r"\\\1", text) for text in dict.fromkeys(warnings))
+    return {"warning": ", ".join(f'299 - "{text}"' for text in quoted)}
+
+
+def require_object_name(obj: dict[str, Any], target: Target) -> None:
+    """The name in the body must be the one in the path."""
+    name = obj["metadata"].get("name", "")
+    if not name:
+        raise bad_request(
+            "the name of the object (based on the body) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+
+
+def required_cause(field: str) -> FieldCause:
+    """The cause of a version that an update must carry."""
+    return value_required(field, "must be specified for an update")

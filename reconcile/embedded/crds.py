@@ -1,0 +1,270 @@
+"""CustomResourceDefinitions: the rules for them, and the resources that they make."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from reconcile.embedded.failures import value_invalid, value_not_supported, value_required
+from reconcile.embedded.metadata import label_faults, service_name_faults, subdomain_faults
+from reconcile.embedded.registry import Registry
+from reconcile.embedded.resources import Column, ScalePaths, ServedResource
+from reconcile.embedded.schema import check_structural, compile_schema
+from reconcile.embedded.status import FieldCause
+
+Object = dict[str, Any]
+
+SCOPES = ("Cluster", "Namespaced")
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STABILITY = {"": 2, "beta": 1, "alpha": 0}
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+
+def prepare_definition(definition: Object, old: Object | None) -> None:
+    """The names that are derived from others, and conversion None."""
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if kind and not names.get("singular"):
+        names["singular"] = kind.lower()
+    if kind and not names.get("listKind"):
+        names["listKind"] = f"{kind}List"
+    if not spec.get("conversion"):
+        spec["conversion"] = {"strategy": "None"}
+
+
+def validate_definition(definition: Object, old: Object | None) -> list[FieldCause]:
+    """What is wrong about a definition."""
+    spec = definition["spec"]
+    names, group = spec["names"], spec.get("group") or ""
+    causes: list[FieldCause] = []
+    name, wanted = definition["metadata"].get("name", ""), f"{names.get('plural', '')}.{group}"
+    if name != wanted:
+        causes.append(
+            value_invalid("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
+        )
+    causes += _group_causes(group) + _name_causes(names)
+    if spec.get("scope") not in SCOPES:
+        causes.append(value_not_supported("spec.scope", spec.get("scope", ""), SCOPES))
+    causes += _version_causes(spec) + _conversion_causes(spec)
+    if old is not None:
+        causes += _change_causes(spec, old["spec"])
+    return causes
+
+
+def _group_causes(group: str) -> list[FieldCause]:
+    if not group:
+        return [value_required("spec.group")]
+    if "." not in group:
+        return [value_invalid("spec.group", group, "should be a domain with at least one dot")]
+    return [value_invalid("spec.group", group, fault) for fault in subdomain_faults(group)]
+
+
+def _name_causes(names: Mapping[str, Any]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            causes.append(value_required(f"spec.names.{field}"))
+            continue
+        text = value.lower() if field in ("kind", "listKind") else value
+        causes += [value_invalid(f"spec.names.{field}", value, fault) for fault in service_name_faults(text)]
+    for field in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(field) or ()):
+            path = f"spec.names.{field}[{index}]"
+            causes += [value_invalid(path, value, fault) for fault in service_name_faults(value)]
+    return causes
+
+
+def _version_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
+    versions = spec.get("versions") or []
+    causes: list[FieldCause] = []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        why = "must have exactly one version marked as storage version"
+        causes.append(value_invalid("spec.versions", versions, why))
+        causes.append(value_invalid("status.storedVersions", [], "must have at least one stored version"))
+    names = [version.get("name") or "" for version in versions]
+    if len(set(names)) < len(names):
+        causes.append(value_invalid("spec.versions", names, "must contain unique version names"))
+    for index, version in enumerate(versions):
+        causes += _one_version_causes(version, f"spec.versions[{index}]", alone=len(versions) == 1)
+    return causes
+
+
+def _one_version_causes(version: Mapping[str, Any], path: str, *, alone: bool) -> list[FieldCause]:
+    causes = [
+        value_invalid(f"{path}.name", version.get("name", ""), fault)
+        for fault in label_faults(version.get("name") or "")
+    ]
+    openapi = (version.get("schema") or {}).get("openAPIV3Schema")
+    if openapi is None:
+        why = "schemas are required"
+        return [*causes, value_required(f"{path}.schema.openAPIV3Schema", why)]
+    where = "spec.validation.openAPIV3Schema" if alone else f"{path}.schema.openAPIV3Schema"
+    causes += check_structural(openapi, where)
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is not None:
+        for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+            value = scale.get(field) or ""
+            if not value.startswith(root):
+                why = f"should be a json path under {root.rstrip('.')}"
+                causes.append(value_invalid(f"{path}.subresources.scale.{field}", value, why))
+    return causes
+
+
+def _conversion_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
+    strategy = spec["conversion"].get("strategy")
+    if strategy == "None":
+        return []
+    if strategy == "Webhook":
+        why = "conversion webhooks are not supported by the embedded server"
+        return [value_invalid("spec.conversion.strategy", strategy, why)]
+    return [value_not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))]
+
+
+def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
+    why = "field is immutable"
+    changed = [field for field in ("group", "scope") if spec.get(field) != old.get(field)]
+    causes = [value_invalid(f"spec.{field}", spec.get(field), why) for field in changed]
+    for field in ("plural", "kind"):
+        if spec["names"].get(field) != old["names"].get(field):
+            causes.append(value_invalid(f"spec.names.{field}", spec["names"].get(field), why))
+    return causes
+
+
+# --- resources --------------------------------------------------------------------------------
+
+
+def resources_of(definition: Mapping[str, Any]) -> tuple[ServedResource, ...]:
+    """The served versions, the most stable and newest first."""
+    spec = definition["spec"]
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: version_priority(version["name"]))
+    return tuple(_resource(spec, version) for version in served)
+
+
+def version_priority(version: str) -> tuple[int, int, int, int, str]:
+    """A sort key: v2, v1, v1beta2, v1beta1, v1alpha1, then whatever has another form."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (1, 0, 0, 0, version)
+    return (0, -_STABILITY[match[2] or ""], -int(match[1]), -int(match[3] or 0), "")
+
+
+def _resource(spec: Mapping[str, Any], version: Mapping[str, Any]) -> ServedResource:
+    names, group = spec["names"], spec["group"]
+    openapi = version["schema"]["openAPIV3Schema"]
+    subresources = version.get("subresources") or {}
+    warning = version.get("deprecationWarning") or f"{group}/{version['name']} {names['kind']} is deprecated"
+    return ServedResource(
+        group=group,
+        version=version["name"],
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names["singular"],
+        list_kind=names["listKind"],
+        schema=compile_schema(openapi),
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        has_status="status" in subresources,
+        scale=_scale(subresources.get("scale")),
+        custom=True,
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        selectable_fields=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
+        openapi=openapi,
+        description=openapi.get("description", ""),
+        deprecation=warning if version.get("deprecated") else "",
+    )
+
+
+def _scale(scale: Mapping[str, Any] | None) -> ScalePaths | None:
+    if scale is None:
+        return None
+    return ScalePaths(
+        scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or ""
+    )
+
+
+def _column(column: Mapping[str, Any]) -> Column:
+    return Column(
+        name=column["name"],
+        type=column["type"],
+        json_path=column["jsonPath"],
+        description=column.get("description") or "",
+        priority=column.get("priority") or 0,
+        format=column.get("format") or "",
+    )
+
+
+# --- status -----------------------------------------------------------------------------------
+
+
+def name_conflict(definition: Mapping[str, Any], registry: Registry) -> str:
+    """The reason for which the names of a definition cannot be accepted; empty where they can."""
+    spec, own = definition["spec"], definition["metadata"]["name"]
+    names = spec["names"]
+    others = [
+        resource for resource in registry if resource.group == spec["group"] and _defined_by(resource) != own
+    ]
+    checks: Iterable[tuple[str, Callable[[ServedResource], bool]]] = (
+        ("PluralConflict", lambda other: names["plural"] in _plain_names(other)),
+        ("SingularConflict", lambda other: names["singular"] in _plain_names(other)),
+        ("ShortNamesConflict", lambda other: bool(_plain_names(other) & set(names.get("shortNames") or ()))),
+        ("KindConflict", lambda other: names["kind"] in (other.kind, other.list_kind)),
+        ("ListKindConflict", lambda other: names["listKind"] in (other.kind, other.list_kind)),
+    )
+    found = [reason for reason, clashes in checks if any(clashes(other) for other in others)]
+    return found[-1] if found else ""
+
+
+def _plain_names(resource: ServedResource) -> set[str]:
+    return {resource.plural, resource.singular, *resource.short_names}
+
+
+def _defined_by(resource: ServedResource) -> str:
+    return f"{resource.plural}.{resource.group}"
+
+
+def accepted_status(definition: Mapping[str, Any], conflict: str, now: str) -> dict[str, Any]:
+    """The status of a definition, given the conflict (if any) that its names are in."""
+    spec, status = definition["spec"], definition.get("status") or {}
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    stored = list(status.get("storedVersions") or ())
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    established = conditions.get("Established", {}).get("status") == "True"
+    if conflict:
+        wanted = [("NamesAccepted", "False", conflict, "a name is already in use")]
+        if not established:
+            wanted.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+        names = status.get("acceptedNames") or {"plural": "", "kind": ""}
+    else:
+        wanted = [
+            ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]
+        names = spec["names"]
+    for kind, value, reason, message in wanted:
+        set_condition(conditions, kind, value, reason, message, now)
+    return {
+        "conditions": list(conditions.values()),
+        "acceptedNames": names,
+        "storedVersions": stored if storage in stored else [*stored, storage],
+    }
+
+
+def set_condition(
+    conditions: dict[str, Any], kind: str, status: str, reason: str, message: str, now: str
+) -> None:
+    """Set one condition in place; its time moves only with its status."""
+    before = conditions.get(kind, {})
+    moved = before.get("lastTransitionTime", now) if before.get("status") == status else now
+    conditions[kind] = {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": moved,
+        "reason": reason,
+        "message": message,
+    }

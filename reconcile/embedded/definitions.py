@@ -1,0 +1,61 @@
+"""Keeps what is served in step with the CustomResourceDefinitions that are stored."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from informers.resource import Key
+from reconcile.embedded.crds import accepted_status, name_conflict, resources_of
+from reconcile.embedded.engine import DEFINITIONS, Engine
+from reconcile.embedded.log import Change, Stored
+from reconcile.embedded.resources import ServedResource
+
+
+class Definitions:
+    """`sync` serves what changed definitions say; `on_replaced` learns what is served no longer."""
+
+    def __init__(self, engine: Engine, on_replaced: Callable[[Sequence[ServedResource]], None]) -> None:
+        self._engine = engine
+        self._on_replaced = on_replaced
+        self._changed: dict[str, None] = {}
+        self._serving: dict[str, tuple[str, int]] = {}
+        engine.log.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        if change.resource == DEFINITIONS:
+            self._changed[change.key.name] = None
+
+    def sync(self) -> None:
+        """Bring what is served up to date, and the status of the definitions with it."""
+        while self._changed:
+            name = next(iter(self._changed))
+            del self._changed[name]
+            stored = self._engine.log.get(DEFINITIONS, Key("", name))
+            if stored is None:
+                self._withdraw(name)
+            else:
+                self._serve(name, stored)
+
+    def _withdraw(self, name: str) -> None:
+        self._serving.pop(name, None)
+        self._on_replaced(self._engine.registry.define(name, ()))
+        for other in self._engine.log.snapshot(DEFINITIONS):
+            if other.key.name not in self._serving:
+                self._changed[other.key.name] = None
+
+    def _serve(self, name: str, stored: Stored) -> None:
+        definition = stored.decode()
+        conflict = name_conflict(definition, self._engine.registry)
+        self._write_status(stored, definition, conflict)
+        if conflict:
+            return
+        serving = (stored.uid, definition["metadata"].get("generation", 1))
+        if stored.deleting and name in self._serving:
+            return
+        if self._serving.get(name) != serving:
+            self._serving[name] = serving
+            self._on_replaced(self._engine.registry.define(name, resources_of(definition)))
+
+    def _write_status(self, stored: Stored, definition: dict[str, Any], conflict: str) -> None:
+        status = accepted_status(definition, conflict, self._engine.now())
+        if status != definition.get("status"):
+            self._engine.put(stored.encoded_by, {**definition, "status": status})

@@ -1,0 +1,249 @@
+"""Delete one object or a collection: preconditions, finalizers, grace periods, propagation."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import frozen
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
+from reconcile.embedded.engine import NAMESPACES, Engine, timestamp
+from reconcile.embedded.failures import (
+    bad_request,
+    conflict,
+    details_by_kind,
+    details_of,
+    forbidden,
+    invalid_options,
+    not_found,
+    unsupported_media_type,
+    value_invalid,
+    value_not_supported,
+)
+from reconcile.embedded.log import Stored
+from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.selectors import selection
+from reconcile.embedded.status import Failure, FieldCause
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
+POLICIES = ("Background", "Foreground", "Orphan")
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+@frozen
+class DeleteOptions:
+    """How an object is to be deleted. `grace` None means the kind's own grace period."""
+
+    dry_run: bool = False
+    grace: int | None = None
+    propagation: Propagation | None = None
+    uid: str = ""
+    version: str = ""
+
+
+def delete_options(request: ApiRequest) -> DeleteOptions:
+    """From the body, or where there is none from the query; a body makes the query count for nothing."""
+    options = _from_body(request) if request.body.strip() else _from_query(request.query)
+    causes: list[FieldCause] = []
+    policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
+    if policy is not None and orphan is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(value_invalid("propagationPolicy", policy, why))
+    elif policy is not None and policy not in POLICIES:
+        causes.append(
+            value_not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", ""))
+        )
+    dry_run = options.get("dryRun") or []
+    causes += dry_run_causes(dry_run)
+    if causes:
+        raise invalid_options("DeleteOptions", causes)
+    if policy is None and orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    conditions = options.get("preconditions") or {}
+    grace = options.get("gracePeriodSeconds")
+    return DeleteOptions(
+        dry_run=bool(dry_run),
+        grace=None if grace is None else 1 if grace < 0 else grace,
+        propagation=policy,
+        uid=conditions.get("uid") or "",
+        version=conditions.get("resourceVersion") or "",
+    )
+
+
+def _from_body(request: ApiRequest) -> dict[str, Any]:
+    kind = media_type(request)
+    if kind and kind not in READABLE:
+        raise unsupported_media_type(READABLE)
+    options = parse_yaml(request.body) if kind == "application/yaml" else parse_json(request.body)
+    if not isinstance(options, dict):
+        raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
+    if options.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise bad_request(f"{options['kind']} cannot be handled as DeleteOptions")
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
+        raise bad_request("json: cannot unmarshal gracePeriodSeconds: expected an integer")
+    if not isinstance(options.get("preconditions") or {}, dict) or not isinstance(
+        options.get("dryRun") or [], list
+    ):
+        raise bad_request("json: cannot unmarshal DeleteOptions")
+    return options
+
+
+def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if query.get("dryRun"):
+        options["dryRun"] = [query["dryRun"]]
+    if query.get("propagationPolicy"):
+        options["propagationPolicy"] = query["propagationPolicy"]
+    if query.get("orphanDependents"):
+        options["orphanDependents"] = query["orphanDependents"] in ("true", "1")
+    if query.get("gracePeriodSeconds"):
+        try:
+            options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        except ValueError as error:
+            raise bad_request(f"gracePeriodSeconds: {error}") from error
+    return options
+
+
+# --- one object -------------------------------------------------------------------------------
+
+
+def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """DELETE of an object: gone now, or marked as terminating until nothing holds it."""
+    resource = target.resource
+    form = wanted_form(request, listing=False)
+    options = delete_options(request)
+    stored = engine.get(resource, target.namespace, target.name)
+    if stored is None:
+        raise not_found(resource, target.name)
+    if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
+        raise forbidden(resource, target.name, "this namespace may not be deleted")
+    outcome = remove(engine, resource, stored, options)
+    if outcome.gone and not resource.answers_object_on_delete:
+        details = details_of(resource, target.name) | {"uid": stored.uid}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
+        return json_response(200, status)
+    version = outcome.obj["metadata"].get("resourceVersion", "")
+    body = one(engine.table, resource, encode(outcome.obj), form, version)
+    return Response(200, {"content-type": JSON}, body)
+
+
+@frozen
+class Outcome:
+    """What a deletion came to: the object as it is answered, and whether it is gone."""
+
+    obj: dict[str, Any]
+    gone: bool
+
+
+def remove(engine: Engine, resource: ServedResource, stored: Stored, options: DeleteOptions) -> Outcome:
+    """Delete what is stored, as far as its finalizers and its grace period let it."""
+    _check_preconditions(resource, stored, options)
+    old = object_in(stored, resource)
+    obj = object_in(stored, resource)
+    _add_finalizers(engine, resource, obj, options)
+    grace = _grace_period(resource, obj, options)
+    held = bool(obj["metadata"].get("finalizers")) or grace > 0
+    held = held or (resource.storage_key == NAMESPACES and bool((obj.get("spec") or {}).get("finalizers")))
+    if not held:
+        if not options.dry_run:
+            engine.remove(resource.storage_key, stored.key)
+        return Outcome(old, gone=True)
+    _mark(engine, resource, obj, grace)
+    if obj == old or options.dry_run:
+        return Outcome(obj, gone=False)
+    engine.put(resource, obj)
+    return Outcome(obj, gone=False)
+
+
+def _check_preconditions(resource: ServedResource, stored: Stored, options: DeleteOptions) -> None:
+    why = ""
+    if options.uid and options.uid != stored.uid:
+        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {stored.uid}"
+    elif options.version and options.version != str(stored.version):
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {options.version}, ResourceVersion in object "
+            f"meta: {stored.version}"
+        )
+    if why:
+        failure = conflict(resource, stored.key.name, why)
+        raise Failure(
+            failure.code, failure.reason, failure.message, details_by_kind(resource, stored.key.name)
+        )
+
+
+def _add_finalizers(
+    engine: Engine, resource: ServedResource, obj: dict[str, Any], options: DeleteOptions
+) -> None:
+    metadata = obj["metadata"]
+    finalizers = list(metadata.get("finalizers") or ())
+    if options.propagation is not None:
+        wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(options.propagation)
+        finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+        if wanted:
+            finalizers.append(wanted)
+    if resource.kind == "CustomResourceDefinition" and not metadata.get("deletionTimestamp"):
+        finalizers.append(CLEANUP)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _grace_period(resource: ServedResource, obj: Mapping[str, Any], options: DeleteOptions) -> int:
+    """Seconds for which the object stays; only pods that run on a node have any."""
+    spec = obj.get("spec") or {}
+    if (resource.group, resource.kind) != ("", "Pod") or not spec.get("nodeName"):
+        return 0
+    if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    default = spec.get("terminationGracePeriodSeconds")
+    grace: int = options.grace if options.grace is not None else 30 if default is None else default
+    running = obj["metadata"].get("deletionGracePeriodSeconds")
+    return grace if running is None else min(grace, running)
+
+
+def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: int) -> None:
+    metadata = obj["metadata"]
+    marked = metadata.get("deletionTimestamp")
+    if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace:
+        return
+    due = engine.clock.now() + datetime.timedelta(seconds=grace)
+    metadata["deletionTimestamp"] = timestamp(due)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if resource.has_generation and not marked:
+        metadata["generation"] = metadata.get("generation", 0) + 1
+    if resource.storage_key == NAMESPACES:
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+
+# --- a collection -----------------------------------------------------------------------------
+
+
+def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """DELETE of all that the selectors choose, one by one; answers what was there."""
+    resource = target.resource
+    options = delete_options(request)
+    chosen = selection(resource, target.namespace, request.query)
+    form = wanted_form(request, listing=True)
+    found = [stored for stored in engine.log.snapshot(resource.storage_key) if chosen.matches(stored)]
+    for stored in found:
+        remove(engine, resource, stored, options)
+    metadata: dict[str, Any] = {"resourceVersion": str(engine.log.version)}
+    if resource.custom:
+        metadata["continue"] = ""
+    body = many(engine.table, resource, found, metadata, form)
+    return Response(200, {"content-type": JSON}, body)

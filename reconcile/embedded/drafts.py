@@ -1,0 +1,228 @@
+"""A draft is an object on its way into the log: completed, checked, and only then committed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from informers.resource import Key
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.apply import track_update
+from reconcile.embedded.bodies import WriteOptions, warning_headers
+from reconcile.embedded.engine import NAMESPACES, Engine
+from reconcile.embedded.failures import bad_request, forbidden, invalid, untidy, value_invalid
+from reconcile.embedded.log import Stored
+from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
+from reconcile.embedded.rendering import JSON, encode, one
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.status import Failure, FieldCause
+
+MAX_STORED_BYTES = 1536 * 1024
+
+_TYPE_FAULT = "FieldValueTypeInvalid"
+
+
+@define
+class Write:
+    """One write: who asked for what, how, and what they are to be warned of."""
+
+    engine: Engine
+    request: ApiRequest
+    target: Target
+    options: WriteOptions
+    warnings: list[str] = field(factory=list)
+
+    @property
+    def resource(self) -> ServedResource:
+        """What is written."""
+        return self.target.resource
+
+    def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
+        """The written object, in the form that was asked for, with the warnings."""
+        form = wanted_form(self.request, listing=False)
+        version = obj["metadata"].get("resourceVersion", "")
+        body = one(self.engine.table, self.resource, encode(obj), form, version)
+        return self._respond(status, body)
+
+    def answer_stored(self, status: int, stored: Stored) -> Response:
+        """The same for an object that was just committed in this very version of the resource."""
+        form = wanted_form(self.request, listing=False)
+        body = one(self.engine.table, self.resource, stored.body, form, str(stored.version))
+        return self._respond(status, body)
+
+    def _respond(self, status: int, body: bytes) -> Response:
+        return Response(status, {"content-type": JSON, **warning_headers(self.warnings)}, body)
+
+
+# --- unknown fields ---------------------------------------------------------------------------
+
+
+def require_namespace(write: Write, name: str) -> None:
+    """404 for a namespace that is not there, 403 for one that takes nothing new."""
+    target = write.target
+    if not target.resource.namespaced:
+        return
+    namespace = write.engine.log.get(NAMESPACES, Key("", target.namespace))
+    if namespace is None:
+        details = {"name": target.namespace, "kind": "namespaces"}
+        raise Failure(404, "NotFound", f'namespaces "{target.namespace}" not found', details)
+    if not namespace.deleting:
+        return
+    why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+    text = f"namespace {target.namespace} is being terminated"
+    cause = FieldCause("NamespaceTerminating", text, "metadata.namespace")
+    raise forbidden(target.resource, name, why, [cause])
+
+
+# --- completing -------------------------------------------------------------------------------
+
+
+def complete_new(write: Write, obj: dict[str, Any]) -> None:
+    """Give a new object what the server gives, and take away what only the server may set."""
+    engine, resource, metadata = write.engine, write.resource, obj["metadata"]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        metadata.pop(name, None)
+    metadata["uid"] = str(engine.clock.uuid())
+    metadata["creationTimestamp"] = engine.now()
+    if resource.has_generation:
+        metadata["generation"] = 1
+    if resource.has_status:
+        obj.pop("status", None)
+    complete(write, obj, None)
+
+
+def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+    """Defaults, and what the kind derives."""
+    write.resource.schema.default(obj)
+    write.engine.rules(write.resource).prepare(obj, old)
+    warning = drop_duplicate_owners(obj["metadata"])
+    if warning:
+        write.warnings.append(warning)
+    drop_empty(obj["metadata"])
+
+
+def restore_system_fields(write: Write, obj: dict[str, Any], old: dict[str, Any]) -> None:
+    """Put back what an update may leave out or may not change without being told so."""
+    metadata, before = obj["metadata"], old["metadata"]
+    for name in ("creationTimestamp", "generation", "selfLink"):
+        metadata.pop(name, None)
+        if name in before:
+            metadata[name] = before[name]
+    for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if not metadata.get(name) and name in before:
+            metadata[name] = before[name]
+    if not metadata.get("managedFields"):
+        metadata.pop("managedFields", None)
+        if "managedFields" in before:
+            metadata["managedFields"] = before["managedFields"]
+
+
+# --- checking ---------------------------------------------------------------------------------
+
+
+def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, subresource: str = "") -> None:
+    """Refuse an object that breaks a rule: of metadata, of its schema, of its kind."""
+    resource = write.resource
+    rules = write.engine.rules(resource)
+    faults = check(obj["metadata"], rules.check_name, custom=resource.custom)
+    write.warnings.extend(faults.warnings)
+    causes = list(faults.causes)
+    if old is not None:
+        causes += check_change(obj["metadata"], old["metadata"])
+    shape = resource.schema.validate(obj, old)
+    if not resource.custom:
+        _refuse_wrong_types(shape)
+    if subresource != "status":
+        causes += rules.validate(obj, old) if not resource.custom else []
+    if resource.custom:
+        causes += _scale_causes(obj, resource)
+    causes += shape
+    if causes:
+        raise invalid(resource, obj["metadata"].get("name", ""), causes)
+
+
+def _refuse_wrong_types(causes: list[FieldCause]) -> None:
+    """Built-in kinds fail to decode where custom ones are invalid."""
+    for cause in causes:
+        if cause.reason == _TYPE_FAULT:
+            raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
+
+
+def _scale_causes(obj: Mapping[str, Any], resource: ServedResource) -> list[FieldCause]:
+    if resource.scale is None:
+        return []
+    causes: list[FieldCause] = []
+    for path in (resource.scale.spec_replicas, resource.scale.status_replicas):
+        fault, value = _scale_fault(obj, path)
+        if fault:
+            causes.append(value_invalid(path, value, fault))
+    return causes
+
+
+def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
+    value: Any = obj
+    for step in path.strip(".").split("."):
+        if not isinstance(value, Mapping):
+            return (
+                f"{path} accessor error: {value} is of the type {type(value).__name__}, expected map",
+                value,
+            )
+        value = value.get(step)
+        if value is None:
+            return "", None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"{path} accessor error: {value} is of the type {type(value).__name__}, expected int64", value
+    return ("should be a non-negative integer" if value < 0 else ""), value
+
+
+# --- committing -------------------------------------------------------------------------------
+
+
+def track(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = "") -> None:
+    """Note in managedFields who set what."""
+    track_update(
+        old,
+        obj,
+        schema=write.resource.schema,
+        manager=write.options.manager,
+        operation="Update",
+        subresource=subresource,
+        api_version=write.resource.api_version,
+        time=write.engine.now(),
+    )
+
+
+def check_size(obj: Mapping[str, Any]) -> None:
+    """A 500 without a reason for what the store of the real server does not take."""
+    if len(encode(obj)) > MAX_STORED_BYTES:
+        raise untidy("etcdserver: request is too large")
+
+
+def same_but_for_times(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether writing `obj` over `old` would change nothing but times of managedFields."""
+    if obj == old:
+        return True
+    if {**obj, "metadata": None} != {**old, "metadata": None}:
+        return False
+    return _timeless(obj["metadata"]) == _timeless(old["metadata"])
+
+
+def _timeless(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    entries = [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in metadata.get("managedFields") or ()
+    ]
+    kept = {
+        name: value for name, value in metadata.items() if name not in ("managedFields", "resourceVersion")
+    }
+    return {**kept, "managedFields": entries}
+
+
+def bump_generation(resource: ServedResource, obj: dict[str, Any], old: Mapping[str, Any]) -> None:
+    """One more, if anything outside metadata (and a separate status) has changed."""
+    if not resource.has_generation:
+        return
+    hidden = {"metadata": None, "status": None} if resource.has_status else {"metadata": None}
+    if {**obj, **hidden} != {**old, **hidden}:
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

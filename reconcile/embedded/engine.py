@@ -1,0 +1,94 @@
+"""What all verbs share: the log, the resources, the clock, and the one way to commit a change."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from informers.clock import Clock
+from informers.resource import Key
+from reconcile.embedded.api import TableRenderer
+from reconcile.embedded.kinds import KindRules, built_in_rules
+from reconcile.embedded.log import Change, Log, StorageKey, Stored
+from reconcile.embedded.metadata import owners_of, subdomain_faults
+from reconcile.embedded.registry import Registry
+from reconcile.embedded.rendering import encode
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.selectors import value_at
+
+NAMESPACES: StorageKey = ("", "namespaces")
+DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+_CUSTOM_RULES = KindRules(check_name=subdomain_faults)
+
+
+class Engine:
+    """The state of one server."""
+
+    def __init__(self, clock: Clock, log: Log, registry: Registry) -> None:
+        self.clock = clock
+        self.log = log
+        self.registry = registry
+        self.table: TableRenderer | None = None
+        self._rules = built_in_rules()
+
+    def rules(self, resource: ServedResource) -> KindRules:
+        """What is particular to this kind."""
+        if resource.custom:
+            return _CUSTOM_RULES
+        return self._rules.get((resource.group, resource.kind), _CUSTOM_RULES)
+
+    def now(self) -> str:
+        """The wall time as the API writes it."""
+        return timestamp(self.clock.now())
+
+    def get(self, resource: ServedResource, namespace: str, name: str) -> Stored | None:
+        """The object as it is now."""
+        return self.log.get(resource.storage_key, Key(namespace, name))
+
+    def definition_of(self, resource: ServedResource) -> Stored | None:
+        """The definition that a custom resource is served by."""
+        return self.log.get(DEFINITIONS, Key("", f"{resource.plural}.{resource.group}"))
+
+    def is_finished(self, resource: ServedResource, obj: Mapping[str, Any]) -> bool:
+        """Whether nothing holds a terminating object any more: no finalizer, no grace period."""
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+            return False
+        if resource.storage_key == NAMESPACES and (obj.get("spec") or {}).get("finalizers"):
+            return False
+        return not metadata.get("deletionGracePeriodSeconds")
+
+    def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
+        """Commit an object; its `metadata.resourceVersion` is set in place."""
+        metadata = obj["metadata"]
+        version = self.log.version + 1
+        metadata["resourceVersion"] = str(version)
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        stored = Stored(
+            key=key,
+            uid=metadata["uid"],
+            version=version,
+            body=encode(in_order(obj)),
+            encoded_by=resource,
+            labels=metadata.get("labels") or {},
+            owners=owners_of(metadata),
+            finalizers=tuple(metadata.get("finalizers") or ()),
+            deleting="deletionTimestamp" in metadata,
+            fields={path.lstrip("."): value_at(obj, path) for path in resource.selectable_fields},
+        )
+        self.log.append(resource.storage_key, key, stored)
+        return stored
+
+    def remove(self, storage_key: StorageKey, key: Key) -> Change:
+        """Commit that an object is gone."""
+        return self.log.append(storage_key, key, None)
+
+
+def timestamp(moment: datetime.datetime) -> str:
+    """RFC 3339 in whole seconds, UTC."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def in_order(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with kind and apiVersion first, which lists of built-in kinds rely on."""
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}

@@ -1,0 +1,24 @@
+"""Events have two faces, `v1` and `events.k8s.io/v1`, over the same stored objects."""
+
+from typing import Any
+
+NEW = "events.k8s.io/v1"
+
+_TO_NEW = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "reportingComponent": "reportingController",
+}
+_TO_CORE = {new: core for core, new in _TO_NEW.items()}
+
+
+def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
+    """The same event in the words of the other group."""
+    names = _TO_NEW if api_version == NEW else _TO_CORE
+    converted = {names.get(field, field): value for field, value in event.items()}
+    converted["apiVersion"] = api_version
+    return converted

@@ -1,0 +1,177 @@
+"""The refusals that more than one room makes, worded and shaped as kube-apiserver does."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.status import Failure, FieldCause
+
+
+class PlainText(Exception):
+    """An answer that is no Status: `code` and the text of the body."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def page_not_found() -> PlainText:
+    """A path that no resource is served at."""
+    return PlainText(404, "404 page not found\n")
+
+
+def details_of(resource: ServedResource, name: str = "") -> dict[str, Any]:
+    """`details` naming an object by its plural."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {field: value for field, value in details.items() if value}
+
+
+def details_by_kind(resource: ServedResource, name: str = "") -> dict[str, Any]:
+    """`details` naming an object by its Kind, as 422 answers do."""
+    details = {"name": name, "group": resource.group, "kind": resource.kind}
+    return {field: value for field, value in details.items() if value}
+
+
+def bad_request(message: str) -> Failure:
+    """400: the request itself is wrong."""
+    return Failure(400, "BadRequest", message)
+
+
+def no_such_resource() -> Failure:
+    """404 for a resource that a built-in group does not have."""
+    return Failure(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def not_found(resource: ServedResource, name: str) -> Failure:
+    """404 for an object."""
+    return Failure(404, "NotFound", f'{resource.name} "{name}" not found', details_of(resource, name))
+
+
+def already_exists(resource: ServedResource, name: str, *, deleting: bool = False) -> Failure:
+    """409 for a name that is taken; `deleting` says that its holder is on its way out."""
+    prefix = "object is being deleted: " if deleting else ""
+    message = f'{prefix}{resource.name} "{name}" already exists'
+    return Failure(409, "AlreadyExists", message, details_of(resource, name))
+
+
+def name_collision(resource: ServedResource, base: str) -> Failure:
+    """409 after every generated name was taken."""
+    details = details_of(resource, base) | {"retryAfterSeconds": 1}
+    message = (
+        f'{resource.name} "{base}" already exists, the server was not able to generate a unique name for '
+        "the object"
+    )
+    return Failure(409, "AlreadyExists", message, details)
+
+
+def conflict(resource: ServedResource, name: str, why: str) -> Failure:
+    """409 for an object that is not what the request takes it for."""
+    message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
+    return Failure(409, "Conflict", message, details_of(resource, name))
+
+
+def stale(resource: ServedResource, name: str) -> Failure:
+    """409 for a write on an older version."""
+    return conflict(
+        resource,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+def invalid(resource: ServedResource, name: str, causes: Sequence[FieldCause]) -> Failure:
+    """422 with one cause per fault."""
+    return invalid_kind(resource.qualified_kind, name, causes, details_by_kind(resource, name))
+
+
+def invalid_options(kind: str, causes: Sequence[FieldCause]) -> Failure:
+    """422 for CreateOptions, ListOptions and their like."""
+    return invalid_kind(f"{kind}.meta.k8s.io", "", causes, {"group": "meta.k8s.io", "kind": kind})
+
+
+def invalid_kind(
+    qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
+) -> Failure:
+    """422 for something that is not simply an object of a resource."""
+    faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    return Failure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
+
+
+def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> Failure:
+    """403 for what nobody may do now."""
+    message = f'{resource.name} "{name}" is forbidden: {why}'
+    return Failure(403, "Forbidden", message, details_of(resource, name), causes)
+
+
+def method_not_allowed() -> Failure:
+    """405 for a verb that the resource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return Failure(405, "MethodNotAllowed", message, {})
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> Failure:
+    """415, naming what would be taken."""
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
+    )
+    return Failure(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(offered: Sequence[str]) -> Failure:
+    """406, naming what could be sent."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return Failure(406, "NotAcceptable", message)
+
+
+def expired(asked: int, oldest: int) -> Failure:
+    """410: the log no longer reaches back to the version that was asked for."""
+    return Failure(410, "Expired", f"too old resource version: {asked} ({oldest})")
+
+
+def untidy(message: str) -> Failure:
+    """A 500 without a reason, which the real server answers to some mistakes of the client."""
+    return Failure(500, "", message)
+
+
+def internal(message: str) -> Failure:
+    """A 500 with the reason InternalError."""
+    text = f"Internal error occurred: {message}"
+    return Failure(500, "InternalError", text, {}, [FieldCause("", message)])
+
+
+def value_invalid(field: str, value: object, why: str) -> FieldCause:
+    """A value that breaks a rule."""
+    return FieldCause("FieldValueInvalid", f"Invalid value: {_quoted(value)}: {why}", field)
+
+
+def value_required(field: str, why: str = "") -> FieldCause:
+    """A value that is missing."""
+    return FieldCause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
+
+
+def value_forbidden(field: str, why: str) -> FieldCause:
+    """A value that may not be there."""
+    return FieldCause("FieldValueForbidden", f"Forbidden: {why}", field)
+
+
+def value_too_long(field: str, limit: int) -> FieldCause:
+    """A value of too many bytes."""
+    return FieldCause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+
+
+def value_not_supported(field: str, value: object, supported: Sequence[str]) -> FieldCause:
+    """A value that is none of a few."""
+    listed = ", ".join(f'"{item}"' for item in supported)
+    message = f"Unsupported value: {_quoted(value)}: supported values: {listed}"
+    return FieldCause("FieldValueNotSupported", message, field)
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)

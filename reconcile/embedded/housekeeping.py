@@ -1,0 +1,285 @@
+"""What a real cluster's controllers do for every object: garbage collection, the end of namespaces and
+definitions, the expiry of events.
+
+Everything is derived from the log's changes; `settle` works off what they left to do.
+"""
+
+import datetime
+from collections import deque
+from typing import Any
+
+import anyio
+from attrs import frozen
+
+from informers.resource import Key
+from reconcile.embedded.crds import set_condition
+from reconcile.embedded.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
+from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.log import Change, Owner, StorageKey, Stored
+
+EVENTS: StorageKey = ("", "events")
+EVENT_LIFETIME = datetime.timedelta(hours=1)
+
+Place = tuple[StorageKey, Key]
+
+
+@frozen
+class _Expiry:
+    due: datetime.datetime
+    place: Place
+    version: int
+
+
+class Housekeeping:
+    """Knows who owns whom, and what has to be looked at again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._places: dict[str, Place] = {}
+        self._dependents: dict[str, dict[Place, None]] = {}
+        self._to_check: dict[Place, None] = {}
+        self._namespaces: dict[str, None] = {}
+        self._definitions: dict[str, None] = {}
+        self._expiries: deque[_Expiry] = deque()
+        self._woken: anyio.Event | None = None
+        engine.log.on_change(self._note)
+
+    async def run(self) -> None:
+        """Keep house until cancelled."""
+        while True:
+            self._woken = anyio.Event()
+            self.settle()
+            with anyio.move_on_after(self._seconds_to_next_expiry()):
+                await self._woken.wait()
+
+    def settle(self) -> None:
+        """Do everything that is due now, and whatever that leads to."""
+        self._expire_events()
+        while self._to_check or self._namespaces or self._definitions:
+            while self._to_check:
+                place = next(iter(self._to_check))
+                del self._to_check[place]
+                self._check(place)
+            for name in list(self._definitions):
+                del self._definitions[name]
+                self._end_definition(name)
+            for name in list(self._namespaces):
+                del self._namespaces[name]
+                self._end_namespace(name)
+
+    # --- from changes to work ---
+
+    def _note(self, change: Change) -> None:
+        place = (change.resource, change.key)
+        self._index(place, change.old, change.new)
+        if change.new is None:
+            self._note_removal(change)
+        elif change.new.owners or change.new.deleting:
+            self._to_check[place] = None
+        if change.resource == NAMESPACES and change.new is not None and change.new.deleting:
+            self._namespaces[change.key.name] = None
+        if change.resource == DEFINITIONS and change.new is not None and change.new.deleting:
+            self._definitions[change.key.name] = None
+        if change.resource == EVENTS and change.new is not None:
+            due = self._engine.clock.now() + EVENT_LIFETIME
+            self._expiries.append(_Expiry(due, place, change.version))
+        if self._woken is not None:
+            self._woken.set()
+
+    def _index(self, place: Place, old: Stored | None, new: Stored | None) -> None:
+        before = old.owners if old is not None else ()
+        after = new.owners if new is not None else ()
+        if before is not after and before != after:
+            for owner in before:
+                dependents = self._dependents.get(owner.uid, {})
+                dependents.pop(place, None)
+                if not dependents:
+                    self._dependents.pop(owner.uid, None)
+            for owner in after:
+                self._dependents.setdefault(owner.uid, {})[place] = None
+        if old is not None and (new is None or new.uid != old.uid):
+            self._places.pop(old.uid, None)
+        if new is not None:
+            self._places[new.uid] = place
+
+    def _note_removal(self, change: Change) -> None:
+        assert change.old is not None
+        for dependent in self._dependents.get(change.old.uid, ()):
+            self._to_check[dependent] = None
+        for owner in change.old.owners:
+            if owner.uid in self._places:
+                self._to_check[self._places[owner.uid]] = None
+        if self._is_terminating(NAMESPACES, change.key.namespace):
+            self._namespaces[change.key.namespace] = None
+        definition = f"{change.resource[1]}.{change.resource[0]}"
+        if self._is_terminating(DEFINITIONS, definition):
+            self._definitions[definition] = None
+
+    def _is_terminating(self, resource: StorageKey, name: str) -> bool:
+        stored = self._engine.log.get(resource, Key("", name))
+        return stored is not None and stored.deleting
+
+    # --- owners and dependents ---
+
+    def _check(self, place: Place) -> None:
+        stored = self._engine.log.get(*place)
+        if stored is None:
+            return
+        if stored.deleting and ORPHAN in stored.finalizers:
+            self._orphan_dependents(place, stored)
+        elif stored.deleting and FOREGROUND in stored.finalizers:
+            self._await_dependents(place, stored)
+        elif stored.owners and not stored.deleting:
+            self._check_owners(place, stored)
+
+    def _check_owners(self, place: Place, stored: Stored) -> None:
+        absent = [owner for owner in stored.owners if not self._is_present(owner, place)]
+        waiting = [owner for owner in stored.owners if owner not in absent and self._is_waiting(owner)]
+        solid = len(stored.owners) - len(absent) - len(waiting)
+        if solid and (absent or waiting):
+            self._drop_owners(stored, {owner.uid for owner in (*absent, *waiting)})
+        elif not solid:
+            foreground = bool(waiting) and bool(self._dependents.get(stored.uid))
+            self._delete(stored, "Foreground" if foreground else _policy_of(stored))
+
+    def _is_present(self, owner: Owner, place: Place) -> bool:
+        """By uid alone; a namespaced owner counts only for its own namespace."""
+        found = self._places.get(owner.uid)
+        if found is None:
+            return False
+        (group, _), key = found
+        owner_group = owner.api_version.rpartition("/")[0]
+        same_kind = group == owner_group or found[0] == EVENTS
+        return same_kind and key.name == owner.name and key.namespace in ("", place[1].namespace)
+
+    def _is_waiting(self, owner: Owner) -> bool:
+        stored = self._engine.log.get(*self._places[owner.uid])
+        return stored is not None and stored.deleting and FOREGROUND in stored.finalizers
+
+    def _await_dependents(self, place: Place, owner: Stored) -> None:
+        for dependent in list(self._dependents.get(owner.uid, ())):
+            stored = self._engine.log.get(*dependent)
+            if stored is not None and not stored.deleting:
+                self._check_owners(dependent, stored)
+        left = [self._engine.log.get(*dependent) for dependent in self._dependents.get(owner.uid, ())]
+        blocking = any(
+            reference.blocking and reference.uid == owner.uid
+            for stored in left
+            if stored is not None
+            for reference in stored.owners
+        )
+        if not blocking:
+            self._drop_finalizer(place, FOREGROUND)
+
+    def _orphan_dependents(self, place: Place, owner: Stored) -> None:
+        for dependent in list(self._dependents.get(owner.uid, ())):
+            stored = self._engine.log.get(*dependent)
+            if stored is not None:
+                self._drop_owners(stored, {owner.uid})
+        self._drop_finalizer(place, ORPHAN)
+
+    def _drop_owners(self, stored: Stored, uids: set[str]) -> None:
+        obj = stored.decode()
+        metadata = obj["metadata"]
+        kept = [owner for owner in metadata["ownerReferences"] if owner.get("uid") not in uids]
+        if kept:
+            metadata["ownerReferences"] = kept
+        else:
+            del metadata["ownerReferences"]
+        self._engine.put(stored.encoded_by, obj)
+
+    def _drop_finalizer(self, place: Place, finalizer: str) -> None:
+        stored = self._engine.log.get(*place)
+        if stored is None or finalizer not in stored.finalizers:
+            return
+        obj = stored.decode()
+        kept = [name for name in stored.finalizers if name != finalizer]
+        if kept:
+            obj["metadata"]["finalizers"] = kept
+        else:
+            del obj["metadata"]["finalizers"]
+        self._put_or_remove(stored, obj)
+
+    def _put_or_remove(self, stored: Stored, obj: dict[str, Any]) -> None:
+        if self._engine.is_finished(stored.encoded_by, obj):
+            self._engine.remove(stored.encoded_by.storage_key, stored.key)
+        else:
+            self._engine.put(stored.encoded_by, obj)
+
+    def _delete(self, stored: Stored, propagation: Propagation | None) -> None:
+        remove(self._engine, stored.encoded_by, stored, DeleteOptions(propagation=propagation))
+
+    # --- namespaces and definitions ---
+
+    def _end_namespace(self, name: str) -> None:
+        for resource in self._engine.log.resources():
+            self._delete_all(resource, name)
+        place = (NAMESPACES, Key("", name))
+        stored = self._engine.log.get(*place)
+        if stored is None or not stored.deleting or self._has_content(name):
+            return
+        namespace = stored.decode()
+        finalizers = (namespace.get("spec") or {}).get("finalizers") or []
+        if "kubernetes" not in finalizers:
+            return
+        kept = [finalizer for finalizer in finalizers if finalizer != "kubernetes"]
+        namespace["spec"] = {"finalizers": kept} if kept else {}
+        self._put_or_remove(stored, namespace)
+
+    def _has_content(self, namespace: str) -> bool:
+        log = self._engine.log
+        return any(
+            stored.key.namespace == namespace
+            for resource in log.resources()
+            for stored in log.snapshot(resource)
+        )
+
+    def _end_definition(self, name: str) -> None:
+        stored = self._engine.log.get(DEFINITIONS, Key("", name))
+        if stored is None or CLEANUP not in stored.finalizers:
+            return
+        plural, _, group = name.partition(".")
+        self._delete_all((group, plural))
+        if self._engine.log.count((group, plural)):
+            self._mark_instances_ending(stored)
+        else:
+            self._drop_finalizer((DEFINITIONS, stored.key), CLEANUP)
+
+    def _mark_instances_ending(self, stored: Stored) -> None:
+        definition = stored.decode()
+        status = definition.setdefault("status", {})
+        conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+        if conditions.get("Terminating", {}).get("status") == "True":
+            return
+        message = "CustomResource deletion is in progress"
+        set_condition(
+            conditions, "Terminating", "True", "InstanceDeletionInProgress", message, self._engine.now()
+        )
+        status["conditions"] = list(conditions.values())
+        self._engine.put(stored.encoded_by, definition)
+
+    def _delete_all(self, resource: StorageKey, namespace: str | None = None) -> None:
+        for stored in list(self._engine.log.snapshot(resource)):
+            if namespace in (None, stored.key.namespace) and not stored.deleting:
+                self._delete(stored, None)
+
+    # --- events ---
+
+    def _expire_events(self) -> None:
+        now = self._engine.clock.now()
+        while self._expiries and self._expiries[0].due <= now:
+            expiry = self._expiries.popleft()
+            stored = self._engine.log.get(*expiry.place)
+            if stored is not None and stored.version == expiry.version:
+                self._engine.remove(*expiry.place)
+
+    def _seconds_to_next_expiry(self) -> float | None:
+        if not self._expiries:
+            return None
+        return max(0.0, (self._expiries[0].due - self._engine.clock.now()).total_seconds())
+
+
+def _policy_of(stored: Stored) -> Propagation:
+    if ORPHAN in stored.finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in stored.finalizers else "Background"

@@ -1,0 +1,233 @@
+"""One append-only log of every change, and the map of what is now: the whole store.
+
+A list is a snapshot of the map, or of the map with the changes since a version undone. A watch is a
+replay of one resource's changes after a version. Expired (410) means that the log no longer reaches
+back that far.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from attrs import define, field, frozen
+
+from informers.resource import Key
+from reconcile.embedded.resources import ServedResource
+
+StorageKey = tuple[str, str]
+"""Group and plural: what shares one set of objects, whatever its versions."""
+
+_KEPT_SNAPSHOTS = 8
+_COMPACT_FROM = 1000
+
+
+@frozen
+class Owner:
+    """One owner reference, as far as deletion cares."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    blocking: bool
+
+
+@define(eq=False)
+class Stored:
+    """One state of one object: its JSON, never its parsed form, and what selectors and deletion ask for."""
+
+    key: Key
+    uid: str
+    version: int
+    body: bytes
+    encoded_by: ServedResource
+    labels: dict[str, str] = field(factory=dict)
+    owners: tuple[Owner, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deleting: bool = False
+    fields: dict[str, str] = field(factory=dict)
+    """Values of the selectable fields at the time of writing, by path."""
+    renditions: dict[ServedResource, bytes] = field(factory=dict, repr=False)
+    """The body as other versions of the resource, or the same after a new schema, show it."""
+
+    def decode(self) -> dict[str, Any]:
+        """A fresh, private copy of the object as it is stored."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.body)
+        return decoded
+
+
+@define(eq=False)
+class Change:
+    """One entry of the log. `old` is None for a creation, `new` for a removal."""
+
+    version: int
+    resource: StorageKey
+    key: Key
+    old: Stored | None
+    new: Stored | None
+    lines: dict[object, bytes] = field(factory=dict, repr=False)
+    """Encoded events, shared by all watches of one representation."""
+    _left: Stored | None = field(default=None, repr=False)
+
+    @property
+    def left(self) -> Stored:
+        """The old state at the new version: what DELETED shows, also to a selector that no longer matches."""
+        if self._left is None:
+            self._left = self._old_at_new_version()
+        return self._left
+
+    def _old_at_new_version(self) -> Stored:
+        if self.old is None:
+            raise ValueError(f"{self.key} was created at {self.version}: there is no old state")
+        obj = self.old.decode()
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        return Stored(
+            key=self.key,
+            uid=self.old.uid,
+            version=self.version,
+            body=msgspec.json.encode(obj),
+            encoded_by=self.old.encoded_by,
+            labels=self.old.labels,
+            fields=self.old.fields,
+        )
+
+
+@define(eq=False)
+class Timeline:
+    """The changes of one resource that the log still holds. Positions count from the very first one."""
+
+    dropped: int = 0
+    _changes: list[Change] = field(factory=list)
+    _gone: int = 0
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self.dropped + len(self._changes) - self._gone
+
+    def position_after(self, version: int) -> int:
+        """The position of the first change later than `version`."""
+        at = bisect_right(self._changes, version, lo=self._gone, key=lambda change: change.version)
+        return self.dropped + at - self._gone
+
+    def since(self, position: int) -> list[Change]:
+        """All changes from `position` on; the caller has checked that none of them was dropped."""
+        return self._changes[position - self.dropped + self._gone :]
+
+    def append(self, change: Change) -> None:
+        """Add the newest change."""
+        self._changes.append(change)
+
+    def drop_first(self) -> Change:
+        """Forget the oldest change, and say which it was."""
+        oldest = self._changes[self._gone]
+        self.dropped += 1
+        self._gone += 1
+        if self._gone > _COMPACT_FROM and self._gone * 2 > len(self._changes):
+            del self._changes[: self._gone]
+            self._gone = 0
+        return oldest
+
+
+class Log:
+    """Every object of every resource, and the last `history` changes to them.
+
+    `version` is the version of the newest change; `first_version` must be later than any version that
+    an earlier run of the same server gave out.
+    """
+
+    def __init__(self, first_version: int, history: int) -> None:
+        self.version = first_version
+        self.trimmed = first_version
+        self._history = history
+        self._order: deque[StorageKey] = deque()
+        self._timelines: dict[StorageKey, Timeline] = {}
+        self._objects: dict[StorageKey, dict[Key, Stored]] = {}
+        self._sorted: dict[StorageKey, list[Stored]] = {}
+        self._snapshots: OrderedDict[tuple[StorageKey, int], list[Stored]] = OrderedDict()
+        self._listeners: list[Callable[[Change], None]] = []
+
+    def on_change(self, listener: Callable[[Change], None]) -> None:
+        """Call `listener` with every change, in order, right after it was made."""
+        self._listeners.append(listener)
+
+    def get(self, resource: StorageKey, key: Key) -> Stored | None:
+        """The object as it is now."""
+        return self._objects.get(resource, {}).get(key)
+
+    def count(self, resource: StorageKey) -> int:
+        """How many objects there are now."""
+        return len(self._objects.get(resource, ()))
+
+    def resources(self) -> Iterator[StorageKey]:
+        """All resources that have objects now."""
+        return (resource for resource, objects in list(self._objects.items()) if objects)
+
+    def append(self, resource: StorageKey, key: Key, new: Stored | None) -> Change:
+        """Record that the object is now `new`, or gone; `new.version` must be `self.version + 1`."""
+        objects = self._objects.setdefault(resource, {})
+        change = Change(self.version + 1, resource, key, objects.get(key), new)
+        if new is None:
+            del objects[key]
+        else:
+            objects[key] = new
+        self._sorted.pop(resource, None)
+        self.version = change.version
+        self.timeline(resource).append(change)
+        self._order.append(resource)
+        self._trim()
+        for listener in self._listeners:
+            listener(change)
+        return change
+
+    def timeline(self, resource: StorageKey) -> Timeline:
+        """The changes of one resource."""
+        timeline = self._timelines.get(resource)
+        if timeline is None:
+            timeline = self._timelines[resource] = Timeline()
+        return timeline
+
+    def reaches_back_to(self, version: int) -> bool:
+        """Whether every change after `version` is still there."""
+        return version >= self.trimmed
+
+    def snapshot(self, resource: StorageKey, version: int | None = None) -> list[Stored]:
+        """All objects in order of namespace and name, now or as of `version`; not to be changed.
+
+        `version` must not be in the future, and the log must reach back to it.
+        """
+        if version is None or version >= self.version:
+            return self._now(resource)
+        kept = self._snapshots.get((resource, version))
+        if kept is None:
+            kept = self._snapshots[resource, version] = self._as_of(resource, version)
+            if len(self._snapshots) > _KEPT_SNAPSHOTS:
+                self._snapshots.popitem(last=False)
+        return kept
+
+    def _now(self, resource: StorageKey) -> list[Stored]:
+        found = self._sorted.get(resource)
+        if found is None:
+            objects = self._objects.get(resource, {})
+            found = self._sorted[resource] = [objects[key] for key in sorted(objects)]
+        return found
+
+    def _as_of(self, resource: StorageKey, version: int) -> list[Stored]:
+        timeline = self.timeline(resource)
+        later = timeline.since(timeline.position_after(version))
+        if not later:
+            return self._now(resource)
+        objects = dict(self._objects.get(resource, {}))
+        for change in reversed(later):
+            if change.old is None:
+                del objects[change.key]
+            else:
+                objects[change.key] = change.old
+        return [objects[key] for key in sorted(objects)]
+
+    def _trim(self) -> None:
+        while len(self._order) > self._history:
+            timeline = self._timelines[self._order.popleft()]
+            self.trimmed = timeline.drop_first().version

@@ -1,0 +1,294 @@
+"""The rules for `metadata`: names, labels, annotations, owner references, finalizers."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from reconcile.embedded.failures import value_forbidden, value_invalid, value_required, value_too_long
+from reconcile.embedded.log import Owner
+from reconcile.embedded.status import FieldCause
+
+KNOWN_FIELDS: Mapping[str, type] = {
+    "annotations": dict,
+    "creationTimestamp": str,
+    "deletionGracePeriodSeconds": int,
+    "deletionTimestamp": str,
+    "finalizers": list,
+    "generateName": str,
+    "generation": int,
+    "labels": dict,
+    "managedFields": list,
+    "name": str,
+    "namespace": str,
+    "ownerReferences": list,
+    "resourceVersion": str,
+    "selfLink": str,
+    "uid": str,
+}
+MAX_ANNOTATION_BYTES = 256 * 1024
+BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+
+_OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
+_LABEL_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_LABEL_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_LABEL_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_QUALIFIED_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+    "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+NameCheck = Callable[[str], list[str]]
+"""What is wrong about a name, in words."""
+
+
+def subdomain_faults(name: str) -> list[str]:
+    """The rule for the names of most objects."""
+    faults = [] if len(name) <= 253 else ["must be no more than 253 bytes"]
+    return faults if _SUBDOMAIN.fullmatch(name) else [*faults, _SUBDOMAIN_RULE]
+
+
+def label_faults(name: str) -> list[str]:
+    """The rule for the names of namespaces."""
+    faults = [] if len(name) <= 63 else ["must be no more than 63 bytes"]
+    return faults if _LABEL.fullmatch(name) else [*faults, _LABEL_RULE]
+
+
+def service_name_faults(name: str) -> list[str]:
+    """The rule for the names of services."""
+    faults = [] if len(name) <= 63 else ["must be no more than 63 bytes"]
+    return faults if _LABEL_1035.fullmatch(name) else [*faults, _LABEL_1035_RULE]
+
+
+def path_segment_faults(name: str) -> list[str]:
+    """The rule for roles and their bindings, and the least for all others."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{sign}'" for sign in "/%" if sign in name]
+
+
+def label_key_faults(key: str) -> list[str]:
+    """The rule for qualified names: `[domain/]name`."""
+    prefix, slash, name = key.rpartition("/")
+    faults = [f"prefix part {fault}" for fault in subdomain_faults(prefix)] if slash else []
+    if not name:
+        return [*faults, "name part must be non-empty", f"name part {_QUALIFIED_RULE}"]
+    if len(name) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    return faults if _LABEL_PART.fullmatch(name) else [*faults, _QUALIFIED_RULE]
+
+
+def label_value_faults(value: str) -> list[str]:
+    """The rule for the values of labels."""
+    faults = [] if len(value) <= 63 else ["must be no more than 63 bytes"]
+    return faults if not value or _LABEL_PART.fullmatch(value) else [*faults, _VALUE_RULE]
+
+
+# --- shape ------------------------------------------------------------------------------------
+
+
+def drop_unknown_fields(metadata: dict[str, Any]) -> list[str]:
+    """Take out what `metadata` does not have, in place; the paths that were removed."""
+    unknown = [field for field in metadata if field not in KNOWN_FIELDS]
+    for field in unknown:
+        del metadata[field]
+    return [f"metadata.{field}" for field in unknown] + _drop_unknown_owner_fields(metadata)
+
+
+def _drop_unknown_owner_fields(metadata: dict[str, Any]) -> list[str]:
+    removed: list[str] = []
+    owners = metadata.get("ownerReferences")
+    for index, owner in enumerate(owners if isinstance(owners, list) else ()):
+        for field in (
+            [field for field in owner if field not in _OWNER_FIELDS] if isinstance(owner, dict) else ()
+        ):
+            del owner[field]
+            removed.append(f"metadata.ownerReferences[{index}].{field}")
+    return removed
+
+
+def type_fault(metadata: Mapping[str, Any]) -> str:
+    """The first field of `metadata` that is not of its type, in words; empty if all are."""
+    for field, value in metadata.items():
+        expected = KNOWN_FIELDS.get(field)
+        if value is None or expected is None:
+            continue
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            return f"metadata.{field}: expected {expected.__name__}, got {type(value).__name__}"
+        if expected is dict and not all(isinstance(item, str) for item in value.values()):
+            return f"metadata.{field}: expected a map of strings"
+        if field == "finalizers" and not all(isinstance(item, str) for item in value):
+            return "metadata.finalizers: expected a list of strings"
+        if field == "ownerReferences" and not all(isinstance(item, dict) for item in value):
+            return "metadata.ownerReferences: expected a list of objects"
+    return ""
+
+
+def drop_empty(metadata: dict[str, Any]) -> None:
+    """Take out what says nothing: null, and empty maps, lists and strings."""
+    for field in [
+        field
+        for field, value in metadata.items()
+        if value is None or value == "" or value == {} or value == []
+    ]:
+        del metadata[field]
+
+
+def drop_duplicate_owners(metadata: dict[str, Any]) -> str:
+    """Keep the first of equal owner references; the warning to give, if any was dropped."""
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return ""
+    kept: list[Any] = []
+    for owner in owners:
+        if owner not in kept:
+            kept.append(owner)
+    if len(kept) == len(owners):
+        return ""
+    metadata["ownerReferences"] = kept
+    return (
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+        "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        f"{owners[0].get('uid', '')}"
+    )
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+
+@frozen
+class Faults:
+    """What is wrong, and what is only unwise."""
+
+    causes: list[FieldCause]
+    warnings: list[str]
+
+
+def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool) -> Faults:
+    """All rules for `metadata` that need no earlier state."""
+    causes: list[FieldCause] = []
+    warnings: list[str] = []
+    name = metadata.get("name", "")
+    causes += [value_invalid("metadata.name", name, fault) for fault in name_check(name)]
+    causes += _label_causes(metadata.get("labels") or {})
+    causes += _annotation_causes(metadata.get("annotations") or {})
+    causes += _owner_causes(metadata.get("ownerReferences") or ())
+    for finalizer in metadata.get("finalizers") or ():
+        causes += [
+            value_invalid("metadata.finalizers", finalizer, fault) for fault in label_key_faults(finalizer)
+        ]
+        if "/" in finalizer or finalizer in BUILT_IN_FINALIZERS:
+            continue
+        if custom:
+            warnings.append(
+                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name including a path '
+                "(/) to avoid accidental conflicts with other finalizer writers"
+            )
+        else:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(value_invalid("metadata.finalizers", finalizer, why))
+    return Faults(causes, warnings)
+
+
+def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
+    """The rules for `metadata` that compare with the earlier state; each fault is named twice, as the real server does."""
+    causes: list[FieldCause] = []
+    for field in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if metadata.get(field) != old.get(field):
+            causes.append(value_invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
+    if old.get("deletionTimestamp"):
+        added = sorted(set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if added:
+            why = (
+                "no new finalizers can be added if the object is being deleted, found new finalizers "
+                f"[{' '.join(added)}]"
+            )
+            causes.append(value_forbidden("metadata.finalizers", why))
+    return causes * 2
+
+
+def _label_causes(labels: Mapping[str, str]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    for key, value in labels.items():
+        causes += [value_invalid("metadata.labels", key, fault) for fault in label_key_faults(key)]
+        causes += [value_invalid("metadata.labels", value, fault) for fault in label_value_faults(value)]
+    return causes
+
+
+def _annotation_causes(annotations: Mapping[str, str]) -> list[FieldCause]:
+    causes = [
+        value_invalid("metadata.annotations", key, fault)
+        for key in annotations
+        for fault in label_key_faults(key.lower())
+    ]
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > MAX_ANNOTATION_BYTES:
+        causes.append(value_too_long("metadata.annotations", MAX_ANNOTATION_BYTES))
+    return causes
+
+
+def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    for index, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{index}]"
+        for field, why in (
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
+            if not owner.get(field):
+                causes.append(value_invalid(f"{path}.{field}", owner.get(field, ""), why))
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        why = (
+            "Only one reference can have Controller set to true. Found "
+            f'"true" in references for {controllers[0].get("name")} and {controllers[1].get("name")}'
+        )
+        causes.append(value_invalid("metadata.ownerReferences", "", why))
+    return causes
+
+
+def owners_of(metadata: Mapping[str, Any]) -> tuple[Owner, ...]:
+    """The owner references, as deletion reads them."""
+    return tuple(
+        Owner(
+            owner.get("apiVersion", ""),
+            owner.get("kind", ""),
+            owner.get("name", ""),
+            owner.get("uid", ""),
+            bool(owner.get("blockOwnerDeletion")),
+        )
+        for owner in metadata.get("ownerReferences") or ()
+    )
+
+
+def require_name(metadata: Mapping[str, Any]) -> list[FieldCause]:
+    """The cause for an object without any name."""
+    if metadata.get("name"):
+        return []
+    return [value_required("metadata.name", "name or generateName is required")]

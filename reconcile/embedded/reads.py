@@ -1,0 +1,292 @@
+"""Get, list and watch: views of the log."""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from attrs import frozen
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.failures import (
+    bad_request,
+    expired,
+    invalid_options,
+    not_found,
+    untidy,
+    value_forbidden,
+    value_not_supported,
+)
+from reconcile.embedded.log import Stored
+from reconcile.embedded.rendering import JSON, body_in, many, one
+from reconcile.embedded.selectors import Selection, selection
+from reconcile.embedded.status import Failure, FieldCause
+from reconcile.embedded.watching import Watch
+
+MIN_WATCH_SECONDS = 1800
+INCONSISTENT = -1
+"""The version in a continue token that goes on from a key in whatever is there now."""
+
+
+def get(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """One object."""
+    resource = target.resource
+    form = wanted_form(request, listing=False)
+    stored = engine.get(resource, target.namespace, target.name)
+    _not_in_future(engine, _version(request.query))
+    if stored is None:
+        raise not_found(resource, target.name)
+    body = one(engine.table, resource, body_in(stored, resource), form, str(stored.version))
+    return Response(200, {"content-type": JSON}, body)
+
+
+# --- list -------------------------------------------------------------------------------------
+
+
+def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """A page of a collection, all of whose pages are of one version."""
+    resource = target.resource
+    form = wanted_form(request, listing=True)
+    chosen = selection(resource, target.namespace, request.query)
+    page = _page(engine, request, target, chosen)
+    metadata = page.metadata(resource.custom)
+    if chosen.shards and not resource.custom:
+        metadata["shardInfo"] = {"selector": request.query["shardSelector"]}
+    body = many(engine.table, resource, page.items, metadata, form)
+    return Response(200, {"content-type": JSON}, body)
+
+
+@frozen
+class _Page:
+    items: Sequence[Stored]
+    version: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self, custom: bool) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
+        if custom or self.token:
+            metadata["continue"] = self.token
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+def _page(engine: Engine, request: ApiRequest, target: Target, chosen: Selection) -> _Page:
+    query = request.query
+    _check_list_options(query)
+    limit = _integer(query, "limit")
+    start: tuple[str, str] | None = None
+    if query.get("continue"):
+        version, start = _read_token(engine, query)
+    else:
+        version = _list_version(engine, query)
+        if query.get("resourceVersion") == "0":
+            limit = 0
+    found = _selected(engine.log.snapshot(target.resource.storage_key, version), chosen, start)
+    if limit <= 0 or len(found) <= limit:
+        return _Page(found, version)
+    shown = found[:limit]
+    token = _make_token(version, shown[-1])
+    return _Page(shown, version, token, None if chosen.narrows else len(found) - limit)
+
+
+def _selected(
+    snapshot: Sequence[Stored], chosen: Selection, start: tuple[str, str] | None
+) -> Sequence[Stored]:
+    if start is None and not chosen.narrows and not chosen.namespace:
+        return snapshot
+    return [stored for stored in snapshot if (start is None or stored.key > start) and chosen.matches(stored)]
+
+
+def _check_list_options(query: Mapping[str, str]) -> None:
+    causes: list[FieldCause] = []
+    if query.get("sendInitialEvents"):
+        causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    causes += _match_causes(query)
+    if causes:
+        raise invalid_options("ListOptions", causes)
+
+
+def _match_causes(query: Mapping[str, str]) -> list[FieldCause]:
+    match = query.get("resourceVersionMatch")
+    if not match:
+        return []
+    version = query.get("resourceVersion")
+    field = "resourceVersionMatch"
+    if query.get("continue"):
+        return [value_forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]
+    if not version:
+        return [
+            value_forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        ]
+    if match not in ("Exact", "NotOlderThan"):
+        return [value_not_supported(field, match, ("Exact", "NotOlderThan", ""))]
+    if match == "Exact" and version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        return [value_forbidden(field, why)]
+    return []
+
+
+def _list_version(engine: Engine, query: Mapping[str, str]) -> int:
+    version = _version(query)
+    _not_in_future(engine, version)
+    if query.get("resourceVersionMatch") != "Exact":
+        return engine.log.version
+    if not engine.log.reaches_back_to(version):
+        raise expired(version, engine.log.trimmed)
+    return version
+
+
+def _version(query: Mapping[str, str]) -> int:
+    text = query.get("resourceVersion", "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(f"invalid resource version: {text!r}")
+    return int(text)
+
+
+def _integer(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "")
+    if not text:
+        return 0
+    if not re.fullmatch(r"[+-]?\d{1,19}", text, re.ASCII):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def _not_in_future(engine: Engine, version: int) -> None:
+    if version <= engine.log.version:
+        return
+    message = f"Timeout: Too large resource version: {version}, current: {engine.log.version}"
+    causes = [FieldCause("ResourceVersionTooLarge", "Too large resource version")]
+    raise Failure(504, "Timeout", message, {"retryAfterSeconds": 1}, causes)
+
+
+def _make_token(version: int, last: Stored) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"{last.key.namespace}/{last.key.name}"}
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _read_token(engine: Engine, query: Mapping[str, str]) -> tuple[int, tuple[str, str]]:
+    if query.get("resourceVersion") not in (None, "", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    text = query["continue"]
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        version, (namespace, slash, name) = token["rv"], token["start"].partition("/")
+        if token["v"] != "meta.k8s.io/v1" or not isinstance(version, int) or not slash:
+            raise ValueError("not a token of this server")
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, msgspec.DecodeError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+    if version == INCONSISTENT:
+        return engine.log.version, (namespace, name)
+    _not_in_future(engine, version)
+    if not engine.log.reaches_back_to(version):
+        raise _expired_token(namespace, name)
+    return version, (namespace, name)
+
+
+class ExpiredToken(Failure):
+    """410 whose `metadata.continue` goes on from the same key in what is there now."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The Status, with the token to go on with."""
+        status = super().to_json()
+        details = status.pop("details")
+        status["metadata"] = {"continue": details["continue"]}
+        return status
+
+
+def _expired_token(namespace: str, name: str) -> Failure:
+    message = (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+        "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+        "up in the list."
+    )
+    token = {"v": "meta.k8s.io/v1", "rv": INCONSISTENT, "start": f"{namespace}/{name}"}
+    text = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+    return ExpiredToken(410, "Expired", message, {"continue": text})
+
+
+# --- watch ------------------------------------------------------------------------------------
+
+
+def watches(query: Mapping[str, str]) -> bool:
+    """Whether a GET of a collection is to be a watch."""
+    value = query.get("watch")
+    return value is not None and value.lower() not in ("false", "0")
+
+
+def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
+    """The changes of a collection from a version on."""
+    query = request.query
+    chosen = _watch_selection(request, target)
+    form = wanted_form(request, listing=False)
+    _check_watch_options(query)
+    version = _watch_version(query)
+    initial_events = query.get("sendInitialEvents", "").lower()
+    bookmarks = _flag(query.get("allowWatchBookmarks"))
+    log = engine.log
+    initial: Sequence[Stored] = ()
+    if initial_events in ("true", "1") or (not initial_events and version == 0):
+        _not_in_future(engine, version)
+        initial = _selected(log.snapshot(target.resource.storage_key), chosen, None)
+        version = log.version
+    return Watch(
+        log,
+        target.resource,
+        chosen,
+        form,
+        after=version or log.version,
+        initial=initial,
+        mark_initial_end=bookmarks and initial_events in ("true", "1"),
+        bookmarks=bookmarks,
+        timeout=_integer(query, "timeoutSeconds") or _random_timeout(engine),
+        table=engine.table,
+    )
+
+
+def _watch_selection(request: ApiRequest, target: Target) -> Selection:
+    query = dict(request.query)
+    if target.name:
+        query["fieldSelector"] = f"metadata.name={target.name}"
+    return selection(target.resource, target.namespace, query)
+
+
+def _check_watch_options(query: Mapping[str, str]) -> None:
+    initial, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch")
+    causes: list[FieldCause] = []
+    if initial and not match:
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(value_forbidden("resourceVersionMatch", why))
+    elif initial and match != "NotOlderThan":
+        causes.append(value_not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
+    elif match and not initial:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(value_forbidden("resourceVersionMatch", why))
+    if causes:
+        raise invalid_options("ListOptions", causes)
+
+
+def _watch_version(query: Mapping[str, str]) -> int:
+    try:
+        return _version(query)
+    except Failure as failure:
+        raise untidy(failure.message) from failure
+
+
+def _flag(value: str | None) -> bool:
+    return value is not None and value.lower() in ("true", "1")
+
+
+def _random_timeout(engine: Engine) -> float:
+    return math.floor(MIN_WATCH_SECONDS * (1 + engine.clock.random()))

@@ -1,0 +1,71 @@
+"""Which resources are served now: the built-in ones, and those that definitions add."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from reconcile.embedded.resources import ServedResource
+
+
+class Registry:
+    """Resources by group, version and plural, and by group and kind.
+
+    `revision` grows with every change, so that what is derived from it (discovery) can be kept.
+    """
+
+    def __init__(self, built_in: Iterable[ServedResource]) -> None:
+        self.revision = 0
+        self._resources: dict[tuple[str, str, str], ServedResource] = {}
+        self._custom: dict[str, tuple[ServedResource, ...]] = {}
+        for resource in built_in:
+            self._resources[resource.group, resource.version, resource.plural] = resource
+        self._built_in_groups = {resource.group for resource in self}
+        self._served = {(resource.group, resource.version) for resource in self}
+
+    def __iter__(self) -> Iterator[ServedResource]:
+        """Every version of every resource."""
+        return iter(list(self._resources.values()))
+
+    def get(self, group: str, version: str, plural: str) -> ServedResource | None:
+        """One version of a resource, by its plural."""
+        return self._resources.get((group, version, plural))
+
+    def by_kind(self, group: str, kind: str, version: str = "") -> ServedResource | None:
+        """A resource by its kind: the version asked for, or the first one served."""
+        for resource in self._resources.values():
+            if resource.group == group and resource.kind == kind and version in ("", resource.version):
+                return resource
+        return None
+
+    def by_storage(self, group: str, plural: str) -> ServedResource | None:
+        """Any version of the resource that owns these objects."""
+        for resource in self._resources.values():
+            if resource.group == group and resource.plural == plural:
+                return resource
+        return None
+
+    def serves(self, group: str, version: str) -> bool:
+        """Whether there is any resource in this group and version."""
+        return (group, version) in self._served
+
+    def is_custom(self, group: str) -> bool:
+        """Whether the group exists only through definitions."""
+        return group not in self._built_in_groups
+
+    def define(self, definition: str, resources: Sequence[ServedResource]) -> tuple[ServedResource, ...]:
+        """Serve `resources` for the definition of this name (none: stop serving it).
+
+        Returns what was served for it before and is no longer.
+        """
+        before = self._custom.pop(definition, ())
+        for resource in before:
+            del self._resources[resource.group, resource.version, resource.plural]
+        if resources:
+            self._custom[definition] = tuple(resources)
+        for resource in resources:
+            self._resources[resource.group, resource.version, resource.plural] = resource
+        self._served = {(resource.group, resource.version) for resource in self}
+        self.revision += 1
+        return before
+
+    def custom_definitions(self) -> Iterator[tuple[str, tuple[ServedResource, ...]]]:
+        """The definitions that are served, with their resources."""
+        return iter(list(self._custom.items()))

@@ -1,0 +1,132 @@
+"""From stored objects to the bytes of an answer: in another version, as metadata only, as a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from informers.transport import Response
+from reconcile.embedded.api import META, Form, TableRenderer
+from reconcile.embedded.events import convert_event
+from reconcile.embedded.failures import not_acceptable
+from reconcile.embedded.log import Stored
+from reconcile.embedded.resources import ServedResource
+
+JSON = "application/json"
+
+
+class _MetadataOnly(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_METADATA = msgspec.json.Decoder(_MetadataOnly)
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON."""
+    return msgspec.json.encode(value)
+
+
+def json_response(status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer with a JSON body."""
+    return Response(status, {"content-type": JSON, **(headers or {})}, encode(value))
+
+
+def body_in(stored: Stored, resource: ServedResource) -> bytes:
+    """The object's JSON as this version of the resource shows it, with the defaults of today's schema."""
+    if stored.encoded_by is resource:
+        return stored.body
+    body = stored.renditions.get(resource)
+    if body is None:
+        body = stored.renditions[resource] = encode(_convert(stored, resource))
+    return body
+
+
+def object_in(stored: Stored, resource: ServedResource) -> dict[str, Any]:
+    """The same, as a fresh private dict."""
+    decoded: dict[str, Any] = msgspec.json.decode(body_in(stored, resource))
+    return decoded
+
+
+def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
+    obj = stored.decode()
+    if not resource.custom and stored.encoded_by.group != resource.group:
+        return convert_event(obj, resource.api_version)
+    obj["apiVersion"] = resource.api_version
+    resource.schema.prune(obj)
+    resource.schema.default(obj)
+    return obj
+
+
+def partial_bytes(body: bytes, version: str) -> bytes:
+    """PartialObjectMetadata of an encoded object."""
+    metadata = bytes(_METADATA.decode(body).metadata)
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"%s/%s","metadata":%s}' % (
+        META.encode(),
+        version.encode(),
+        metadata,
+    )
+
+
+def item_bytes(stored: Stored, resource: ServedResource) -> bytes:
+    """An item of a list: those of built-in kinds say neither kind nor apiVersion."""
+    body = body_in(stored, resource)
+    if resource.custom:
+        return body
+    prefix = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
+    return b"{" + body[len(prefix) :] if body.startswith(prefix) else body
+
+
+def table(
+    renderer: TableRenderer | None, resource: ServedResource, bodies: Sequence[bytes], form: Form
+) -> dict[str, Any]:
+    """A Table of encoded objects."""
+    if renderer is None:
+        raise not_acceptable((JSON,))
+    objects = [msgspec.json.decode(body) for body in bodies]
+    made = renderer.rows(resource, objects)
+    made["kind"], made["apiVersion"] = "Table", f"{META}/{form.version}"
+    made.setdefault("metadata", {})
+    for row, obj, body in zip(made["rows"], objects, bodies, strict=True):
+        if form.include == "None":
+            row.pop("object", None)
+        elif form.include == "Object":
+            row["object"] = obj
+        else:
+            row["object"] = msgspec.json.decode(partial_bytes(body, form.version))
+    return made
+
+
+def one(
+    renderer: TableRenderer | None, resource: ServedResource, body: bytes, form: Form, version: str = ""
+) -> bytes:
+    """An encoded object in the form that was asked for."""
+    if form.kind == "whole":
+        return body
+    if form.kind == "partial":
+        return partial_bytes(body, form.version)
+    made = table(renderer, resource, [body], form)
+    made["metadata"]["resourceVersion"] = version
+    return encode(made)
+
+
+def many(
+    renderer: TableRenderer | None,
+    resource: ServedResource,
+    items: Sequence[Stored],
+    metadata: Mapping[str, Any],
+    form: Form,
+) -> bytes:
+    """A whole list."""
+    if form.kind == "table":
+        made = table(renderer, resource, [body_in(item, resource) for item in items], form)
+        made["metadata"] = dict(metadata)
+        return encode(made)
+    if form.kind == "partial":
+        kind, api_version = "PartialObjectMetadataList", f"{META}/{form.version}"
+        bodies = [partial_bytes(body_in(item, resource), form.version) for item in items]
+    else:
+        kind, api_version = resource.list_kind, resource.api_version
+        bodies = [item_bytes(item, resource) for item in items]
+    head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+    return head[:-1] + b',"items":[' + b",".join(bodies) + b"]}"

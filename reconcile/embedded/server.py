@@ -1,0 +1,241 @@
+"""The embedded API server: requests in, answers and watches out, one thread, no waiting."""
+
+from collections.abc import Callable, Sequence
+
+from attrs import evolve
+
+from informers.clock import Clock, SystemClock
+from informers.transport import Response
+from reconcile.embedded import deletion, reads, subresources, writes
+from reconcile.embedded.api import ApiRequest, TableRenderer, Target, find_target
+from reconcile.embedded.builtins import built_in_resources
+from reconcile.embedded.definitions import Definitions
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.failures import (
+    PlainText,
+    bad_request,
+    method_not_allowed,
+    no_such_resource,
+    not_found,
+    page_not_found,
+)
+from reconcile.embedded.housekeeping import Housekeeping
+from reconcile.embedded.log import Log, StorageKey
+from reconcile.embedded.registry import Registry
+from reconcile.embedded.rendering import json_response
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.status import Failure
+from reconcile.embedded.watching import Watch
+
+FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+Verb = Callable[[Engine, ApiRequest, Target], Response | Watch]
+Route = Callable[["ApiServer", ApiRequest], Response | None]
+
+_UNSUPPORTED = frozenset(
+    {"attach", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "token"}
+)
+
+
+class ApiServer:
+    """A Kubernetes API server in this process, with nothing in it but four namespaces.
+
+    `handle` is plain synchronous code and must always be called from one thread; so must `settle`.
+    Versions begin with the microseconds of the wall clock, so that a server started later never
+    gives out an older one. `history` is how many changes, of all resources together, are kept for
+    watches that resume and lists that go on.
+    """
+
+    def __init__(self, *, clock: Clock | None = None, history: int = 100_000) -> None:
+        clock = clock or SystemClock()
+        log = Log(int(clock.now().timestamp() * 1_000_000), history)
+        self._engine = Engine(clock, log, Registry(built_in_resources()))
+        self._watches: dict[StorageKey, dict[Watch, None]] = {}
+        self._definitions = Definitions(self._engine, self._end_watches)
+        self._housekeeping = Housekeeping(self._engine)
+        self.routes: list[Route] = []
+        """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
+        log.on_change(lambda change: self._wake(change.resource))
+        self._make_first_namespaces()
+
+    @property
+    def resources(self) -> Registry:
+        """What is served now."""
+        return self._engine.registry
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that times, names and uids come from."""
+        return self._engine.clock
+
+    @property
+    def version(self) -> int:
+        """The version of the newest change."""
+        return self._engine.log.version
+
+    @property
+    def table(self) -> TableRenderer | None:
+        """Makes the tables that are asked for; without one such a request is 406."""
+        return self._engine.table
+
+    @table.setter
+    def table(self, renderer: TableRenderer | None) -> None:
+        self._engine.table = renderer
+
+    def handle(self, request: ApiRequest) -> Response | Watch:
+        """Answer one request; a watch is returned to be read, and closed, by the caller."""
+        for route in self.routes:
+            response = route(self, request)
+            if response is not None:
+                return response
+        try:
+            return self._serve(request)
+        except Failure as failure:
+            return failure_response(failure)
+        except PlainText as answer:
+            headers = {"content-type": "text/plain; charset=utf-8"}
+            return Response(answer.code, headers, answer.text.encode())
+
+    def settle(self) -> None:
+        """Collect garbage, end namespaces and definitions, expire events: all that is due now."""
+        self._definitions.sync()
+        self._housekeeping.settle()
+        self._definitions.sync()
+
+    async def run(self) -> None:
+        """Do the same after every change, and when something falls due, until cancelled."""
+        await self._housekeeping.run()
+
+    def close(self) -> None:
+        """End every watch."""
+        for watches in list(self._watches.values()):
+            for watch in list(watches):
+                watch.finish()
+
+    # --- dispatch ---
+
+    def _serve(self, request: ApiRequest) -> Response | Watch:
+        target = find_target(request.path, self._engine.registry)
+        answer = _verb(request, target)(self._engine, request, target)
+        self._definitions.sync()
+        if isinstance(answer, Watch):
+            self._register(answer)
+            return answer
+        if target.resource.deprecation:
+            return _with_warning(answer, target.resource.deprecation)
+        return answer
+
+    # --- watches ---
+
+    def _register(self, watch: Watch) -> None:
+        watch.on_close(self._forget)
+        if not watch.ending:
+            self._watches.setdefault(watch.resource.storage_key, {})[watch] = None
+
+    def _forget(self, watch: Watch) -> None:
+        self._watches.get(watch.resource.storage_key, {}).pop(watch, None)
+
+    def _wake(self, resource: StorageKey) -> None:
+        for watch in self._watches.get(resource, ()):
+            watch.notify()
+
+    def _end_watches(self, replaced: Sequence[ServedResource]) -> None:
+        for resource in replaced:
+            for watch in list(self._watches.get(resource.storage_key, ())):
+                if watch.resource is resource:
+                    watch.finish()
+
+    def _make_first_namespaces(self) -> None:
+        for name in FIRST_NAMESPACES:
+            body = b'{"metadata":{"name":"%s"}}' % name.encode()
+            headers = {"user-agent": "kube-apiserver"}
+            self.handle(ApiRequest("POST", "/api/v1/namespaces", headers=headers, body=body))
+
+
+def failure_response(failure: Failure) -> Response:
+    """The answer that a failure is."""
+    details = failure.details or {}
+    after = details.get("retryAfterSeconds")
+    return json_response(failure.code, failure.to_json(), {"retry-after": str(after)} if after else None)
+
+
+def _with_warning(response: Response, text: str) -> Response:
+    warning = f'299 - "{text}"'
+    given = response.headers.get("warning")
+    headers = {**response.headers, "warning": f"{given}, {warning}" if given else warning}
+    return evolve(response, headers=headers)
+
+
+# --- which verb -------------------------------------------------------------------------------
+
+
+def _verb(request: ApiRequest, target: Target) -> Verb:
+    if target.subresource:
+        return _subresource_verb(request.method, target)
+    if target.name:
+        return _object_verb(request, target)
+    return _collection_verb(request, target)
+
+
+def _collection_verb(request: ApiRequest, target: Target) -> Verb:
+    resource = target.resource
+    clusterwide = resource.namespaced and not target.namespace
+    match request.method:
+        case "GET":
+            wants_watch = target.legacy_watch or reads.watches(request.query)
+            return reads.watch if wants_watch else reads.list_objects
+        case "POST" if clusterwide:
+            raise page_not_found() if resource.custom else method_not_allowed()
+        case "POST":
+            return writes.create
+        case "DELETE" if resource.collection_deletable and not clusterwide:
+            return deletion.delete_collection
+        case "PUT" | "PATCH" if resource.custom:
+            raise bad_request("name must be provided")
+        case _:
+            raise method_not_allowed()
+
+
+def _object_verb(request: ApiRequest, target: Target) -> Verb:
+    match request.method:
+        case "GET":
+            return reads.watch if target.legacy_watch or reads.watches(request.query) else reads.get
+        case "PUT":
+            return writes.update
+        case "PATCH":
+            return writes.patch
+        case "DELETE":
+            return deletion.delete
+        case "POST" if target.resource.custom:
+            return writes.create
+        case _:
+            raise method_not_allowed()
+
+
+_STATUS_VERBS: dict[str, Verb] = {"GET": reads.get, "PUT": writes.update, "PATCH": writes.patch}
+_SCALE_VERBS: dict[str, Verb] = {
+    "GET": subresources.get_scale,
+    "PUT": subresources.put_scale,
+    "PATCH": subresources.patch_scale,
+}
+
+
+def _subresource_verb(method: str, target: Target) -> Verb:
+    resource, subresource = target.resource, target.subresource
+    verbs: dict[str, Verb] = {}
+    if subresource == "status" and resource.has_status:
+        verbs = _STATUS_VERBS
+    elif subresource == "scale" and resource.scale is not None:
+        verbs = _SCALE_VERBS
+    elif (resource.kind, subresource) == ("Pod", "binding") and not resource.custom:
+        verbs = {"POST": subresources.bind}
+    elif (resource.kind, subresource) == ("Namespace", "finalize") and not resource.custom:
+        verbs = {"PUT": subresources.finalize}
+    elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
+        message = f"{resource.name}/{subresource} is not supported by the embedded server"
+        raise Failure(405, "MethodNotAllowed", message, {})
+    else:
+        raise not_found(resource, target.name) if resource.custom else no_such_resource()
+    if method not in verbs:
+        raise method_not_allowed()
+    return verbs[method]

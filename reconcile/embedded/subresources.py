@@ -1,0 +1,228 @@
+"""The subresources that are more than a part of their object: scale, binding, finalize."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.bodies import (
+    check_type,
+    media_type,
+    parse_json,
+    read_body,
+    write_options,
+)
+from reconcile.embedded.drafts import Write
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.failures import (
+    bad_request,
+    conflict,
+    internal,
+    invalid,
+    not_found,
+    stale,
+    unsupported_media_type,
+    untidy,
+    value_invalid,
+)
+from reconcile.embedded.log import Stored
+from reconcile.embedded.patches import json_patch, merge_patch
+from reconcile.embedded.rendering import json_response, object_in
+from reconcile.embedded.resources import ScalePaths
+from reconcile.embedded.writes import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    accepted_patches,
+    replace,
+)
+
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def _stored(engine: Engine, target: Target) -> Stored:
+    stored = engine.get(target.resource, target.namespace, target.name)
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    return stored
+
+
+# --- scale ------------------------------------------------------------------------------------
+
+
+def get_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """The Scale of an object; 500 where its replicas are unset, as on the real server."""
+    obj = object_in(_stored(engine, target), target.resource)
+    paths = _paths(target)
+    if _at(obj, paths.spec_replicas) is None:
+        raise internal(f"the spec replicas field {paths.spec_replicas!r} does not exist")
+    return json_response(200, _scale_of(obj, paths))
+
+
+def put_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """Set the replicas; everything else in the Scale is passed over."""
+    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    scale = read_body(request, [])
+    return _write_scale(write, _stored(engine, target), scale)
+
+
+def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """Patch the Scale and set the replicas that come out."""
+    write = Write(engine, request, target, write_options(request, "PatchOptions"))
+    kind = media_type(request)
+    if kind not in accepted_patches(target):
+        raise unsupported_media_type(accepted_patches(target))
+    if kind == APPLY_PATCH:
+        raise untidy(f"server-side apply of {target.resource.name}/scale is not supported")
+    stored = _stored(engine, target)
+    scale = _scale_of(object_in(stored, target.resource), _paths(target))
+    body = parse_json(request.body)
+    return _write_scale(
+        write, stored, json_patch(scale, body) if kind == JSON_PATCH else merge_patch(scale, body)
+    )
+
+
+def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
+    target, paths = write.target, _paths(write.target)
+    if not isinstance(scale, dict) or scale.get("kind") != "Scale":
+        raise bad_request("the object provided is unrecognized (must be of type Scale)")
+    metadata = scale.get("metadata") or {}
+    if metadata.get("name", target.name) != target.name:
+        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL")
+    version = metadata.get("resourceVersion")
+    if version and version != str(stored.version):
+        raise stale(target.resource, target.name)
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        raise bad_request("json: cannot unmarshal spec.replicas: expected an integer")
+    if replicas < 0:
+        why = "must be greater than or equal to 0"
+        fields = (paths.spec_replicas, "spec.replicas") if target.resource.custom else ("spec.replicas",)
+        causes = [value_invalid(field, replicas, why) for field in fields]
+        raise invalid(target.resource, target.name, causes)
+    obj = object_in(stored, target.resource)
+    _put_at(obj, paths.spec_replicas, replicas)
+    replace(write, stored, obj, tracked=target.resource.custom, subresource="")
+    after = write.engine.get(target.resource, target.namespace, target.name)
+    shown = object_in(after, target.resource) if after is not None and not write.options.dry_run else obj
+    return json_response(200, _scale_of(shown, paths))
+
+
+def _paths(target: Target) -> ScalePaths:
+    paths = target.resource.scale
+    if paths is None:
+        raise not_found(target.resource, target.name)
+    return paths
+
+
+def _scale_of(obj: Mapping[str, Any], paths: ScalePaths) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    spec_replicas = _at(obj, paths.spec_replicas) or 0
+    status: dict[str, Any] = {"replicas": _at(obj, paths.status_replicas) or 0}
+    selector = _selector_text(_at(obj, paths.selector)) if paths.selector else ""
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in _SCALE_METADATA if name in metadata},
+        "spec": {"replicas": spec_replicas} if spec_replicas else {},
+        "status": status,
+    }
+
+
+def _selector_text(selector: Any) -> str:
+    """A selector as Scale shows it: text in custom resources, a label selector in built-in ones."""
+    if not isinstance(selector, Mapping):
+        return selector if isinstance(selector, str) else ""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or ():
+        key, operator = expression["key"], expression["operator"]
+        values = ",".join(sorted(expression.get("values") or ()))
+        match operator:
+            case "In" | "NotIn":
+                terms.append(f"{key} {operator.lower()} ({values})")
+            case "Exists":
+                terms.append(key)
+            case _:
+                terms.append(f"!{key}")
+    return ",".join(sorted(terms))
+
+
+def _at(obj: Mapping[str, Any], path: str) -> Any:
+    value: Any = obj
+    for step in path.strip(".").split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)
+    return value
+
+
+def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.strip(".").split(".")
+    for step in parents:
+        child = obj.get(step)
+        if not isinstance(child, dict):
+            child = obj[step] = {}
+        obj = child
+    obj[last] = value
+
+
+# --- binding, finalize -----------------------------------------------------------------
+
+
+def bind(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """POST pods/NAME/binding: what a scheduler does."""
+    options = write_options(request, "CreateOptions")
+    binding = read_body(request, [])
+    node = (binding.get("target") or {}).get("name") if isinstance(binding, dict) else None
+    if not node:
+        raise bad_request("a binding needs target.name")
+    stored = _stored(engine, target)
+    pod = object_in(stored, target.resource)
+    if stored.deleting:
+        raise conflict(
+            target.resource, target.name, f"pod {target.name} is being deleted, cannot be assigned to a host"
+        )
+    if pod["spec"].get("nodeName"):
+        why = f'pod {target.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        raise conflict(target.resource, target.name, why)
+    pod["spec"]["nodeName"] = node
+    _set_condition(pod, {"type": "PodScheduled", "status": "True", "lastTransitionTime": engine.now()})
+    pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
+    if not options.dry_run:
+        engine.put(target.resource, pod)
+    return json_response(
+        201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    )
+
+
+def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
+    status = obj.setdefault("status", {})
+    others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
+    status["conditions"] = [*others, {"lastProbeTime": None, **condition}]
+
+
+def finalize(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """PUT namespaces/NAME/finalize: set `spec.finalizers`, which nothing else may."""
+    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    wanted = check_type(read_body(request, []), target)
+    stored = _stored(engine, target)
+    version = wanted["metadata"].get("resourceVersion")
+    if version and version != str(stored.version):
+        raise stale(target.resource, target.name)
+    namespace = object_in(stored, target.resource)
+    finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+    namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
+    return commit_finalized(write, stored, namespace)
+
+
+def commit_finalized(write: Write, stored: Stored, namespace: dict[str, Any]) -> Response:
+    """Store a namespace with other finalizers, or let go of it."""
+    engine, resource = write.engine, write.resource
+    if write.options.dry_run:
+        return write.answer(200, namespace)
+    if engine.is_finished(resource, namespace):
+        engine.remove(resource.storage_key, stored.key)
+    elif namespace != object_in(stored, resource):
+        engine.put(resource, namespace)
+    return write.answer(200, namespace)

@@ -1,0 +1,224 @@
+"""A watch: a replay of one resource's changes after a version, for as long as somebody reads it."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+import msgspec
+
+from reconcile.embedded.api import META, Form, TableRenderer
+from reconcile.embedded.failures import expired
+from reconcile.embedded.log import Change, Log, Stored, Timeline
+from reconcile.embedded.rendering import JSON, body_in, encode, one
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.selectors import Selection
+from reconcile.embedded.status import Failure
+
+BOOKMARK_PERIOD = 60.0
+BOOKMARK_BEFORE_END = 2.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Watch:
+    """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous.
+
+    Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an
+    ERROR event (410) if the log is trimmed past it. Time counts from the first `wait`.
+    """
+
+    content_type = JSON
+
+    def __init__(
+        self,
+        log: Log,
+        resource: ServedResource,
+        selection: Selection,
+        form: Form,
+        *,
+        after: int,
+        initial: Sequence[Stored] = (),
+        mark_initial_end: bool = False,
+        bookmarks: bool = False,
+        timeout: float = math.inf,
+        table: TableRenderer | None = None,
+    ) -> None:
+        self.resource = resource
+        self._log = log
+        self._timeline: Timeline = log.timeline(resource.storage_key)
+        self._selection = selection
+        self._form = form
+        self._table = table
+        self._columns_sent = False
+        self._after = after
+        self._position = self._timeline.position_after(after)
+        self._bookmarks = bookmarks
+        self._bookmarked = after
+        self._timeout = timeout
+        self._deadline: float | None = None
+        self._next_bookmark = math.inf
+        self._ready = [self._line("ADDED", stored) for stored in initial]
+        if mark_initial_end:
+            self._ready.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
+        self._ending = False
+        self._woken: anyio.Event | None = None
+        self._close_listener: Callable[[Watch], None] | None = None
+        if not log.reaches_back_to(after):
+            self.fail(expired(after, log.trimmed))
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing new will come; what is there can still be taken."""
+        return self._ending
+
+    def on_close(self, listener: Callable[["Watch"], None]) -> None:
+        """Tell `listener` once the watch is ending."""
+        self._close_listener = listener
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing will come any more and everything was taken."""
+        return self._ending and not self._ready
+
+    def take(self) -> list[bytes]:
+        """All lines that are there, each with its newline; none if there are none."""
+        if not self._ending:
+            self._collect()
+        lines, self._ready = self._ready, []
+        return lines
+
+    async def wait(self) -> None:
+        """Wait until there is something to take, or the watch has ended."""
+        self._start_clock()
+        while not self._ready and not self._ending:
+            self._collect()
+            if not self._ready and not self._ending:
+                await self._sleep()
+
+    def notify(self) -> None:
+        """The log has something new for this resource."""
+        if self._woken is not None:
+            self._woken.set()
+
+    def finish(self) -> None:
+        """End after what is there now."""
+        if not self._ending:
+            self._collect()
+            self._end()
+
+    def fail(self, failure: Failure) -> None:
+        """End with an ERROR event."""
+        if not self._ending:
+            self._ready.append(_event_line(b"ERROR", encode(failure.to_json())))
+            self._end()
+
+    def close(self) -> None:
+        """End now; what was not taken is dropped."""
+        self._ready = []
+        self._end()
+
+    def _end(self) -> None:
+        self._ending = True
+        if self._close_listener is not None:
+            self._close_listener(self)
+        self.notify()
+
+    # --- what to send ---
+
+    def _collect(self) -> None:
+        if self._position < self._timeline.dropped:
+            self.fail(expired(self._after, self._log.trimmed))
+            return
+        if self._position == self._timeline.end:
+            return
+        for change in self._timeline.since(self._position):
+            if change.version > self._after and self._selection.wants(change.key):
+                line = self._change_line(change)
+                if line is not None:
+                    self._ready.append(line)
+        self._position = self._timeline.end
+
+    def _change_line(self, change: Change) -> bytes | None:
+        matched = change.old is not None and self._selection.matches(change.old)
+        if change.new is not None and self._selection.matches(change.new):
+            return self._shared_line(change, "MODIFIED" if matched else "ADDED", change.new)
+        return self._shared_line(change, "DELETED", change.left) if matched else None
+
+    def _shared_line(self, change: Change, kind: str, stored: Stored) -> bytes:
+        if self._form.kind == "table":
+            return self._line(kind, stored)
+        shared = (kind, self.resource, self._form.kind, self._form.version)
+        line = change.lines.get(shared)
+        if line is None:
+            line = change.lines[shared] = self._line(kind, stored)
+        return line
+
+    def _line(self, kind: str, stored: Stored) -> bytes:
+        body = body_in(stored, self.resource)
+        return self._wrapped(kind, one(self._table, self.resource, body, self._form, str(stored.version)))
+
+    def _wrapped(self, kind: str, body: bytes) -> bytes:
+        if self._form.kind == "table" and self._columns_sent:
+            body = _without_columns(body)
+        self._columns_sent = True
+        return _event_line(kind.encode(), body)
+
+    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
+        version = max(self._log.version, self._after)
+        self._bookmarked = version
+        metadata: dict[str, Any] = {"resourceVersion": str(version)}
+        if annotations:
+            metadata["annotations"] = annotations
+        if self._form.kind == "whole":
+            kind, api_version = self.resource.kind, self.resource.api_version
+        else:
+            kind = "Table" if self._form.kind == "table" else "PartialObjectMetadata"
+            api_version = f"{META}/{self._form.version}"
+        body: dict[str, Any] = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if self._form.kind == "table":
+            body |= {"columnDefinitions": [], "rows": []}
+        return _event_line(b"BOOKMARK", encode(body))
+
+    # --- time ---
+
+    def _start_clock(self) -> None:
+        if self._deadline is not None:
+            return
+        now = anyio.current_time()
+        self._deadline = now + self._timeout
+        if self._bookmarks:
+            self._schedule_bookmark(now)
+
+    def _schedule_bookmark(self, now: float) -> None:
+        last = self._deadline - BOOKMARK_BEFORE_END if self._deadline is not None else math.inf
+        self._next_bookmark = min(now + BOOKMARK_PERIOD, last) if last > now else math.inf
+
+    async def _sleep(self) -> None:
+        assert self._deadline is not None
+        woken = self._woken = anyio.Event()
+        now = anyio.current_time()
+        until = min(self._deadline, self._next_bookmark)
+        with anyio.move_on_after(until - now if until < math.inf else None):
+            await woken.wait()
+        self._woken = None
+        self._on_time(anyio.current_time())
+
+    def _on_time(self, now: float) -> None:
+        assert self._deadline is not None
+        if now >= self._next_bookmark:
+            self._schedule_bookmark(now)
+            self._collect()
+            if self._timeline.end and self._log.version > self._bookmarked and not self._ending:
+                self._ready.append(self._bookmark())
+        if now >= self._deadline:
+            self.finish()
+
+
+def _event_line(kind: bytes, body: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (kind, body)
+
+
+def _without_columns(body: bytes) -> bytes:
+    table = msgspec.json.decode(body)
+    table["columnDefinitions"] = []
+    return encode(table)

@@ -1,0 +1,369 @@
+"""Create, update and patch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.apply import apply
+from reconcile.embedded.bodies import (
+    check_type,
+    judge_strictly,
+    media_type,
+    parse_json,
+    parse_yaml,
+    place,
+    read_body,
+    require_object_name,
+    required_cause,
+    strict_problems,
+    write_options,
+)
+from reconcile.embedded.drafts import (
+    Write,
+    bump_generation,
+    check_size,
+    complete,
+    complete_new,
+    require_namespace,
+    restore_system_fields,
+    same_but_for_times,
+    track,
+    validate,
+)
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.failures import (
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_options,
+    name_collision,
+    not_found,
+    stale,
+    unsupported_media_type,
+    untidy,
+    value_forbidden,
+    value_required,
+)
+from reconcile.embedded.log import Stored
+from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
+from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
+from reconcile.embedded.rendering import object_in
+from reconcile.embedded.status import FieldCause
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+GENERATED_LENGTH = 5
+MAX_GENERATED_BASE = 58
+NAME_ATTEMPTS = 8
+
+_NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
+
+
+# --- create -----------------------------------------------------------------------------------
+
+
+def create(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """POST to a collection."""
+    write = Write(engine, request, target, write_options(request, "CreateOptions"))
+    obj = _read_object(write)
+    if target.name:
+        obj["metadata"].setdefault("name", target.name)
+        if obj["metadata"]["name"] != target.name:
+            raise bad_request("the name of the object does not match the name on the URL")
+    return create_object(write, obj)
+
+
+def create_object(write: Write, obj: dict[str, Any]) -> Response:
+    """Create what has been read and is of the right kind."""
+    metadata, resource = obj["metadata"], write.resource
+    require_namespace(write, metadata.get("name", ""))
+    refuse_while_definition_ends(write, metadata.get("name", ""))
+    if metadata.get("resourceVersion"):
+        raise untidy("resourceVersion should not be set on objects to be created")
+    metadata.pop("managedFields", None)
+    if not metadata.get("name"):
+        metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
+    complete_new(write, obj)
+    causes = require_name(metadata)
+    if causes:
+        raise invalid(resource, "", causes)
+    validate(write, obj, None)
+    taken = write.engine.get(resource, write.target.namespace, metadata["name"])
+    if taken is not None:
+        raise already_exists(resource, metadata["name"], deleting=taken.deleting)
+    track(write, obj, None)
+    return _commit_new(write, obj)
+
+
+def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
+    if write.options.dry_run:
+        return write.answer(201, obj)
+    check_size(obj)
+    return write.answer_stored(201, write.engine.put(write.resource, obj))
+
+
+def refuse_while_definition_ends(write: Write, name: str) -> None:
+    """403 for a new object of a resource whose definition is being deleted."""
+    resource = write.resource
+    if not resource.custom:
+        return
+    definition = write.engine.definition_of(resource)
+    if definition is not None and definition.deleting:
+        raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
+
+
+def _read_object(write: Write) -> dict[str, Any]:
+    duplicates: list[str] = []
+    obj = check_type(read_body(write.request, duplicates), write.target)
+    place(obj, write.target)
+    problems = strict_problems(duplicates, _prune(write, obj))
+    judge_strictly(problems, write.options, write.warnings)
+    return obj
+
+
+def _prune(write: Write, obj: dict[str, Any]) -> list[str]:
+    unknown = drop_unknown_fields(obj["metadata"])
+    drop_empty(obj["metadata"])
+    return write.resource.schema.prune(obj) + unknown
+
+
+def _generate_name(write: Write, base: str) -> str:
+    if not base:
+        return ""
+    for _ in range(NAME_ATTEMPTS):
+        letters = (
+            _NAME_LETTERS[int(write.engine.clock.random() * len(_NAME_LETTERS))]
+            for _ in range(GENERATED_LENGTH)
+        )
+        name = base[:MAX_GENERATED_BASE] + "".join(letters)
+        if write.engine.get(write.resource, write.target.namespace, name) is None:
+            return name
+    raise name_collision(write.resource, base)
+
+
+# --- update -----------------------------------------------------------------------------------
+
+
+def update(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """PUT to an object or to its status."""
+    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    obj = _read_object(write)
+    require_object_name(obj, target)
+    stored = engine.get(target.resource, target.namespace, target.name)
+    if stored is None:
+        if target.resource.create_on_update and not target.subresource:
+            return create_object(write, obj)
+        raise not_found(target.resource, target.name)
+    uid = obj["metadata"].get("uid")
+    if uid and uid != stored.uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored.uid}"
+        raise conflict(target.resource, target.name, why)
+    _check_version(write, obj, stored)
+    return replace(write, stored, obj)
+
+
+def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
+    resource, name = write.resource, write.target.name
+    version = obj["metadata"].get("resourceVersion") or ""
+    if not version:
+        if resource.unconditional_update:
+            return
+        raise invalid(resource, name, [required_cause("metadata.resourceVersion")])
+    if not version.isdigit():
+        raise untidy(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if int(version) != stored.version:
+        raise stale(resource, name)
+
+
+def replace(
+    write: Write,
+    stored: Stored,
+    obj: dict[str, Any],
+    *,
+    tracked: bool = False,
+    subresource: str | None = None,
+) -> Response:
+    """Write `obj` over what is stored, in the way of the endpoint; `tracked`: its managedFields are final."""
+    resource, engine = write.resource, write.engine
+    part = write.target.subresource if subresource is None else subresource
+    old = object_in(stored, resource)
+    _keep_other_parts(write, obj, old, part)
+    restore_system_fields(write, obj, old)
+    complete(write, obj, old)
+    validate(write, obj, old, subresource=part)
+    bump_generation(resource, obj, old)
+    if not tracked:
+        track(write, obj, old, part)
+    obj["metadata"]["resourceVersion"] = str(stored.version)
+    if same_but_for_times(obj, old):
+        return write.answer(200, old)
+    if write.options.dry_run:
+        return write.answer(200, obj)
+    check_size(obj)
+    if engine.is_finished(resource, obj):
+        engine.remove(resource.storage_key, stored.key)
+        return write.answer(200, obj)
+    return write.answer_stored(200, engine.put(resource, obj))
+
+
+def _keep_other_parts(write: Write, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
+    """The main endpoint leaves status alone; the status endpoint leaves all but status alone."""
+    if part == "status":
+        status = obj.get("status")
+        metadata = {name: value for name, value in obj["metadata"].items() if name in _METADATA_OF_STATUS}
+        obj.clear()
+        obj.update(old)
+        obj["metadata"] = {**old["metadata"], **metadata}
+        _set_or_drop(obj, "status", status)
+    elif write.resource.has_status and part != "finalize":
+        _set_or_drop(obj, "status", old.get("status"))
+
+
+def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
+    if value is None:
+        obj.pop(name, None)
+    else:
+        obj[name] = value
+
+
+# --- patch ------------------------------------------------------------------------------------
+
+
+def patch(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """PATCH an object or its status, in any of the four ways."""
+    kind = media_type(request)
+    accepted = accepted_patches(target)
+    if kind not in accepted:
+        raise unsupported_media_type(accepted)
+    options = write_options(request, "PatchOptions")
+    write = Write(engine, request, target, options)
+    if kind == APPLY_PATCH:
+        return _apply(write)
+    if request.query.get("force"):
+        raise invalid_options(
+            "PatchOptions", [value_forbidden("force", "may not be specified for non-apply patch")]
+        )
+    stored = engine.get(target.resource, target.namespace, target.name)
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    old = object_in(stored, target.resource)
+    obj = patched(write, old, kind)
+    return replace_patched(write, stored, obj)
+
+
+def accepted_patches(target: Target) -> tuple[str, ...]:
+    """The media types of patches that a resource takes."""
+    if target.resource.custom:
+        return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
+
+
+def patched(write: Write, old: dict[str, Any], kind: str) -> dict[str, Any]:
+    """What the patch in the body makes of `old`."""
+    body = parse_json(write.request.body)
+    if kind == JSON_PATCH:
+        made = json_patch(old, body)
+    elif kind == MERGE_PATCH:
+        made = merge_patch(old, _mapping(body))
+    else:
+        made = strategic_merge(old, _mapping(body), write.resource.schema)
+    if not isinstance(made, dict):
+        raise bad_request("the patched object is no object")
+    return made
+
+
+def _mapping(body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise bad_request("json: cannot unmarshal the patch: expected an object")
+    return body
+
+
+def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Response:
+    """Write the result of a patch, with the checks that a patch meets."""
+    target = write.target
+    check_type(obj, target)
+    place(obj, target)
+    require_object_name(obj, target)
+    version = obj["metadata"].get("resourceVersion")
+    if version and version != str(stored.version):
+        raise stale(target.resource, target.name)
+    _judge_patch(write, strict_problems((), _prune(write, obj)))
+    return replace(write, stored, obj)
+
+
+def _judge_patch(write: Write, problems: list[str]) -> None:
+    if problems and write.options.validation == "Strict":
+        why = f"strict decoding error: {', '.join(problems)}"
+        raise invalid(write.resource, write.target.name, [FieldCause("FieldValueInvalid", why, "patch")])
+    judge_strictly(problems, write.options, write.warnings)
+
+
+# --- apply ------------------------------------------------------------------------------------
+
+
+def _apply(write: Write) -> Response:
+    target, resource, engine = write.target, write.resource, write.engine
+    if not write.request.query.get("fieldManager"):
+        why = "is required for apply patch"
+        raise invalid_options("PatchOptions", [value_required("fieldManager", why)])
+    intent = _read_intent(write)
+    stored = engine.get(resource, target.namespace, target.name)
+    if stored is None and (target.subresource or intent["metadata"].get("uid")):
+        raise _missing_for_apply(write, intent)
+    version = intent["metadata"].pop("resourceVersion", None)
+    if stored is not None and version and version != str(stored.version):
+        raise stale(resource, target.name)
+    live = object_in(stored, resource) if stored is not None else None
+    obj = apply(
+        live,
+        intent,
+        schema=resource.schema,
+        manager=write.options.manager,
+        force=write.options.force,
+        subresource=target.subresource,
+        api_version=resource.api_version,
+        time=engine.now(),
+    )
+    if stored is None:
+        return _create_applied(write, obj)
+    return replace(write, stored, obj, tracked=True)
+
+
+def _missing_for_apply(write: Write, intent: Mapping[str, Any]) -> Exception:
+    if write.target.subresource:
+        return not_found(write.resource, write.target.name)
+    uid = intent["metadata"]["uid"]
+    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return conflict(write.resource, write.target.name, why)
+
+
+def _read_intent(write: Write) -> dict[str, Any]:
+    target = write.target
+    body = parse_yaml(write.request.body)
+    intent = check_type(body, target)
+    place(intent, target)
+    metadata = intent["metadata"]
+    metadata.setdefault("name", target.name)
+    require_object_name(intent, target)
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    return intent
+
+
+def _create_applied(write: Write, obj: dict[str, Any]) -> Response:
+    metadata = obj["metadata"]
+    require_namespace(write, metadata["name"])
+    refuse_while_definition_ends(write, metadata["name"])
+    entries = metadata.pop("managedFields", None)
+    complete_new(write, obj)
+    validate(write, obj, None)
+    if entries:
+        metadata["managedFields"] = entries
+    return _commit_new(write, obj)
