@@ -1,0 +1,160 @@
+"""The store: one snapshot per key, indexes that are never behind, replacements in one step."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import Key, Snapshot, Store
+
+
+def snapshot(name: str, version: int, *, uid: str = "", owner: str = "", **more: Any) -> Snapshot:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": more.pop("namespace", "ns"),
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+        **more,
+    }
+    if owner:
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner, "controller": True}
+        metadata["ownerReferences"] = [reference]
+    return Snapshot.from_json(json.dumps({"metadata": metadata, "spec": {"n": version}}).encode())
+
+
+def names(snapshots: Any) -> list[str]:
+    return sorted(s.key.name for s in snapshots)
+
+
+def test_a_snapshot_reads_the_metadata_that_routing_needs() -> None:
+    read = snapshot(
+        "a",
+        7,
+        owner="o",
+        labels={"x": "y"},
+        generation=3,
+        finalizers=["f/g"],
+        deletionTimestamp="2026-01-01T00:00:00Z",
+    )
+    assert (read.key, read.uid, read.version, read.generation) == (Key("ns", "a"), "uid-a", 7, 3)
+    assert read.labels == {"x": "y"}
+    assert read.finalizers == ("f/g",)
+    assert read.terminating
+    assert read.controller is not None
+    assert (read.controller.group, read.controller.kind, read.controller.uid) == ("", "ConfigMap", "o")
+
+
+def test_managed_fields_are_dropped_from_the_bytes_and_nothing_else_is() -> None:
+    body = {
+        "apiVersion": "v1",
+        "metadata": {"name": "a", "managedFields": [{"manager": "m", "fieldsV1": {"f:x": {}}}], "uid": "u"},
+        "spec": {"template": {"metadata": {"managedFields": "kept"}}, "n": 0, "s": "", "l": []},
+    }
+    read = Snapshot.from_json(json.dumps(body).encode()).to_dict()
+    del body["metadata"]["managedFields"]  # type: ignore[attr-defined]
+    assert read == body
+
+
+def test_what_a_reader_does_to_a_decoded_object_stays_with_that_reader() -> None:
+    read = snapshot("a", 1)
+    read.to_dict()["spec"]["n"] = 99
+    assert read.to_dict()["spec"]["n"] == 1
+
+
+@pytest.mark.rule("inv-24")
+def test_addition_and_update_are_told_apart_by_what_the_store_holds() -> None:
+    store = Store()
+    first = store.put(snapshot("a", 1))
+    second = store.put(snapshot("a", 2))
+    assert first is not None
+    assert first.old is None
+    assert second is not None
+    assert second.old == snapshot("a", 1)
+    assert second.new == snapshot("a", 2)
+
+
+@pytest.mark.rule("inv-29")
+def test_the_same_version_again_is_no_change() -> None:
+    store = Store()
+    store.put(snapshot("a", 1))
+    assert store.put(snapshot("a", 1)) is None
+    assert store.replace([snapshot("a", 1)], 5) == []
+
+
+def test_removing_an_unknown_object_is_no_change() -> None:
+    assert Store().remove(snapshot("a", 1)) is None
+
+
+@pytest.mark.rule("inv-25")
+@pytest.mark.rule("inv-26")
+def test_a_replacement_tells_deletions_first_then_the_rest_in_order() -> None:
+    store = Store()
+    store.replace([snapshot("gone", 1), snapshot("kept", 2), snapshot("changed", 3)], 3)
+    deltas = store.replace([snapshot("new", 9), snapshot("changed", 8), snapshot("kept", 2)], 10)
+    assert [(d.last.key.name, d.old is None, d.new is None) for d in deltas] == [
+        ("gone", False, True),
+        ("new", True, False),
+        ("changed", False, False),
+    ]
+    assert store.version == 10
+
+
+@pytest.mark.rule("inv-27")
+def test_deletion_and_recreation_between_two_lists_is_one_delta_with_two_uids() -> None:
+    store = Store()
+    store.replace([snapshot("a", 1, uid="first")], 1)
+    (delta,) = store.replace([snapshot("a", 5, uid="second")], 5)
+    assert delta.old is not None
+    assert delta.new is not None
+    assert (delta.old.uid, delta.new.uid) == ("first", "second")
+
+
+@pytest.mark.rule("K1")
+def test_an_index_forgets_values_that_nobody_has_any_more() -> None:
+    store = Store()
+    store.add_index("label", lambda s: s.labels.values())
+    store.put(snapshot("a", 1, labels={"x": "one"}))
+    store.put(snapshot("a", 2, labels={"x": "two"}))
+    store.remove(snapshot("a", 3))
+    assert store._indexes["label"] == {}
+    assert store._indexes["owner"] == {}
+
+
+def test_a_second_index_of_one_name_is_refused() -> None:
+    store = Store()
+    with pytest.raises(ValueError, match="there is an index 'owner' already"):
+        store.add_index("owner", lambda s: ())
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "remove", "replace"]),
+        st.lists(
+            st.tuples(st.sampled_from("abc"), st.sampled_from(["", "o1", "o2"])), min_size=1, max_size=4
+        ),
+    ),
+    max_size=20,
+)
+
+
+@pytest.mark.rule("K1")
+@pytest.mark.rule("K3")
+@given(OPERATIONS)
+def test_every_index_equals_a_search_through_the_store(
+    operations: list[tuple[str, list[tuple[str, str]]]],
+) -> None:
+    store = Store()
+    store.add_index("first letter", lambda s: (s.key.name[0],))
+    for version, (verb, items) in enumerate(operations, 1):
+        given_ = [snapshot(name, version, owner=owner) for name, owner in items]
+        if verb == "replace":
+            store.replace(given_, version)
+        else:
+            getattr(store, verb)(given_[0])
+        for owner in ("o1", "o2"):
+            found = [s for s in store if any(o.uid == owner for o in s.owners)]
+            assert names(store.by_index("owner", owner)) == names(found)
+        assert names(store.list()) == sorted({s.key.name for s in store})
+        assert names(store.by_index("namespace", "ns")) == names(store.list("ns")) == names(store)

@@ -1,0 +1,63 @@
+"""Delays grow with failures that count, stay finite, and are forgotten."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workqueue import Backoff, KeyBackoff
+
+
+def exact(base: float = 1.0, limit: float = 100.0) -> KeyBackoff[str]:
+    return KeyBackoff(Backoff(base, limit, jitter=0.0))
+
+
+@pytest.mark.rule("inv-09")
+def test_a_delay_doubles_with_each_failure_up_to_the_limit() -> None:
+    backoff, now, delays = exact(), 0.0, []
+    for _ in range(9):
+        delays.append(backoff.next_delay("a", now))
+        now += delays[-1]
+    assert delays == [1, 2, 4, 8, 16, 32, 64, 100, 100]
+
+
+@pytest.mark.rule("inv-09")
+@given(failures=st.integers(0, 10**9), chance=st.floats(0, 1, exclude_max=True))
+def test_a_delay_is_finite_after_any_number_of_failures(failures: int, chance: float) -> None:
+    backoff = Backoff(0.005, 1000.0, jitter=0.1)
+    assert 0.005 <= backoff.delay(failures, chance) <= 1100.0
+
+
+def test_a_failure_within_a_running_delay_does_not_count() -> None:
+    backoff = exact()
+    assert backoff.next_delay("a", 0.0) == 1.0
+    assert backoff.next_delay("a", 0.4) == pytest.approx(0.6)
+    assert backoff.retries("a") == 1
+    assert backoff.next_delay("a", 1.0) == 2.0
+
+
+@pytest.mark.rule("inv-09")
+def test_forget_starts_afresh_and_frees_memory() -> None:
+    backoff = exact()
+    backoff.next_delay("a", 0.0)
+    backoff.next_delay("b", 0.0)
+    backoff.forget("a")
+    backoff.forget("never seen")
+    assert (backoff.retries("a"), backoff.retries("b"), len(backoff)) == (0, 1, 1)
+    assert backoff.next_delay("a", 50.0) == 1.0
+
+
+def test_keys_fail_independently() -> None:
+    backoff = exact()
+    for now in (0.0, 10.0, 20.0):
+        backoff.next_delay("a", now)
+    assert backoff.next_delay("b", 20.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 1, 0), (-1, 1, 0), (2, 1, 0), (math.nan, 1, 0), (1, math.inf, 0), (1, 2, -0.1)]
+)
+def test_a_back_off_that_makes_no_sense_is_refused(values: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match=r"back-off needs|jitter is"):
+        Backoff(*values)
