@@ -1,0 +1,245 @@
+"""How a transport proves who it is, and has the server prove the same."""
+
+import asyncio
+import base64
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+import informers.credentials
+import informers.kubernetes
+from informers.errors import TransportError, Unreachable
+from informers.kubeconfig import ConfigurationProblem
+from informers.kubernetes import KubernetesTransport, connect
+from tests.informers.conftest import Connect
+from tests.informers.http_peer import Seen, always, reply, serving
+
+
+def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+def trusting(authority: trustme.CA) -> dict[str, str]:
+    return {"certificate-authority-data": base64.b64encode(authority.cert_pem.bytes()).decode()}
+
+
+def by_token(accepted: Callable[[], str]) -> Callable[[Seen, asyncio.StreamWriter], Awaitable[None]]:
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        known = seen.headers.get("authorization") == f"Bearer {accepted()}"
+        writer.write(reply(200 if known else 401))
+
+    return answer
+
+
+async def read_by_request(transport: KubernetesTransport) -> bytes:
+    return (await transport.request("GET", "/x")).body
+
+
+async def read_by_stream(transport: KubernetesTransport) -> bytes:
+    async with transport.stream("GET", "/x") as streaming:
+        return b"".join([part async for part in streaming.chunks])
+
+
+Read = Callable[[KubernetesTransport], Awaitable[bytes]]
+both_ways = pytest.mark.parametrize("read", [read_by_request, read_by_stream])
+
+
+async def test_a_refused_token_is_looked_up_again_and_sent_once_more(
+    connecting: Connect, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    async with serving(by_token(lambda: "new")) as peer:
+        transport = await connecting(peer.port, user={"tokenFile": str(token)})
+        token.write_text("new\n")
+        assert (await transport.request("POST", "/x", body=b"{}")).status == 200
+        assert [(s.headers["authorization"], s.body) for s in peer.seen] == [
+            ("Bearer old", b"{}"),
+            ("Bearer new", b"{}"),
+        ]
+
+
+async def test_a_stream_also_begins_again_with_a_new_token(connecting: Connect, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    async with serving(by_token(lambda: "new")) as peer:
+        transport = await connecting(peer.port, user={"tokenFile": str(token)})
+        token.write_text("new")
+        async with transport.stream("GET", "/x") as streaming:
+            assert streaming.status == 200
+
+
+async def test_where_there_is_no_other_token_the_refusal_is_the_answer(connecting: Connect) -> None:
+    async with serving(by_token(lambda: "another")) as peer:
+        transport = await connecting(peer.port, user={"token": "static"})
+        assert (await transport.request("GET", "/x")).status == 401
+        assert len(peer.seen) == 1
+
+
+async def test_a_token_file_is_read_again_without_being_refused_first(
+    connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
+    token = tmp_path / "token"
+    token.write_text("old")
+    async with serving(by_token(lambda: "new")) as peer:
+        transport = await connecting(peer.port, user={"tokenFile": str(token)})
+        token.write_text("new")
+        assert (await transport.request("GET", "/x")).status == 200
+        assert len(peer.seen) == 1
+
+
+def plugin(folder: Path, expiry: str = "") -> dict[str, Any]:
+    """An exec plugin that gives out token-1, token-2, ... and notes each run in a file."""
+    script = folder / "plugin.py"
+    script.write_text(
+        f"""
+import json, pathlib
+runs = pathlib.Path({str(folder / "runs")!r})
+count = int(runs.read_text() or 0) + 1 if runs.exists() else 1
+runs.write_text(str(count))
+status = {{"token": f"token-{{count}}"}}
+if {expiry!r}:
+    status["expirationTimestamp"] = {expiry!r}
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
+"""
+    )
+    command = {"command": sys.executable, "args": [str(script)]}
+    return {"exec": command | {"apiVersion": "client.authentication.k8s.io/v1"}}
+
+
+@pytest.mark.parametrize("expiry", ["", "2999-01-01T00:00:00Z"])
+async def test_an_exec_plugin_runs_again_only_when_its_token_is_refused(
+    expiry: str, connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
+    accepted = "token-1"
+    async with serving(by_token(lambda: accepted)) as peer:
+        transport = await connecting(peer.port, user=plugin(tmp_path, expiry))
+        for _ in range(3):
+            assert (await transport.request("GET", "/x")).status == 200
+        assert (tmp_path / "runs").read_text() == "1"
+        accepted = "token-2"
+        responses = await asyncio.gather(*(transport.request("GET", "/x") for _ in range(10)))
+    assert {response.status for response in responses} == {200}
+    assert (tmp_path / "runs").read_text() == "2"
+
+
+async def test_a_plugin_that_fails_is_a_configuration_problem_in_one_line(connecting: Connect) -> None:
+    failing = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no\\nlogin')"]}
+    user = {"exec": failing | {"apiVersion": "client.authentication.k8s.io/v1"}}
+    with pytest.raises(ConfigurationProblem, match=r"^context test cannot be used: .* no login$"):
+        await connecting(1, user=user)
+
+
+async def test_a_plugin_that_fails_later_leaves_the_refusal_as_the_answer(
+    connecting: Connect, tmp_path: Path
+) -> None:
+    async with serving(by_token(lambda: "token-2")) as peer:
+        transport = await connecting(peer.port, user=plugin(tmp_path))
+        (tmp_path / "plugin.py").write_text("raise SystemExit(1)")
+        assert (await transport.request("GET", "/x")).status == 401
+        assert len(peer.seen) == 1
+
+
+async def test_a_server_of_the_kubeconfigs_authority_is_trusted(
+    connecting: Connect, authority: trustme.CA
+) -> None:
+    async with serving(always(reply()), server_tls(authority)) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
+        assert (await transport.request("GET", "/x")).status == 200
+
+
+@both_ways
+async def test_a_server_of_another_authority_is_refused_before_anything_is_sent(
+    read: Read, connecting: Connect, authority: trustme.CA
+) -> None:
+    async with serving(always(reply()), server_tls(trustme.CA())) as peer:
+        transport = await connecting(
+            peer.port, scheme="https", cluster=trusting(authority), user={"token": "secret"}
+        )
+        with pytest.raises(
+            Unreachable, match=r"certificate is not to be trusted: .* certificate-authority of"
+        ):
+            await read(transport)
+    assert peer.seen == []
+
+
+async def test_a_server_of_another_name_is_refused_unless_the_kubeconfig_names_it(
+    connecting: Connect, authority: trustme.CA
+) -> None:
+    async with serving(always(reply()), server_tls(authority, "api.example.com")) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster=trusting(authority))
+        with pytest.raises(Unreachable, match="IP address mismatch"):
+            await transport.request("GET", "/x")
+        named = trusting(authority) | {"tls-server-name": "api.example.com"}
+        transport = await connecting(peer.port, scheme="https", cluster=named)
+        assert (await transport.request("GET", "/x")).status == 200
+
+
+async def test_only_the_kubeconfig_can_switch_verification_off(connecting: Connect) -> None:
+    async with serving(always(reply()), server_tls(trustme.CA())) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster={"insecure-skip-tls-verify": True})
+        assert (await transport.request("GET", "/x")).status == 200
+
+
+async def test_a_client_certificate_is_shown(connecting: Connect, authority: trustme.CA) -> None:
+    tls = server_tls(authority)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(tls)
+    ours = authority.issue_cert("someone@example.com")
+    user = {
+        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
+        "client-key-data": base64.b64encode(ours.private_key_pem.bytes()).decode(),
+    }
+    async with serving(always(reply()), tls) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
+        assert (await transport.request("GET", "/x")).status == 200
+        stranger = await connecting(peer.port, scheme="https", cluster=trusting(authority))
+        with pytest.raises(TransportError):
+            await stranger.request("GET", "/x")
+
+
+async def test_certificates_that_are_none_are_a_configuration_problem(connecting: Connect) -> None:
+    rubbish = {"certificate-authority-data": base64.b64encode(b"rubbish").decode()}
+    with pytest.raises(ConfigurationProblem, match="certificates for the API server cannot be used"):
+        await connecting(1, scheme="https", cluster=rubbish)
+
+
+async def test_https_spoken_to_an_http_server_says_so(connecting: Connect) -> None:
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(reply(400, b"Bad Request"))
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        transport = await connecting(server.sockets[0].getsockname()[1], scheme="https")
+        with pytest.raises(Unreachable, match="Is it an https server"):
+            await transport.request("GET", "/x")
+
+
+async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
+    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    (tmp_path / "token").write_text("old\n")
+    (tmp_path / "namespace").write_text("web\n")
+    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
+    async with serving(by_token(lambda: "new"), server_tls(authority)) as peer:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
+        transport = await connect()
+        assert (transport.connection.context, transport.connection.namespace) == ("in-cluster", "web")
+        assert transport.server == f"https://127.0.0.1:{peer.port}"
+        (tmp_path / "token").write_text("new\n")
+        assert (await transport.request("GET", "/x")).status == 200
+        await transport.aclose()
+    assert [seen.headers["authorization"] for seen in peer.seen] == ["Bearer old", "Bearer new"]
