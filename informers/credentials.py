@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from attrs import field, frozen
 
 from informers.kubeconfig import SERVICE_ACCOUNT, ConfigurationProblem, Connection, is_loopback
 from informers.logs import get_logger
@@ -23,18 +24,26 @@ _log = get_logger(__name__)
 Reload = Callable[[bool], Awaitable[None]]
 
 
+@frozen
+class Proof:
+    """What a request shows the server: an Authorization header, certificates, or both."""
+
+    authorization: str | None
+    certificates: tuple[bytes | None, ...] = field(repr=False)
+
+
 class Credentials:
     """The library's configuration of one cluster, kept fresh. Made by `load` or `load_in_cluster`.
 
     `reload(refused)` has the library look again: `refused` says that the server refused what it found
-    the last time, however fresh that seems.
+    the last time, however fresh that seems. `certificates` are those of a `Proof` as last read.
     """
 
     def __init__(self, configuration: Any, reload: Reload) -> None:
         self._configuration = configuration
         self._reload = reload
         self._renewal = anyio.Lock()
-        self._certificates = self._read_certificates()
+        self.certificates = self._read_certificates()
 
     @property
     def proxy(self) -> str | None:
@@ -55,7 +64,7 @@ class Credentials:
                 context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
         except (OSError, ValueError) as error:
             raise ConfigurationProblem(
-                f"the certificates for the API server cannot be used: {error}"
+                f"the certificates for the API server cannot be used: {_one_line(error)}"
             ) from error
         # Newer Pythons ask more of a CA than Go does, and of clusters' CAs many have not got it.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -64,46 +73,39 @@ class Credentials:
             context.verify_mode = ssl.CERT_NONE
         return context
 
-    async def authorization(self) -> str | None:
-        """The Authorization header for the next request, or None where a certificate says it all."""
+    async def proof(self) -> Proof:
+        """What to show with the next request. Ageing tokens are renewed on the way."""
         try:
-            value = await self._configuration.get_api_key_with_prefix("BearerToken")
+            await self._configuration.get_api_key_with_prefix("BearerToken")
         except Exception as error:
-            _log.warning("token not renewed, the last one is used on", error=str(error))
-            value = self._configuration.api_key.get("BearerToken")
-        return value.strip() if value else None
+            _log.warning("token not renewed, the last one is used on", error=_one_line(error))
+        return self._found()
 
-    async def renew(self, refused: str | None) -> bool:
+    async def look_again(self, refused: bool) -> None:
+        """Read token files again, and run a plugin whose token has aged or was refused."""
+        await self._reload(refused)
+        self.certificates = self._read_certificates()
+
+    async def renew(self, refused: Proof) -> bool:
         """Look again after a 401. True where there is now something else than what was refused.
 
         Many requests may be refused at once: the first looks, the others take what it found.
         """
         async with self._renewal:
-            if self._token() != refused:
-                return True
-            try:
-                await self._reload(True)
-            except Exception as error:
-                _log.warning("the server refused our credentials and there are no others", error=str(error))
-                return False
-            return self._token() != refused or self._read_certificates() != self._certificates
+            if self._found() == refused:
+                try:
+                    await self.look_again(refused=True)
+                except Exception as error:
+                    _log.warning("refused by the server, and no other credentials", error=_one_line(error))
+            return self._found() != refused
 
-    def take_new_certificates(self) -> bool:
-        """Whether the certificates have changed since this was last asked: then `tls` makes others."""
-        found = self._read_certificates()
-        changed, self._certificates = found != self._certificates, found
-        return changed
-
-    def _token(self) -> str | None:
-        value = self._configuration.api_key.get("BearerToken")
-        return value.strip() if value else None
+    def _found(self) -> Proof:
+        token = self._configuration.api_key.get("BearerToken")
+        return Proof(token.strip() if token else None, self.certificates)
 
     def _read_certificates(self) -> tuple[bytes | None, ...]:
-        names = (
-            self._configuration.ssl_ca_cert,
-            self._configuration.cert_file,
-            self._configuration.key_file,
-        )
+        configuration = self._configuration
+        names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
         return tuple(Path(name).read_bytes() if name and Path(name).is_file() else None for name in names)
 
 
@@ -129,8 +131,9 @@ async def load(paths: Sequence[Path], context: str) -> Credentials:
             vars(loader).pop("exec_plugin_expiry", None)
         await loader.load_and_set(configuration)
 
-    configuration.refresh_api_key_hook = _now_and_then(loader, reload)
-    return Credentials(configuration, reload)
+    credentials = Credentials(configuration, reload)
+    configuration.refresh_api_key_hook = _now_and_then(loader, credentials)
+    return credentials
 
 
 def load_in_cluster() -> tuple[Connection, Credentials]:
@@ -154,7 +157,7 @@ def load_in_cluster() -> tuple[Connection, Credentials]:
     return connection, Credentials(configuration, reload)
 
 
-def _now_and_then(loader: Any, reload: Reload) -> Callable[[Any], Awaitable[None]]:
+def _now_and_then(loader: Any, credentials: Credentials) -> Callable[[Any], Awaitable[None]]:
     """The library's hook before each request: reads token files and renews ageing tokens, once a minute."""
     due = anyio.current_time() + REREAD_SECONDS
 
@@ -164,7 +167,7 @@ def _now_and_then(loader: Any, reload: Reload) -> Callable[[Any], Awaitable[None
         if now < due or _lasts_until_refused(loader):
             return
         due = now + REREAD_SECONDS
-        await reload(False)
+        await credentials.look_again(refused=False)
 
     return hook
 

@@ -13,7 +13,7 @@ from aiohttp.connector import AddrInfoType
 from attrs import frozen
 from yarl import URL
 
-from informers.credentials import Credentials, load, load_in_cluster
+from informers.credentials import Credentials, Proof, load, load_in_cluster
 from informers.errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.transport import Response, StreamingResponse
@@ -76,7 +76,8 @@ class KubernetesTransport:
         self._timeouts = timeouts or Timeouts()
         self._proxy = _proxy_for(connection, credentials)
         self._sessions = _Sessions.open(connection, credentials, self._timeouts)
-        self._retired: list[_Sessions] = []
+        self._shown = credentials.certificates
+        self._retired: _Sessions | None = None
         self._closed = False
 
     @property
@@ -118,7 +119,7 @@ class KubernetesTransport:
     async def aclose(self) -> None:
         """Give back connections. Requests under way fail, and so does every later one."""
         self._closed = True
-        for sessions in (self._sessions, *self._retired):
+        for sessions in filter(None, (self._sessions, self._retired)):
             await sessions.close()
 
     async def _send(
@@ -131,14 +132,12 @@ class KubernetesTransport:
         stream: bool,
     ) -> aiohttp.ClientResponse:
         url = _url(self.server, path, query)
-        authorization = await self._credentials.authorization()
-        reply = await self._send_once(method, url, headers, body, stream, authorization)
-        if reply.status != 401 or not await self._credentials.renew(authorization):
+        proof = await self._credentials.proof()
+        reply = await self._send_once(method, url, headers, body, stream, proof)
+        if reply.status != 401 or not await self._credentials.renew(proof):
             return reply
         reply.close()
-        self._take_new_certificates()
-        authorization = await self._credentials.authorization()
-        return await self._send_once(method, url, headers, body, stream, authorization)
+        return await self._send_once(method, url, headers, body, stream, await self._credentials.proof())
 
     async def _send_once(
         self,
@@ -147,24 +146,35 @@ class KubernetesTransport:
         headers: Mapping[str, str],
         body: bytes | None,
         stream: bool,
-        authorization: str | None,
+        proof: Proof,
     ) -> aiohttp.ClientResponse:
-        session = self._sessions.streams if stream else self._sessions.of(method)
+        sessions = await self._sessions_showing(proof)
+        session = sessions.streams if stream else sessions.of(method)
         return await session.request(
             method,
             url,
-            headers={**headers, "Authorization": authorization} if authorization else headers,
+            headers={**headers, "Authorization": proof.authorization} if proof.authorization else headers,
             data=body,
             allow_redirects=False,
             proxy=self._proxy,
             server_hostname=self._credentials.tls_server_name,
         )
 
-    def _take_new_certificates(self) -> None:
-        if self._credentials.take_new_certificates():
-            # Streams under way keep theirs until they end.
-            self._retired.append(self._sessions)
-            self._sessions = _Sessions.open(self.connection, self._credentials, self._timeouts)
+    async def _sessions_showing(self, proof: Proof) -> "_Sessions":
+        """A connection shows its certificate once, so new certificates need new connections.
+
+        Streams and requests under way go on with the old ones until the certificates change again,
+        which is longer than any request takes; a stream that ends then is resumed like any other.
+        """
+        if proof.certificates == self._shown:
+            return self._sessions
+        retired = self._retired
+        self._retired = self._sessions
+        self._sessions = _Sessions.open(self.connection, self._credentials, self._timeouts)
+        self._shown = proof.certificates
+        if retired:
+            await retired.close()
+        return self._sessions
 
     @contextmanager
     def _explaining(self, method: str, path: str, seconds: float) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
@@ -97,7 +98,7 @@ async def test_a_token_file_is_read_again_without_being_refused_first(
 
 
 def plugin(folder: Path, expiry: str = "") -> dict[str, Any]:
-    """An exec plugin that gives out token-1, token-2, ... and notes each run in a file."""
+    """An exec plugin that gives out token-1, token-2, ... or the files status-1, ...; it counts its runs."""
     script = folder / "plugin.py"
     script.write_text(
         f"""
@@ -105,7 +106,8 @@ import json, pathlib
 runs = pathlib.Path({str(folder / "runs")!r})
 count = int(runs.read_text() or 0) + 1 if runs.exists() else 1
 runs.write_text(str(count))
-status = {{"token": f"token-{{count}}"}}
+file = runs.with_name(f"status-{{count}}")
+status = json.loads(file.read_text()) if file.exists() else {{"token": f"token-{{count}}"}}
 if {expiry!r}:
     status["expirationTimestamp"] = {expiry!r}
 version = "client.authentication.k8s.io/v1"
@@ -206,6 +208,32 @@ async def test_a_client_certificate_is_shown(connecting: Connect, authority: tru
         stranger = await connecting(peer.port, scheme="https", cluster=trusting(authority))
         with pytest.raises(TransportError):
             await stranger.request("GET", "/x")
+
+
+async def test_a_plugins_renewed_certificate_is_shown_on_new_connections(
+    connecting: Connect, authority: trustme.CA, tmp_path: Path
+) -> None:
+    tls = server_tls(authority)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    authority.configure_trust(tls)
+    for number in (1, 2):
+        ours = authority.issue_cert(f"run-{number}@example.com")
+        status = {
+            "clientCertificateData": ours.cert_chain_pems[0].bytes().decode(),
+            "clientKeyData": ours.private_key_pem.bytes().decode(),
+        }
+        (tmp_path / f"status-{number}").write_text(json.dumps(status))
+
+    async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        shown = writer.get_extra_info("peercert")["subjectAltName"]
+        writer.write(reply(200 if shown == (("email", "run-2@example.com"),) else 401))
+
+    async with serving(answer, tls) as peer:
+        user = plugin(tmp_path)
+        transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
+        responses = await asyncio.gather(*(transport.request("GET", "/x") for _ in range(5)))
+    assert {response.status for response in responses} == {200}
+    assert (tmp_path / "runs").read_text() == "2"
 
 
 async def test_certificates_that_are_none_are_a_configuration_problem(connecting: Connect) -> None:
