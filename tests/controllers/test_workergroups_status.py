@@ -1,0 +1,256 @@
+"""What a RayCluster's status says. Numbered rows are those of systems.md, table 1d."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.workergroups.plan import HeadPlan, Plan
+from controllers.workergroups.quantity import InvalidQuantity, Quantity, parse_quantity, total
+from controllers.workergroups.status import (
+    ClusterStatus,
+    ConditionValue,
+    Failure,
+    failure_of,
+    is_gpu,
+    status_of,
+)
+from controllers.workergroups.views import ClusterView, GroupView, HeadView, PodView, Unsupported
+
+UID = "cluster-uid"
+
+
+def template(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": f"c{i}", "resources": one} for i, one in enumerate(containers)]}}
+
+
+def group(
+    name: str = "small", replicas: int | None = 2, low: int = 0, high: int = 5, **changes: Any
+) -> GroupView:
+    return evolve(GroupView(name, replicas, low, high), **changes)
+
+
+def cluster(*groups: GroupView, head: dict[str, Any] | None = None) -> ClusterView:
+    return ClusterView("ray", "default", UID, head=HeadView(template=head or template({})), groups=groups)
+
+
+def pod(name: str, **changes: Any) -> PodView:
+    ready = PodView(
+        name=name,
+        namespace="default",
+        uid=f"uid-of-{name}",
+        created=datetime(2025, 5, 3, tzinfo=UTC),
+        owner_uid=UID,
+        node_type="worker",
+        group="small",
+        phase="Running",
+        ready=True,
+    )
+    return evolve(ready, **changes)
+
+
+def head(**changes: Any) -> PodView:
+    return evolve(pod("ray-head", node_type="head", group="headgroup", ip="10.0.0.9"), **changes)
+
+
+def condition(status: ClusterStatus, kind: str) -> ConditionValue:
+    (found,) = [one for one in status.conditions if one.type == kind]
+    return found
+
+
+@pytest.mark.rule("kuberay-1d-10")
+@pytest.mark.parametrize(
+    ("groups", "low", "high"),
+    [
+        ([group(low=2, high=3)], 2, 3),
+        ([group(low=2, high=3, num_of_hosts=4)], 8, 12),
+        ([group(low=4, high=4), group("other", low=3, high=3, num_of_hosts=2)], 10, 10),
+        ([group(low=2, high=3, suspend=True)], 0, 0),
+        ([group(high=2147483647), group("other", high=2147483647)], 0, 2147483647),
+    ],
+)
+def test_the_bounds_of_a_cluster_are_the_sums_of_its_groups(
+    groups: list[GroupView], low: int, high: int
+) -> None:
+    status = status_of(cluster(*groups), [])
+    assert (status.min_worker_replicas, status.max_worker_replicas) == (low, high)
+
+
+def test_running_and_ready_workers_are_counted_apart() -> None:
+    pods = [pod("a"), pod("b", ready=False), pod("c", phase="Pending", ready=False), head()]
+    status = status_of(cluster(group(replicas=3)), pods)
+    assert (
+        status.desired_worker_replicas,
+        status.available_worker_replicas,
+        status.ready_worker_replicas,
+    ) == (3, 2, 1)
+
+
+def test_terminating_finished_and_foreign_workers_are_not_counted() -> None:
+    pods = [
+        pod("going", terminating=True),
+        pod("dead", phase="Failed"),
+        pod("foreign", owner_uid="another"),
+        pod("abandoned", group="gone"),
+    ]
+    status = status_of(cluster(group()), pods)
+    assert (status.available_worker_replicas, status.ready_worker_replicas) == (0, 0)
+
+
+def test_the_head_pod_is_named_with_its_address() -> None:
+    status = status_of(cluster(), [head(), head(terminating=True, name="old")])
+    assert (status.head_pod_name, status.head_pod_ip) == ("ray-head", "10.0.0.9")
+
+
+@pytest.mark.parametrize(
+    ("heads", "status", "reason"),
+    [
+        ([], "False", "HeadPodNotFound"),
+        ([head()], "True", "HeadPodRunningAndReady"),
+        ([head(ready=False, ready_reason="ContainersNotReady")], "False", "ContainersNotReady"),
+        ([head(ready=False)], "False", "Unknown"),
+        ([head(terminating=True)], "False", "HeadPodNotFound"),
+    ],
+)
+def test_the_head_condition_follows_the_pods(heads: list[PodView], status: str, reason: str) -> None:
+    found = condition(status_of(cluster(), heads), "HeadPodReady")
+    assert (found.status, found.reason) == (status, reason)
+
+
+def test_a_cluster_is_provisioned_once_all_its_pods_are_ready() -> None:
+    whole = cluster(group())
+    partly = status_of(whole, [head(), pod("a"), pod("b", ready=False)])
+    assert partly.state == ""
+    assert condition(partly, "RayClusterProvisioned").reason == "RayClusterPodsProvisioning"
+    wholly = status_of(whole, [head(), pod("a"), pod("b")])
+    assert wholly.state == "ready"
+    assert condition(wholly, "RayClusterProvisioned").reason == "AllPodRunningAndReadyFirstTime"
+
+
+def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
+    status = status_of(cluster(group()), [head(), pod("a"), pod("b", ready=False)], provisioned=True)
+    assert condition(status, "RayClusterProvisioned").status == "True"
+    assert status.state == ""
+
+
+@pytest.mark.parametrize("extra", [pod("c"), head(name="second")])
+def test_a_cluster_with_a_pod_too_many_is_not_ready(extra: PodView) -> None:
+    assert status_of(cluster(group()), [head(), pod("a"), pod("b"), extra]).state == ""
+
+
+@pytest.mark.rule("kuberay-1d-14")
+def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
+    failed = status_of(cluster(), [], failure=Failure("FailedCreateWorkerPod", "exceeded quota"))
+    assert condition(failed, "ReplicaFailure") == ConditionValue(
+        "ReplicaFailure", "True", "FailedCreateWorkerPod", "exceeded quota"
+    )
+    assert (failed.state, failed.reason) == ("failed", "exceeded quota")
+    assert condition(status_of(cluster(), []), "ReplicaFailure").status == "False"
+
+
+def test_a_plan_that_needs_a_person_says_so() -> None:
+    assert failure_of(Plan()) is None
+    refused = failure_of(Plan(refused=(Unsupported("spec.suspend", "later"),)))
+    assert refused == Failure("Refused", "spec.suspend is not supported: later")
+    heads = failure_of(Plan(head=HeadPlan(surplus=(head(), head(name="second")))))
+    assert heads == Failure("TooManyHeadPods", "keep one head pod and delete the others: ray-head, second")
+
+
+def test_the_desired_resources_are_those_of_the_head_and_all_desired_workers() -> None:
+    requested = {
+        "requests": {"cpu": "500m", "memory": "1Gi"},
+        "limits": {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1", "google.com/tpu": "4"},
+    }
+    status = status_of(
+        cluster(
+            group(replicas=3, template=template(requested, {"limits": {"memory": "512Mi"}})),
+            head=template({"limits": {"cpu": "1", "memory": "5Gi"}}),
+        ),
+        [],
+    )
+    assert status.desired_cpu == "2500m"
+    assert status.desired_memory == "9728Mi"
+    assert (status.desired_gpu, status.desired_tpu) == ("3", "12")
+
+
+def test_a_refused_cluster_whose_amounts_do_not_parse_still_has_a_status() -> None:
+    broken = evolve(
+        cluster(head=template({"limits": {"cpu": "lots"}})), refused=(Unsupported("spec.suspend", "later"),)
+    )
+    assert status_of(broken, []).desired_cpu == "0"
+
+
+def test_slices_of_gpus_are_gpus() -> None:
+    assert [is_gpu(name) for name in ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.5gb", "cpu")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+# Quantities, as the API server writes them.
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("0", "0"),
+        ("1", "1"),
+        (2, "2"),
+        (0.5, "500m"),
+        ("0.5", "500m"),
+        ("1500m", "1500m"),
+        ("2000m", "2"),
+        ("1000", "1k"),
+        ("1024", "1024"),
+        ("1Ki", "1Ki"),
+        ("1024Ki", "1Mi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Ki", "512"),
+        ("100M", "100M"),
+        ("1e3", "1e3"),
+        ("12E", "12E"),
+        ("-1Gi", "-1Gi"),
+        ("1n", "1n"),
+        ("0.1n", "1n"),
+    ],
+)
+def test_a_quantity_is_written_in_its_canonical_form(text: str | float, canonical: str) -> None:
+    assert str(parse_quantity(text)) == canonical
+
+
+@pytest.mark.parametrize("text", ["", "lots", "1 Gi", "1gi", "Gi", "--1", "1e", "1e99999", True])
+def test_what_is_no_quantity_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(InvalidQuantity, match="is not a quantity"):
+        parse_quantity(text)
+
+
+def test_a_sum_keeps_the_format_of_its_first_part_that_is_not_zero() -> None:
+    assert str(total([Quantity(), parse_quantity("1Gi"), parse_quantity("1G")])) == "2073741824"
+    assert str(total([])) == "0"
+
+
+@pytest.mark.parametrize(("text", "whole"), [("500m", 1), ("1500m", 2), ("1Gi", 1 << 30), ("3", 3)])
+def test_whole_units_are_rounded_up(text: str, whole: int) -> None:
+    assert parse_quantity(text).ceiling() == whole
+
+
+@given(st.decimals(-(10**12), 10**12, places=9), st.sampled_from(["decimal", "exponent"]))
+def test_the_canonical_form_means_the_same_amount(amount: Decimal, form: Any) -> None:
+    assert parse_quantity(str(Quantity(amount, form))).amount == amount
+
+
+@given(st.integers(0, 1 << 60))
+def test_the_canonical_form_of_bytes_means_the_same_amount(amount: int) -> None:
+    assert parse_quantity(str(Quantity(Decimal(amount), "binary"))).amount == amount
+
+
+@given(st.lists(st.integers(0, 10**15), max_size=5), st.integers(0, 1000))
+def test_so_many_times_is_the_same_as_adding_so_often(amounts: list[int], count: int) -> None:
+    parts = [Quantity(Decimal(amount)) for amount in amounts]
+    assert total(parts).times(count).amount == sum(amounts) * count
