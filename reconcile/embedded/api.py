@@ -30,7 +30,7 @@ class TableRenderer(Protocol):
     """Makes the `Table` that `kubectl get` prints."""
 
     def rows(self, resource: ServedResource, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A Table with `columnDefinitions` and one row an object, in order; `rows[].object` is set by the caller."""
+        """A Table with `columnDefinitions` and one row an object, in order; the caller sets `object`."""
         ...
 
 

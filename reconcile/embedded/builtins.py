@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from reconcile.embedded.builtin_schemas import schema_for
+from reconcile.embedded.pending import schema_for
 from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import compile_schema
 
@@ -118,7 +118,7 @@ def _built_in(
         plural=plural or f"{kind.lower()}s",
         singular=kind.lower(),
         list_kind=f"{kind}List",
-        schema=compile_schema(openapi, embedded_builtin=True),
+        schema=compile_schema(openapi, unique_lists=False),
         has_generation=has_generation,
         unconditional_update=unconditional_update,
         openapi=openapi,

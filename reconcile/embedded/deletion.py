@@ -9,7 +9,7 @@ from attrs import frozen
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
-from reconcile.embedded.engine import NAMESPACES, Engine, timestamp
+from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.failures import (
     bad_request,
     conflict,
@@ -175,8 +175,8 @@ def _check_preconditions(resource: ServedResource, stored: Stored, options: Dele
         why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {stored.uid}"
     elif options.version and options.version != str(stored.version):
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.version}, ResourceVersion in object "
-            f"meta: {stored.version}"
+            f"Precondition failed: ResourceVersion in precondition: {options.version}, "
+            f"ResourceVersion in object meta: {stored.version}"
         )
     if why:
         failure = conflict(resource, stored.key.name, why)
@@ -195,7 +195,7 @@ def _add_finalizers(
         finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
         if wanted:
             finalizers.append(wanted)
-    if resource.kind == "CustomResourceDefinition" and not metadata.get("deletionTimestamp"):
+    if resource.storage_key == DEFINITIONS and not metadata.get("deletionTimestamp"):
         finalizers.append(CLEANUP)
     if finalizers:
         metadata["finalizers"] = finalizers

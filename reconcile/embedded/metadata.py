@@ -42,8 +42,8 @@ _SUBDOMAIN_RULE = (
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _LABEL_1035_RULE = (
@@ -58,8 +58,8 @@ _QUALIFIED_RULE = (
 )
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-    "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
 NameCheck = Callable[[str], list[str]]
@@ -137,15 +137,22 @@ def type_fault(metadata: Mapping[str, Any]) -> str:
         expected = KNOWN_FIELDS.get(field)
         if value is None or expected is None:
             continue
-        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            return f"metadata.{field}: expected {expected.__name__}, got {type(value).__name__}"
-        if expected is dict and not all(isinstance(item, str) for item in value.values()):
-            return f"metadata.{field}: expected a map of strings"
-        if field == "finalizers" and not all(isinstance(item, str) for item in value):
-            return "metadata.finalizers: expected a list of strings"
-        if field == "ownerReferences" and not all(isinstance(item, dict) for item in value):
-            return "metadata.ownerReferences: expected a list of objects"
+        fits = isinstance(value, expected) and not (expected is int and isinstance(value, bool))
+        if not fits or not _items_fit(field, value):
+            return f"metadata.{field}: unexpected {type(value).__name__}"
     return ""
+
+
+def _items_fit(field: str, value: Any) -> bool:
+    match field:
+        case "labels" | "annotations":
+            return all(isinstance(item, str) for item in value.values())
+        case "finalizers":
+            return all(isinstance(item, str) for item in value)
+        case "ownerReferences" | "managedFields":
+            return all(isinstance(item, dict) for item in value)
+        case _:
+            return True
 
 
 def drop_empty(metadata: dict[str, Any]) -> None:
@@ -205,8 +212,8 @@ def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool) -
             continue
         if custom:
             warnings.append(
-                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name including a path '
-                "(/) to avoid accidental conflicts with other finalizer writers"
+                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name including a '
+                "path (/) to avoid accidental conflicts with other finalizer writers"
             )
         else:
             why = "name is neither a standard finalizer name nor is it fully qualified"
@@ -215,7 +222,7 @@ def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool) -
 
 
 def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
-    """The rules for `metadata` that compare with the earlier state; each fault is named twice, as the real server does."""
+    """The rules for `metadata` that compare with the old one; the real server names each fault twice."""
     causes: list[FieldCause] = []
     for field in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if metadata.get(field) != old.get(field):

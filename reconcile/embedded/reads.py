@@ -208,9 +208,9 @@ def _expired_token(namespace: str, name: str) -> Failure:
     message = (
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "
-        "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
-        "that were created, modified, or deleted between the time the first chunk was returned and now may show "
-        "up in the list."
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned and "
+        "now may show up in the list."
     )
     token = {"v": "meta.k8s.io/v1", "rv": INCONSISTENT, "start": f"{namespace}/{name}"}
     text = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")

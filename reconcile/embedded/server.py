@@ -24,7 +24,9 @@ from reconcile.embedded.log import Log, StorageKey
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
 from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.routes import Routes
 from reconcile.embedded.status import Failure
+from reconcile.embedded.table import Tables
 from reconcile.embedded.watching import Watch
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -50,10 +52,11 @@ class ApiServer:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history)
         self._engine = Engine(clock, log, Registry(built_in_resources()))
+        self._engine.table = Tables(clock)
         self._watches: dict[StorageKey, dict[Watch, None]] = {}
         self._definitions = Definitions(self._engine, self._end_watches)
         self._housekeeping = Housekeeping(self._engine)
-        self.routes: list[Route] = []
+        self.routes: list[Route] = [Routes()]
         """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
         log.on_change(lambda change: self._wake(change.resource))
         self._make_first_namespaces()

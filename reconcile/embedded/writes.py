@@ -5,7 +5,6 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.apply import apply
 from reconcile.embedded.bodies import (
     check_type,
     judge_strictly,
@@ -49,7 +48,7 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
-from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
+from reconcile.embedded.pending import apply, json_patch, merge_patch, strategic_merge
 from reconcile.embedded.rendering import object_in
 from reconcile.embedded.status import FieldCause
 
