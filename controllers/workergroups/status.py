@@ -7,7 +7,7 @@ from attrs import frozen
 
 from .plan import Plan, desired_workers
 from .quantity import Quantity, parse_quantity, total
-from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, is_active, is_unhealthy, of_cluster
+from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, is_active, of_cluster
 
 TPU = "google.com/tpu"
 
@@ -136,7 +136,7 @@ def _capped(counts: Iterable[int]) -> int:
 
 
 def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool:
-    if any(is_unhealthy(pod) or not pod.ready for pod in workers):
+    if not all(pod.ready for pod in workers):
         return False
     return all(
         sum(pod.group == group.name for pod in workers) == desired_workers(group) for group in cluster.groups

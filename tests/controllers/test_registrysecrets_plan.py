@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.registrysecrets import original
-from controllers.registrysecrets.copies import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from controllers.registrysecrets.copies import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, SecretCopy
 from controllers.registrysecrets.plan import (
     ConditionValue,
     Conflict,
     CopyPlan,
     CopyStatus,
     PlanCopies,
-    SecretCopy,
     Waiting,
     plan_copies,
     target_namespaces,
@@ -191,6 +190,11 @@ def test_a_disabled_phase_loses_its_copies_and_keeps_its_namespace() -> None:
     plan = plan_copies(evolve(PIPELINE, phases=("test",)), source(), SPACES, copied())
     assert [(one.namespace, one.name) for one in plan.delete] == ALL_COPIES[2:]
     assert plan.write == ()
+
+
+def test_a_copy_that_is_going_already_is_not_deleted_again() -> None:
+    going = [evolve(one, terminating=True) for one in copied()]
+    assert plan_copies(evolve(PIPELINE, phases=()), source(), SPACES, going).is_idle
 
 
 @pytest.mark.rule("kubero-5d-05")
