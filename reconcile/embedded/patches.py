@@ -1,0 +1,207 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7396), as the API server takes them.
+
+Pure functions: a new document comes back, and neither argument is changed or shared with it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from reconcile.embedded.schema import Schema
+from reconcile.embedded.schema.values import copied, same
+from reconcile.embedded.status import Failure
+from reconcile.embedded.strategic import merge_maps
+
+__all__ = ["json_patch", "merge_patch", "strategic_merge"]
+
+MAX_OPERATIONS: Final = 10_000
+
+_REJECTED = "the server rejected our request due to an error in our request"
+
+
+class _Inapplicable(Exception):
+    """An operation that the document does not allow."""
+
+
+def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """`doc` with the members of `patch`: null removes, maps merge, everything else replaces.
+
+    Raises:
+        Failure: 400 when the patch is no object.
+    """
+    if not isinstance(patch, dict):
+        raise _bad_request("a merge patch must be an object")
+    merged: dict[str, Any] = _merged(doc, patch)
+    return merged
+
+
+def _merged(value: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return copied(patch)
+    result = copied(value) if isinstance(value, dict) else {}
+    for name, member in patch.items():
+        if member is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), member)
+    return result
+
+
+def strategic_merge(doc: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
+    """`doc` with a strategic merge patch, whose lists merge by the keys that the schema names.
+
+    `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are understood. New
+    items of a list come first unless `$setElementOrder` says otherwise.
+
+    Raises:
+        Failure: 400 for a patch of a wrong form, 500 without a reason for an item that lacks its
+            merge key.
+    """
+    if not isinstance(patch, dict):
+        raise _bad_request("a strategic merge patch must be an object")
+    return merge_maps(copied(doc), copied(patch), schema.whole)
+
+
+def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
+    """`doc` after the operations, all or none.
+
+    As in the API server, and against the RFC, `replace` of a member that is missing adds it.
+
+    Raises:
+        Failure: 400 when `ops` is no list of operations, 413 when they are too many, 422 when one of
+            them cannot be applied or a `test` fails.
+    """
+    if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
+        raise _bad_request("a JSON patch must be a list of operations")
+    if len(ops) > MAX_OPERATIONS:
+        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
+        raise Failure(413, "RequestEntityTooLarge", message, {})
+    result = copied(doc)
+    for op in ops:
+        try:
+            result = _applied(result, op)
+        except _Inapplicable as error:
+            raise Failure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
+    if not isinstance(result, dict):
+        raise Failure(422, "Invalid", f"{_REJECTED}: the result is no object", {})
+    return result
+
+
+def _applied(doc: Any, op: Mapping[str, Any]) -> Any:
+    name = op.get("op")
+    operation = _OPERATIONS.get(name) if isinstance(name, str) else None
+    if operation is None:
+        raise _Inapplicable(f"unexpected kind of operation: {name}")
+    return operation(doc, op)
+
+
+def _add(doc: Any, op: Mapping[str, Any]) -> Any:
+    return _put(doc, _pointer(op, "path"), copied(_value(op)), insert=True)
+
+
+def _replace(doc: Any, op: Mapping[str, Any]) -> Any:
+    return _put(doc, _pointer(op, "path"), copied(_value(op)), insert=False)
+
+
+def _remove(doc: Any, op: Mapping[str, Any]) -> Any:
+    _take(doc, _pointer(op, "path"))
+    return doc
+
+
+def _move(doc: Any, op: Mapping[str, Any]) -> Any:
+    source, target = _pointer(op, "from"), _pointer(op, "path")
+    if target[: len(source)] == source and target != source:
+        raise _Inapplicable("cannot move a value into itself")
+    return _put(doc, target, _take(doc, source), insert=True)
+
+
+def _copy(doc: Any, op: Mapping[str, Any]) -> Any:
+    value = _get(doc, _pointer(op, "from"))
+    return _put(doc, _pointer(op, "path"), copied(value), insert=True)
+
+
+def _test(doc: Any, op: Mapping[str, Any]) -> Any:
+    path = _pointer(op, "path")
+    expected = op.get("value")
+    parent = _get(doc, path[:-1]) if path else None
+    missing = isinstance(parent, dict) and path[-1] not in parent
+    actual = None if missing else _get(doc, path)
+    if not same(actual, expected):
+        raise _Inapplicable(f"testing value {op['path']} failed")
+    return doc
+
+
+_OPERATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "add": _add,
+    "copy": _copy,
+    "move": _move,
+    "remove": _remove,
+    "replace": _replace,
+    "test": _test,
+}
+
+
+def _pointer(op: Mapping[str, Any], member: str) -> list[str]:
+    text = op.get(member)
+    if not isinstance(text, str):
+        raise _Inapplicable(f"the operation has no {member}")
+    if not text:
+        return []
+    if not text.startswith("/"):
+        raise _Inapplicable(f"{member} {text} does not begin with a slash")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/")]
+
+
+def _value(op: Mapping[str, Any]) -> Any:
+    if "value" not in op:
+        raise _Inapplicable("the operation has no value")
+    return op["value"]
+
+
+def _get(doc: Any, path: list[str]) -> Any:
+    for part in path:
+        doc = _member(doc, part)
+    return doc
+
+
+def _member(container: Any, part: str) -> Any:
+    if isinstance(container, dict):
+        if part not in container:
+            raise _Inapplicable(f"missing path: {part}")
+        return container[part]
+    if isinstance(container, list):
+        return container[_index(part, len(container) - 1)]
+    raise _Inapplicable(f"missing path: {part}")
+
+
+def _put(doc: Any, path: list[str], value: Any, *, insert: bool) -> Any:
+    if not path:
+        return value
+    container, last = _get(doc, path[:-1]), path[-1]
+    if isinstance(container, dict):
+        container[last] = value
+    elif isinstance(container, list) and insert:
+        container.insert(len(container) if last == "-" else _index(last, len(container)), value)
+    elif isinstance(container, list):
+        container[_index(last, len(container) - 1)] = value
+    else:
+        raise _Inapplicable(f"missing path: {last}")
+    return doc
+
+
+def _take(doc: Any, path: list[str]) -> Any:
+    if not path:
+        raise _Inapplicable("the whole document cannot be removed")
+    container, last = _get(doc, path[:-1]), path[-1]
+    value = _member(container, last)
+    del container[last if isinstance(container, dict) else int(last)]
+    return value
+
+
+def _index(part: str, highest: int) -> int:
+    if not (part.isascii() and part.isdigit()) or int(part) > highest:
+        raise _Inapplicable(f"invalid index: {part}")
+    return int(part)
+
+
+def _bad_request(message: str) -> Failure:
+    return Failure(400, "BadRequest", message)

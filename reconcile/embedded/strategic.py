@@ -1,0 +1,206 @@
+"""Strategic merge patches: what `kubectl apply` and `kubectl patch` send for built-in kinds."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from reconcile.embedded.schema.nodes import ANYTHING, Node
+from reconcile.embedded.schema.values import quoted
+from reconcile.embedded.status import Failure
+
+_PATCH: Final = "$patch"
+_RETAIN_KEYS: Final = "$retainKeys"
+_SET_ORDER: Final = "$setElementOrder/"
+_DELETE_SCALARS: Final = "$deleteFromPrimitiveList/"
+
+Members = dict[str, Any]
+KeyOf = Callable[[Any], str]
+
+
+def merge_maps(original: Members, patch: Members, node: Node) -> Members:
+    """Merge `patch` into `original`; both may be changed and parts of them are in the result.
+
+    Raises:
+        Failure: 400 for a patch of a wrong form, 500 for an item without its merge key.
+    """
+    if _PATCH in patch:
+        return _directed(original, patch)
+    _retain_keys(original, patch)
+    _order_lists(original, patch, node)
+    for name, value in patch.items():
+        if name.startswith(_DELETE_SCALARS):
+            _delete_scalars(original, name.removeprefix(_DELETE_SCALARS), value)
+        elif value is None:
+            original.pop(name, None)
+        elif name in original and type(original[name]) is type(value):
+            original[name] = _merge_values(original[name], value, node.child(name) or ANYTHING, name)
+        else:
+            original[name] = _plain(value)
+    return original
+
+
+def _directed(original: Members, patch: Members) -> Members:
+    match patch.pop(_PATCH):
+        case "replace":
+            replacement: Members = _plain(patch)
+            return replacement
+        case "delete":
+            return {}
+        case other:
+            raise _bad_patch(f"Unknown patch type: {quoted(other)} found in {quoted(patch)}")
+
+
+def _retain_keys(original: Members, patch: Members) -> None:
+    if _RETAIN_KEYS not in patch:
+        return
+    retained = patch.pop(_RETAIN_KEYS)
+    if not isinstance(retained, list):
+        raise _bad_request("invalid patch format of retainKeys")
+    fields = [name for name, value in patch.items() if not name.startswith("$") and value is not None]
+    if not set(fields) <= set(retained):
+        raise _bad_request("patch contains fields not in retainKeys list")
+    for name in original.keys() - set(retained):
+        del original[name]
+
+
+def _order_lists(original: Members, patch: Members, node: Node) -> None:
+    """Merge and order the lists that `$setElementOrder` names, and take them out of the patch."""
+    for directive in [name for name in patch if name.startswith(_SET_ORDER)]:
+        order = patch.pop(directive)
+        name = directive.removeprefix(_SET_ORDER)
+        if not isinstance(order, list):
+            raise _bad_request("invalid patch format of setElementOrder list")
+        live, changes = original.get(name), patch.pop(name, None)
+        if live is None and changes is None:
+            continue
+        child = node.child(name) or ANYTHING
+        merged = _merge_values(live, changes, child, name) if live and changes else _plain(live or changes)
+        key_of = _key_of(child, name)
+        original[name] = _ordered(merged, order, live or [], key_of)
+
+
+def _delete_scalars(original: Members, name: str, values: Any) -> None:
+    if not isinstance(values, list):
+        raise _bad_request("invalid patch format of primitive list")
+    if name not in original:
+        return
+    kept = [item for item in original[name] if item not in values]
+    if kept:
+        original[name] = kept
+    else:
+        del original[name]
+
+
+def _merge_values(original: Any, patch: Any, node: Node, name: str) -> Any:
+    if isinstance(patch, dict):
+        replaced = "replace" in node.patch_strategies
+        return _plain(patch) if replaced else merge_maps(original, patch, node)
+    if isinstance(patch, list):
+        merges = "merge" in node.patch_strategies
+        return _merge_lists(original, patch, node, name) if merges else _plain(patch)
+    return patch
+
+
+def _merge_lists(original: list[Any], patch: list[Any], node: Node, name: str) -> list[Any]:
+    key_of = _key_of(node, name)
+    if not node.patch_merge_key:
+        merged = list({key_of(item): item for item in [*original, *patch]}.values())
+        return _ordered(merged, patch, original, key_of)
+    original, patch = _without_directives(original, patch, key_of)
+    merged = list(original)
+    places: dict[str, int] = {}
+    for index, item in enumerate(merged):
+        places.setdefault(key_of(item), index)
+    for item in patch:
+        place = places.get(key_of(item))
+        if place is None:
+            places[key_of(item)] = len(merged)
+            merged.append(_plain(item))
+        else:
+            merged[place] = merge_maps(merged[place], item, node.item())
+    return _ordered(merged, patch, original, key_of)
+
+
+def _without_directives(original: list[Any], patch: list[Any], key_of: KeyOf) -> tuple[list[Any], list[Any]]:
+    """The lists after `$patch: delete` and `$patch: replace` items have done their work."""
+    plain = [item for item in patch if not (isinstance(item, dict) and _PATCH in item)]
+    deleted: set[str] = set()
+    replaced = False
+    for item in patch:
+        match item.get(_PATCH) if isinstance(item, dict) else None:
+            case None:
+                continue
+            case "delete":
+                deleted.add(key_of(item))
+            case "replace":
+                replaced = True
+            case other:
+                raise _bad_patch(f"Unknown patch type: {quoted(other)} found in {quoted(item)}")
+    kept = [] if replaced else [item for item in original if key_of(item) not in deleted]
+    return kept, plain
+
+
+def _ordered(merged: Sequence[Any], order: Sequence[Any], live: Sequence[Any], key_of: KeyOf) -> list[Any]:
+    """`merged` with the items of `order` in that order, and the others among them where `live` had them.
+
+    An item of `order` that `live` does not have comes before the others.
+    """
+    places: dict[str, int] = {}
+    for index, item in enumerate(live):
+        places.setdefault(key_of(item), index)
+    rank = {key_of(item): index for index, item in enumerate(order)}
+    named = [item for item in merged if key_of(item) in rank]
+    named.sort(key=lambda item: rank[key_of(item)])
+    others = [item for item in merged if key_of(item) not in rank]
+    others.sort(key=lambda item: places.get(key_of(item), len(places)))
+    result: list[Any] = []
+    while named and others:
+        place, other_place = places.get(key_of(named[0])), places.get(key_of(others[0]))
+        before = place is not None and other_place is not None and other_place < place
+        result.append((others if before else named).pop(0))
+    return [*result, *named, *others]
+
+
+def _key_of(node: Node, name: str) -> KeyOf:
+    merge_key = node.patch_merge_key
+    if not merge_key:
+        return quoted
+
+    def key_of(item: Any) -> str:
+        if not isinstance(item, dict) or merge_key not in item:
+            raise _bad_patch(f"map: {quoted(item)} does not contain declared merge key: {merge_key}")
+        return quoted(item[merge_key])
+
+    return key_of
+
+
+def _plain(value: Any) -> Any:
+    """A value that is new to the object: without nulls and directives."""
+    if isinstance(value, dict):
+        return _plain_map(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value if not _is_deletion(item)]
+    return value
+
+
+def _plain_map(value: Members) -> Members:
+    directives: Collection[str] = (_SET_ORDER, _DELETE_SCALARS)
+    return {
+        name: _plain(member)
+        for name, member in value.items()
+        if member is not None
+        and name not in (_PATCH, _RETAIN_KEYS)
+        and not any(name.startswith(directive) for directive in directives)
+    }
+
+
+def _is_deletion(item: Any) -> bool:
+    return isinstance(item, dict) and item.get(_PATCH) == "delete"
+
+
+def _bad_request(message: str) -> Failure:
+    return Failure(400, "BadRequest", message)
+
+
+def _bad_patch(message: str) -> Failure:
+    """The API server has no better answer for these than a 500 without a reason."""
+    return Failure(500, "", message)
