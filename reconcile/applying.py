@@ -39,6 +39,10 @@ class AppliedIntents:
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
+    def remembers(self, resource: Resource, key: Key) -> bool:
+        """Whether an intent was acknowledged for that object."""
+        return (resource, key) in self._known
+
     def holds(self, resource: Resource, intent: Mapping[str, Any], cached: Snapshot) -> bool:
         """Whether sending `intent` would change nothing, as far as `cached` can tell."""
         last = self._known.get((resource, cached.key))

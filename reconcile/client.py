@@ -289,10 +289,12 @@ class Client:
     # --- requests -------------------------------------------------------------------------------
 
     async def _known(self, resource: Resource, key: Key) -> Snapshot | None:
-        """The cached state, where it can be trusted to show this key's writes."""
+        """The stored state, if an intent was acknowledged for it: cached, or read where nothing caches it."""
+        if not self._intents.remembers(resource, key):
+            return None
         informer = None if self.cache is None else self.cache.find(resource)
         if informer is None or not informer.covers(key.namespace):
-            return None
+            return await self._read(resource, key)
         await self.settle(resource)
         return informer.store.get(key)
 

@@ -79,6 +79,29 @@ class Manager:
             raise RuntimeError("the manager has no client before it runs")
         return self._client
 
+    @property
+    def embedded(self) -> bool:
+        """Whether it brings an API server of its own."""
+        return self._embedded
+
+    @property
+    def transport(self) -> Transport | None:
+        """The way to the API server, once it is known: as given, or as found at the start."""
+        return self._transport
+
+    def on(self, transport: Transport, *, namespace: str | None = None) -> "Manager":
+        """The same manager, not started, on that way to a server, and in that namespace if one is given."""
+        return Manager(
+            *self.controllers,
+            transport=transport,
+            namespace=self.namespace if namespace is None else namespace,
+            name=self.name,
+            clock=self.clock,
+            sync_seconds=self._sync_seconds,
+            stop_seconds=self._stop_seconds,
+            run_sync=self._run_sync,
+        )
+
     def status(self) -> ManagerStatus:
         """What every controller and every informer does now."""
         return ManagerStatus(
@@ -132,7 +155,8 @@ class Manager:
         self._transport = transport
         client = Client(transport, field_manager=self.name, clock=self.clock)
         for kind in dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds):
-            if not server.resources.has(kind_of(kind).resource):
+            served = kind_of(kind).resource
+            if server.resources.get(served.group, served.version, served.plural) is None:
                 await client.apply(definition_of(kind))
         async with anyio.create_task_group() as group:
             group.start_soon(server.run)

@@ -1,0 +1,100 @@
+"""A client for unit tests: the real one, on a server of its own inside the test."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from informers import Resource, error_from_response
+from reconcile.client import Client
+from reconcile.embedded import ApiRequest, ApiServer, InProcessTransport, Watch
+from reconcile.models import Object, definition_of, encode, kind_of
+from reconcile.testing.clock import VirtualClock
+from reconcile.testing.faults import FaultPlan
+from reconcile.testing.faulty import FaultyTransport
+
+_NO_FAULTS = FaultPlan()
+
+
+class FakeClient(Client):
+    """The real client on an embedded server that holds `objects`, and nothing else.
+
+    Nothing is imitated: definitions, validation, versions, conflicts, finalizers and garbage
+    collection are the server's. Reads are live. Kinds of models are defined as they come; an object
+    without a namespace goes to `default`, and namespaces are made as needed. A mapping is a manifest.
+    `plan` says what goes wrong; `transport.requests` holds every request made through the client.
+    """
+
+    transport: FaultyTransport
+
+    def __init__(
+        self,
+        *objects: Object | Mapping[str, Any],
+        plan: FaultPlan = _NO_FAULTS,
+        clock: VirtualClock | None = None,
+    ) -> None:
+        clock = clock or VirtualClock()
+        self.server = ApiServer(clock=clock)
+        transport = FaultyTransport(InProcessTransport(self.server, settle=True), plan)
+        super().__init__(transport, clock=clock)
+        for obj in objects:
+            self.add(obj)
+
+    def serve(self, kind: type[Object]) -> None:
+        """Have the server serve the kind of a model, if it does not yet."""
+        resource = kind_of(kind).resource
+        if self.server.resources.get(resource.group, resource.version, resource.plural) is None:
+            self._send_now("POST", _DEFINITIONS, definition_of(kind))
+
+    def add(self, obj: Object | Mapping[str, Any]) -> dict[str, Any]:
+        """Put an object on the server as it is, its status included; returns what is stored.
+
+        Raises the error of the server, such as `Invalid`, and LookupError for a mapping whose kind is
+        not served.
+        """
+        if isinstance(obj, Object):
+            self.serve(type(obj))
+            resource, body = kind_of(obj).resource, encode(obj)
+        else:
+            resource, body = self._resource_of(obj), dict(obj)
+        metadata = dict(body.get("metadata") or {})
+        if resource.namespaced:
+            metadata.setdefault("namespace", "default")
+            self._make_namespace(metadata["namespace"])
+        body["metadata"] = metadata
+        collection = resource.path(metadata.get("namespace", ""))
+        stored = self._send_now("POST", collection, body)
+        if not body.get("status") or stored.get("status") == body["status"]:
+            return stored
+        patch = {"status": body["status"]}
+        return self._send_now("PATCH", f"{collection}/{stored['metadata']['name']}/status", patch)
+
+    def _make_namespace(self, name: str) -> None:
+        if self.server.handle(ApiRequest("GET", f"/api/v1/namespaces/{name}")).status == 404:  # type: ignore[union-attr]
+            self._send_now("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def _resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+        group, slash, version = str(manifest.get("apiVersion", "")).partition("/")
+        if not slash:
+            group, version = "", group
+        served = self.server.resources.by_kind(group, str(manifest.get("kind", "")), version)
+        if served is None:
+            raise LookupError(
+                f"no kind {manifest.get('kind')} in {manifest.get('apiVersion')}: "
+                f"add its CustomResourceDefinition first, or its model with serve()"
+            )
+        return Resource(group, version, served.kind, served.plural, served.namespaced)
+
+    def _send_now(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A request of the test itself: at once, without faults and without a record."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = ApiRequest(method, path, {}, {"content-type": kind}, msgspec.json.encode(body))
+        answer = self.server.handle(request)
+        assert not isinstance(answer, Watch)
+        if answer.status >= 400:
+            raise error_from_response(answer.status, answer.headers, answer.body, f"{method} {path}")
+        stored: dict[str, Any] = msgspec.json.decode(answer.body)
+        return stored
+
+
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
