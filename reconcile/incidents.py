@@ -5,18 +5,16 @@ finds them there and never imports a controller itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Literal, TypeAlias
 
 import attrs
 from attrs import frozen
 
 from informers import Transport
+from reconcile.bundled import INCIDENTS, entries, load
 
 Logic: TypeAlias = Literal["ours", "original"]
 Report: TypeAlias = Callable[[str], None]
-
-GROUP = "reconcile.incidents"
 
 
 @frozen
@@ -69,4 +67,4 @@ class Incident:
 
 def bundled_incidents() -> Mapping[str, Incident]:
     """The incidents of every installed distribution, by name."""
-    return {entry.name: entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+    return {entry.name: load(entry) for entry in entries(INCIDENTS)}

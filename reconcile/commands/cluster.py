@@ -1,0 +1,97 @@
+"""A cluster in this process: the embedded API server on loopback HTTPS, its kubeconfig, simulated nodes."""
+
+import errno
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+from attrs import field, frozen
+
+from informers import AlreadyExists, Resource, Transport
+from informers.clock import SystemClock
+from reconcile.client import Client
+from reconcile.commands.errors import Problem
+from reconcile.commands.stopping import alone
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.embedded.http import Face, serve
+from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.kinds import Namespace
+from reconcile.manager import Manager
+from reconcile.models import Object, ObjectMeta, definition_of, kind_of
+from reconcile.nodes import SimulatedNodes
+
+FIELD_MANAGER = "reconcile"
+
+
+@frozen
+class Cluster:
+    """An embedded cluster that runs. Its nodes take pods, `kubeconfig` leads kubectl to it."""
+
+    url: str
+    kubeconfig: Path
+    nodes: int
+    _server: ApiServer = field(repr=False)
+
+    def transport(self) -> Transport:
+        """A new way in, without a socket."""
+        return InProcessTransport(self._server)
+
+    @property
+    def client(self) -> Client:
+        """Reads and writes without a cache."""
+        return Client(self.transport(), field_manager=FIELD_MANAGER)
+
+    async def install(self, kinds: Iterable[type[Object]]) -> list[Resource]:
+        """Have the server serve `kinds`; returns the resources that it did not serve before."""
+        client = self.client
+        installed = []
+        for kind in dict.fromkeys(kinds):
+            resource = kind_of(kind).resource
+            if self._server.resources.get(resource.group, resource.version, resource.plural) is None:
+                await client.create(await client.unstructured(definition_of(kind)))
+                installed.append(resource)
+        return installed
+
+    async def make_namespace(self, name: str) -> None:
+        """Create a namespace, if it is not there yet."""
+        try:
+            await self.client.create(Namespace(metadata=ObjectMeta(name)))
+        except AlreadyExists:
+            return
+
+
+@asynccontextmanager
+async def embedded_cluster(folder: Path, *, port: int = 0, nodes: int = 3) -> AsyncIterator[Cluster]:
+    """An embedded cluster, until the context is left; its kubeconfig is written into `folder`.
+
+    Port 0 takes a free one. Raises Problem where the port cannot be had.
+    """
+    server = ApiServer()
+    kubeconfig = folder / "kubeconfig"
+    with alone():
+        async with AsyncExitStack() as stack:
+            try:
+                token = SystemClock().uuid().hex
+                face: Face = await stack.enter_async_context(serve(server, port=port, token=token))
+            except OSError as error:
+                raise cannot_listen(port, error) from None
+            write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(tasks.cancel_scope.cancel)
+            tasks.start_soon(server.run)
+            cluster = Cluster(face.url, kubeconfig, nodes, server)
+            simulated = SimulatedNodes(nodes)
+            await simulated.register(cluster.client)
+            await tasks.start(Manager(simulated.controller, transport=cluster.transport()).run)
+            yield cluster
+
+
+def cannot_listen(port: int, error: OSError) -> Problem:
+    """What to tell who asked for a port that cannot be had."""
+    if error.errno == errno.EADDRINUSE:
+        hint = "choose another --port, or leave it out for a free one"
+        return Problem(f"port {port} on 127.0.0.1 is in use", hint)
+    if error.errno == errno.EACCES:
+        return Problem(f"port {port} needs privileges that you do not have", "choose a --port above 1023")
+    return Problem(f"cannot listen on port {port} of 127.0.0.1", error.strerror or str(error))

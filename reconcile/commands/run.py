@@ -1,0 +1,172 @@
+"""`reconcile run`: controllers on a cluster, or on an embedded one."""
+
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+import click
+from attrs import frozen
+
+from informers import ApiError, CacheSyncFailed, Transport, Unauthorized, error_from_response
+from informers.credentials import load_in_cluster
+from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
+from informers.kubernetes import KubernetesTransport, connect
+from reconcile.commands.cluster import embedded_cluster
+from reconcile.commands.errors import Problem
+from reconcile.commands.logs import configure_logs
+from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
+from reconcile.commands.targets import load_manager
+from reconcile.manager import Manager
+
+
+@frozen
+class Options:
+    """What was asked for on the command line."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+    yes: bool
+
+
+@click.command()
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, the pod's account, ~/.kube/config.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--embedded", is_flag=True, help="On an API server in this process, with simulated nodes.")
+@click.option("-n", "--namespace", metavar="NAME", help="Keep to one namespace. Default: all of them.")
+@click.option("--yes", is_flag=True, help="Do not ask before running on a server that is not this machine.")
+@click.option("--verbose", is_flag=True, help="Log debug lines too, tracebacks among them.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    targets: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    embedded: bool,
+    namespace: str | None,
+    yes: bool,
+    verbose: bool,
+) -> None:
+    """Run controllers until Ctrl-C.
+
+    TARGET is the name of a bundled controller, or my_module:manager, where the attribute is a
+    Manager, a Controller or a list of Controllers; the current directory is searched first.
+    """
+    options = Options(kubeconfig, context, namespace, yes)
+    configure_logs(sys.stderr, pretty=sys.stderr.isatty(), verbose=verbose)
+    manager = load_manager(targets)
+    try:
+        if embedded or manager.embedded:
+            _refuse_cluster_options(options, "the embedded server")
+            ctx.exit(anyio.run(_run_embedded, manager, options))
+        elif manager.transport is not None:
+            _refuse_cluster_options(options, "a Manager that brings its own transport")
+            ctx.exit(anyio.run(_run_on, manager, manager.transport, options))
+        else:
+            connection = choose_connection(options)
+            ctx.exit(anyio.run(_run_connected, manager, connection, options))
+    except CacheSyncFailed as failed:
+        raise Problem(str(failed)) from None
+
+
+def _refuse_cluster_options(options: Options, what: str) -> None:
+    if options.kubeconfig is not None or options.context is not None:
+        raise Problem(f"--kubeconfig and --context say nothing to {what}", "leave them out")
+
+
+def choose_connection(options: Options) -> Connection:
+    """Which cluster is meant, said on the first line and agreed to. Nothing is sent yet. Raises Problem.
+
+    It is asked for before the event loop runs: a question there could not be interrupted.
+    """
+    try:
+        connection = _find_connection(options)
+    except ConfigurationProblem as problem:
+        raise Problem(str(problem), "name another with --kubeconfig, or use --embedded") from None
+    _announce(connection.context, connection.server, options.namespace)
+    if not connection.loopback and not options.yes:
+        _ask()
+    return connection
+
+
+def _find_connection(options: Options) -> Connection:
+    found = find_kubeconfig(options.kubeconfig, options.context, os.environ)
+    if found == "in-cluster":
+        return load_in_cluster()[0]
+    return choose_context(found, options.context).connection
+
+
+def _announce(context: str, server: str, namespace: str | None) -> None:
+    where = f"namespace {namespace}" if namespace else "all namespaces"
+    click.echo(f"context {context}, server {server}, {where}")
+
+
+def _ask() -> None:
+    if not sys.stdin.isatty():
+        raise Problem("this server is not on this machine", "say --yes if it is the one you mean")
+    if not click.confirm("This server is not on this machine. Run the controllers there?"):
+        raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")
+
+
+async def _run_connected(manager: Manager, connection: Connection, options: Options) -> int:
+    try:
+        transport = await _connect(connection, options)
+    except ConfigurationProblem as problem:
+        raise Problem(str(problem)) from None
+    try:
+        with anyio.CancelScope() as scope, on_signal(scope.cancel):
+            await _check_server(transport)
+        return INTERRUPTED if scope.cancelled_caught else await _run(manager, transport, options)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await transport.aclose()
+
+
+async def _connect(agreed: Connection, options: Options) -> KubernetesTransport:
+    context = None if agreed.context == "in-cluster" else agreed.context
+    transport = await connect(options.kubeconfig, context)
+    if transport.connection != agreed:
+        await transport.aclose()
+        raise Problem("the kubeconfig has changed since it was read", "try again")
+    return transport
+
+
+async def _check_server(transport: Transport) -> None:
+    """See that there is an API server, and that it knows us, before anything is started."""
+    request = f"GET {transport.server}/version"
+    try:
+        answer = await transport.request("GET", "/version")
+    except ApiError as error:
+        raise Problem(str(error)) from None
+    if answer.status == 401:
+        refusal = error_from_response(answer.status, answer.headers, answer.body, request)
+        assert isinstance(refusal, Unauthorized)
+        raise Problem(f"{transport.server} does not accept these credentials", "log in again") from None
+
+
+async def _run_on(manager: Manager, transport: Transport, options: Options) -> int:
+    _announce("of the manager itself", transport.server, options.namespace or manager.namespace)
+    return await _run(manager, transport, options)
+
+
+async def _run_embedded(manager: Manager, options: Options) -> int:
+    with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
+        async with embedded_cluster(Path(folder)) as cluster:
+            namespace = options.namespace or manager.namespace
+            _announce("embedded", cluster.url, namespace)
+            await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
+            if namespace:
+                await cluster.make_namespace(namespace)
+            click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+            return await _run(manager, cluster.transport(), options)
+
+
+async def _run(manager: Manager, transport: Transport, options: Options) -> int:
+    running = manager.on(transport, namespace=options.namespace)
+    with alone(), on_signal(running.stop):
+        await running.run()
+    return 0

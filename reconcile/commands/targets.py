@@ -1,0 +1,126 @@
+"""What `reconcile run` runs: bundled controllers by name, and what a module of the user's names."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from reconcile.bundled import CONTROLLERS, entries, load
+from reconcile.commands.errors import Problem
+from reconcile.controller import Controller
+from reconcile.manager import Manager
+
+
+def load_manager(targets: Sequence[str]) -> Manager:
+    """The manager that `targets` describe: one that a target names, or a new one of all controllers.
+
+    Modules are looked for in the current directory first. Raises Problem.
+    """
+    _look_here_first()
+    controllers: list[Controller[Any]] = []
+    for target in targets:
+        found = _load(target)
+        if not isinstance(found, Manager):
+            controllers.extend(found)
+        elif len(targets) == 1:
+            return found
+        else:
+            raise Problem(f"{target} is a Manager, which runs by itself", "name it alone")
+    try:
+        return Manager(*controllers)
+    except ValueError as error:
+        raise Problem(str(error)) from None
+
+
+def bundled_controllers() -> Sequence[Controller[Any]]:
+    """Every controller that a distribution brings along. Raises Problem."""
+    return load_manager([entry.name for entry in entries(CONTROLLERS)]).controllers
+
+
+def _look_here_first() -> None:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _load(target: str) -> Manager | Sequence[Controller[Any]]:
+    module, colon, attribute = target.partition(":")
+    if not colon:
+        return _checked(target, _bundled(target))
+    if not module or not attribute:
+        raise Problem(f"{target} is no target", "write my_module:manager")
+    return _checked(target, _attribute(target, _import(module), attribute))
+
+
+def _bundled(name: str) -> Any:
+    known = {entry.name: entry for entry in entries(CONTROLLERS)}
+    if name not in known:
+        raise Problem(
+            f"there is no bundled controller {name}",
+            f"the bundled ones are {', '.join(known) or 'none'}; of a module, write {name}:manager",
+        )
+    try:
+        return load(known[name])
+    except Exception as error:
+        raise Problem(f"the bundled controller {name} cannot be imported", _reason(error)) from error
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            hint = "name the module, not its file" if name.endswith(".py") else "check the name"
+            where = f"neither in {os.getcwd()} nor installed"
+            raise Problem(f"there is no module {error.name}, {where}", hint) from None
+        raise Problem(f"the module {name} cannot be imported", _reason(error)) from error
+    except (Exception, SystemExit) as error:
+        raise Problem(f"the module {name} cannot be imported", _reason(error)) from error
+
+
+def _attribute(target: str, module: Any, path: str) -> Any:
+    value = module
+    for name in path.split("."):
+        if not hasattr(value, name):
+            raise Problem(f"{target}: the module has no {path}", _offer(module))
+        value = getattr(value, name)
+    return value
+
+
+def _offer(module: Any) -> str:
+    usable = [name for name, value in vars(module).items() if isinstance(value, Manager | Controller)]
+    return f"it has {', '.join(usable)}" if usable else "it has no Manager and no Controller either"
+
+
+def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
+    if isinstance(value, Manager):
+        return value
+    if isinstance(value, Controller):
+        return (value,)
+    if isinstance(value, list | tuple) and value and all(isinstance(one, Controller) for one in value):
+        return tuple(value)
+    raise Problem(
+        f"{target} is {_article(type(value).__name__)}",
+        "wanted: a Manager, a Controller or a list of Controllers",
+    )
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
+
+
+def _reason(error: BaseException) -> str:
+    """The error and the line that it came from, without the frames of the import machinery."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return said
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename and f.lineno
+    ]
+    last = frames[-1] if frames else None
+    here = os.path.dirname(__file__)
+    if last is None or last.filename.startswith(here):
+        return said
+    return f"{said} ({last.filename}, line {last.lineno})"
