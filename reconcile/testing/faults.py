@@ -1,0 +1,205 @@
+"""What can go wrong between a manager and its API server, written down so that it can be replayed.
+
+A `FaultPlan` is a value: an ordered list of faults, each saying `when` (which requests) and `what`.
+`reconcile.testing.faulty.FaultyTransport` carries it out. A failing run's plan, printed as JSON, is
+the whole recipe to make it fail again, together with its seed.
+"""
+
+import fnmatch
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import cattrs
+import msgspec
+from attrs import field, frozen, validators
+from cattrs.strategies import configure_tagged_union
+
+Verb = Literal[
+    "*", "write", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
+]  # fmt: skip
+"""The verbs of RBAC; `write` is any request that may change something, `*` is any at all."""
+
+_NOT_NEGATIVE = validators.ge(0)
+
+
+@frozen
+class When:
+    """Which requests a fault meets: by default the first one, whatever it is.
+
+    `path` is a pattern in which `*` stands for anything, slashes too. Of the requests that match,
+    each fault counting for itself, it meets the `nth` and so many that `times` are met in all; with
+    `times=None` it meets every one from the `nth` on.
+    """
+
+    verb: Verb = "*"
+    path: str = "*"
+    nth: int = field(default=1, validator=validators.ge(1))
+    times: int | None = field(default=1)
+
+    @times.validator
+    def _refuse_no_times(self, _: Any, times: int | None) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"times must be 1 or more, or None for all, not {times}")
+
+    def matches(self, verb: Verb, path: str) -> bool:
+        """Whether a request counts; `verb` is one of RBAC's, as `verb_of` tells it."""
+        if self.verb == "write" and verb in ("get", "list", "watch"):
+            return False
+        return self.verb in ("*", "write", verb) and fnmatch.fnmatchcase(path, self.path)
+
+    def meets(self, count: int) -> bool:
+        """Whether the `count`th request that matched, from 1 on, is one to meet."""
+        return count >= self.nth and (self.times is None or count < self.nth + self.times)
+
+
+@frozen
+class Delay:
+    """The request reaches the server only after `seconds`. Goes together with any other fault."""
+
+    seconds: float = field(validator=_NOT_NEGATIVE)
+
+
+@frozen
+class SlowReply:
+    """The server acts at once, and its answer comes after `seconds`. Goes together with any other."""
+
+    seconds: float = field(validator=_NOT_NEGATIVE)
+
+
+@frozen
+class Drop:
+    """The request never reaches the server: `Unreachable`."""
+
+
+@frozen
+class RefuseAsStale:
+    """409, as for an object that has changed since it was read; the server never sees the request."""
+
+
+@frozen
+class Refuse:
+    """An answer of `code` in the server's place; the server never sees the request.
+
+    The body is a Status with `reason` and `message`, or where `text` is given that plain text, as a
+    proxy or an overloaded server sends it. `retry_after` (seconds) goes into the header.
+    """
+
+    code: int = field(validator=[validators.ge(400), validators.lt(600)])
+    reason: str = ""
+    message: str = ""
+    text: str | None = None
+    retry_after: int | None = None
+
+
+@frozen
+class LoseReply:
+    """The request is carried out and its answer is lost: `OutcomeUnknown`."""
+
+
+@frozen
+class CrashBefore:
+    """The process dies before the request is sent: `Crash`."""
+
+
+@frozen
+class CrashAfter:
+    """The process dies after the request was carried out: `Crash`."""
+
+
+@frozen
+class Cut:
+    """The connection of a stream is reset after `after` lines, or with `mid_line` within the next one."""
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+    mid_line: bool = False
+
+
+@frozen
+class EndEarly:
+    """A stream ends after `after` lines in good order, as a watch may at any time."""
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+
+
+@frozen
+class Stall:
+    """A stream falls silent after `after` lines, for `seconds`, or for ever with None."""
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+    seconds: float | None = field(default=None, validator=validators.optional(_NOT_NEGATIVE))
+
+
+@frozen
+class Expire:
+    """After `after` lines a stream sends an ERROR event with a Status of code 410, and ends."""
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+
+
+RequestFault = Delay | SlowReply | Drop | RefuseAsStale | Refuse | LoseReply | CrashBefore | CrashAfter
+"""Faults of any request, the opening of a stream being one."""
+
+StreamFault = Cut | EndEarly | Stall | Expire
+"""Faults of a stream that was opened; they neither meet nor count other requests."""
+
+What = RequestFault | StreamFault
+
+
+@frozen
+class Fault:
+    """One thing that goes wrong: `what`, to the requests of `when`."""
+
+    when: When
+    what: What
+
+
+def _as_tuple(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple(faults)
+
+
+@frozen
+class FaultPlan:
+    """What goes wrong in a run, and when.
+
+    Where several faults meet one request, their waiting times add up and the first of the others in
+    the plan decides.
+    """
+
+    faults: tuple[Fault, ...] = field(default=(), converter=_as_tuple)
+
+    def to_json(self) -> str:
+        """The plan as JSON; what has its default is left out."""
+        return msgspec.json.encode(_CONVERTER.unstructure(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "FaultPlan":
+        """Read what `to_json` wrote. ValueError says what is wrong with any other text."""
+        try:
+            plan: FaultPlan = _CONVERTER.structure(msgspec.json.decode(text), cls)
+        except cattrs.BaseValidationError as error:
+            raise ValueError(f"not a fault plan: {'; '.join(cattrs.transform_error(error))}") from error
+        except (AttributeError, TypeError, msgspec.DecodeError) as error:
+            raise ValueError(f"not a fault plan: {error}") from error
+        return plan
+
+
+class Crash(BaseException):
+    """The process of the manager has died here; whoever plays the machine catches it.
+
+    Not an `Exception`, because nothing in a process outlives its end. It comes out of a task group
+    in a `BaseExceptionGroup`, so catch it with `except*`.
+    """
+
+    def __init__(self, request: str, *, carried_out: bool) -> None:
+        super().__init__(f"{request}: crashed {'after' if carried_out else 'before'} it was carried out")
+        self.request = request
+        self.carried_out = carried_out
+
+
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
+    configure_tagged_union(What, converter, tag_name="fault")
+    return converter
+
+
+_CONVERTER: Any = _converter()

@@ -1,0 +1,142 @@
+"""A transport on which the news is late, as it always is from a real server."""
+
+import math
+import random  # noqa: TID251 -- seeded: the lag of a simulation
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+
+import anyio
+
+from informers.transport import Response, StreamingResponse, Transport
+from reconcile.testing.faults import Crash
+from reconcile.testing.lines import whole_lines
+
+_NOTHING: Mapping[str, str] = {}
+LAG = (0.005, 0.25)
+"""Between these seconds an event arrives after it happened: from a quiet server to a busy one."""
+
+
+class LateTransport:
+    """Holds back each event of each watch for a random while; all else passes as it is.
+
+    The lag of an event is drawn between the two seconds of `lag` and is never 0. Order within a
+    watch is kept, so an event also waits for those before it; watches lag independently of one
+    another, so what happened first may be heard last. Same seed, same lags: they depend on the seed,
+    the path and the how-manieth watch of that path it is, on nothing else.
+    """
+
+    def __init__(self, inner: Transport, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
+        least, most = lag
+        if not 0 < least <= most < math.inf:
+            raise ValueError(f"lag is (least, most) in seconds with 0 < least <= most, not {lag}")
+        self._inner = inner
+        self._seed = seed
+        self._lag = lag
+        self._opened: Counter[str] = Counter()
+
+    @property
+    def server(self) -> str:
+        """That of the transport within."""
+        return self._inner.server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request and read the whole answer, at once."""
+        return await self._inner.request(method, path, query, headers, body)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+    ) -> AbstractAsyncContextManager[StreamingResponse]:
+        """Send one request and read its answer as it comes; that of a watch comes late."""
+        if query.get("watch") not in ("1", "true"):
+            return self._inner.stream(method, path, query, headers)
+        return self._watch(method, path, query, headers)
+
+    async def aclose(self) -> None:
+        """Close the transport within."""
+        await self._inner.aclose()
+
+    @asynccontextmanager
+    async def _watch(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> AsyncIterator[StreamingResponse]:
+        self._opened[path] += 1
+        chance = random.Random(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        async with self._inner.stream(method, path, query, headers) as answer:
+            if answer.status >= 400:
+                yield answer
+                return
+            post = _Post(chance, self._lag)
+            async with _beside(post.collect, answer.chunks), aclosing(post.deliver()) as chunks:
+                yield StreamingResponse(answer.status, answer.headers, chunks)
+
+
+class _Post:
+    """What was sent and has not arrived yet: one watch's lines, its end or its error, in order."""
+
+    def __init__(self, chance: random.Random, lag: tuple[float, float]) -> None:
+        self._chance = chance
+        self._lag = lag
+        self._sent: deque[tuple[float, bytes | BaseException | None]] = deque()
+        self._last_due = 0.0
+        self._news = anyio.Event()
+
+    async def collect(self, chunks: AsyncIterator[bytes]) -> None:
+        """Take everything at the moment at which it is sent, and note when it shall arrive."""
+        try:
+            async with aclosing(whole_lines(chunks)) as lines:
+                async for line in lines:
+                    self._send(line)
+        except (Exception, Crash) as error:
+            self._send(error)
+        else:
+            self._send(None)
+
+    def _send(self, item: bytes | BaseException | None) -> None:
+        arrival = anyio.current_time() + self._chance.uniform(*self._lag)
+        self._last_due = max(self._last_due, arrival)
+        self._sent.append((self._last_due, item))
+        self._news.set()
+
+    async def deliver(self) -> AsyncGenerator[bytes, None]:
+        """Hand over each line when its time has come."""
+        while True:
+            while not self._sent:
+                self._news = anyio.Event()
+                await self._news.wait()
+            due, item = self._sent.popleft()
+            await anyio.sleep_until(due)
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+
+@asynccontextmanager
+async def _beside(
+    work: Callable[[AsyncIterator[bytes]], Coroutine[None, None, None]], chunks: AsyncIterator[bytes]
+) -> AsyncIterator[None]:
+    """Let `work` run beside the body; what the body raises comes out as it is, in no group."""
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work, chunks)
+        try:
+            yield
+        except (Exception, Crash) as error:
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,173 @@
+"""Fault plans as values: what they match, and that they survive being written down."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.testing.faults import (
+    CrashAfter,
+    CrashBefore,
+    Cut,
+    Delay,
+    Drop,
+    EndEarly,
+    Expire,
+    Fault,
+    FaultPlan,
+    LoseReply,
+    Refuse,
+    RefuseAsStale,
+    SlowReply,
+    Stall,
+    Verb,
+    When,
+)
+from reconcile.testing.requests import RecordedRequest, group_of, target_of, verb_of
+
+SECONDS = st.floats(0, 1e6)
+COUNTS = st.integers(0, 100)
+WHENS = st.builds(
+    When,
+    verb=st.sampled_from(["*", "write", "get", "list", "watch", "create", "update", "patch", "delete"]),
+    path=st.text(max_size=20),
+    nth=st.integers(1, 50),
+    times=st.none() | st.integers(1, 50),
+)
+WHATS = st.one_of(
+    st.builds(Delay, SECONDS),
+    st.builds(SlowReply, SECONDS),
+    st.builds(
+        Refuse,
+        st.integers(400, 599),
+        reason=st.text(max_size=9),
+        message=st.text(max_size=9),
+        text=st.none() | st.text(max_size=9),
+        retry_after=st.none() | st.integers(0, 99),
+    ),
+    st.builds(Cut, COUNTS, mid_line=st.booleans()),
+    st.builds(EndEarly, COUNTS),
+    st.builds(Stall, COUNTS, seconds=st.none() | SECONDS),
+    st.builds(Expire, COUNTS),
+    st.sampled_from([Drop(), RefuseAsStale(), LoseReply(), CrashBefore(), CrashAfter()]),
+)
+PLANS = st.builds(FaultPlan, st.lists(st.builds(Fault, WHENS, WHATS), max_size=5))
+
+
+@given(PLANS)
+def test_a_plan_survives_being_written_down(plan: FaultPlan) -> None:
+    assert FaultPlan.from_json(plan.to_json()) == plan
+
+
+def test_a_plan_is_written_for_people() -> None:
+    plan = FaultPlan([Fault(When("patch", "*/pods/*", nth=2), Delay(3.0)), Fault(When(), CrashAfter())])
+    assert plan.to_json() == (
+        '{"faults":[{"when":{"verb":"patch","path":"*/pods/*","nth":2},"what":{"seconds":3.0,"fault":"Delay"}},'
+        '{"when":{},"what":{"fault":"CrashAfter"}}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "truncated"),
+        ("[]", "list"),
+        ('{"fault":[]}', r"extra fields found \(fault\)"),
+        ('{"faults":[1]}', r"faults\[0\]"),
+        ('{"faults":[{"what":{"fault":"Drop"}}]}', "required field missing .*when"),
+        ('{"faults":[{"when":{},"what":{"fault":"Meteor"}}]}', r"faults\[0\].what"),
+        ('{"faults":[{"when":{},"what":{"fault":"Drop","hard":true}}]}', r"extra fields found \(hard\)"),
+        ('{"faults":[{"when":{"verb":"steal"},"what":{"fault":"Drop"}}]}', r"when.verb"),
+        ('{"faults":[{"when":{"nth":0},"what":{"fault":"Drop"}}]}', r"faults\[0\].when"),
+        ('{"faults":[{"when":{"times":0},"what":{"fault":"Drop"}}]}', r"faults\[0\].when"),
+        ('{"faults":[{"when":{},"what":{"fault":"Delay","seconds":-1}}]}', r"faults\[0\].what"),
+        ('{"faults":[{"when":{},"what":{"fault":"Refuse","code":200}}]}', r"faults\[0\].what"),
+    ],
+)
+def test_what_is_no_plan_is_refused_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"not a fault plan: .*{problem}"):
+        FaultPlan.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("nth", "times", "met"),
+    [(1, 1, [1]), (2, 1, [2]), (2, 3, [2, 3, 4]), (1, None, [1, 2, 3, 4, 5]), (4, None, [4, 5])],
+)
+def test_a_fault_meets_the_nth_match_and_so_many(nth: int, times: int | None, met: list[int]) -> None:
+    when = When(nth=nth, times=times)
+    assert [count for count in range(1, 6) if when.meets(count)] == met
+
+
+@pytest.mark.parametrize(
+    ("when", "verb", "path", "matches"),
+    [
+        (When(), "get", "/version", True),
+        (When("write"), "create", "/api/v1/pods", True),
+        (When("write"), "deletecollection", "/api/v1/pods", True),
+        (When("write"), "watch", "/api/v1/pods", False),
+        (When("patch"), "update", "/api/v1/pods", False),
+        (When("*", "*/pods/web-*"), "get", "/api/v1/namespaces/a/pods/web-1", True),
+        (When("*", "*/pods/web-*"), "get", "/api/v1/namespaces/a/pods/db-1", False),
+        (When("*", "*/pods"), "list", "/api/v1/namespaces/a/pods/status", False),
+    ],
+)
+def test_a_fault_matches_by_verb_and_path(when: When, verb: Verb, path: str, matches: bool) -> None:
+    assert when.matches(verb, path) is matches
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "verb"),
+    [
+        ("GET", "/api/v1/pods", {}, "list"),
+        ("GET", "/api/v1/namespaces/a/pods", {"watch": "false"}, "list"),
+        ("GET", "/api/v1/namespaces/a/pods", {"watch": "true"}, "watch"),
+        ("GET", "/api/v1/namespaces/a/pods", {"watch": "1"}, "watch"),
+        ("GET", "/api/v1/namespaces/a/pods/web", {}, "get"),
+        ("GET", "/api/v1/namespaces/a/pods/web/status", {}, "get"),
+        ("GET", "/api/v1/namespaces", {}, "list"),
+        ("GET", "/api/v1/namespaces/a", {}, "get"),
+        ("GET", "/api/v1/namespaces/a/status", {}, "get"),
+        ("GET", "/apis/apps/v1/namespaces/a/deployments", {}, "list"),
+        ("GET", "/apis/apps/v1", {}, "get"),
+        ("GET", "/version", {}, "get"),
+        ("POST", "/api/v1/namespaces/a/pods", {}, "create"),
+        ("PUT", "/api/v1/namespaces/a/pods/web", {}, "update"),
+        ("PATCH", "/api/v1/namespaces/a/pods/web/status", {}, "patch"),
+        ("DELETE", "/api/v1/namespaces/a/pods/web", {}, "delete"),
+        ("DELETE", "/api/v1/namespaces/a/pods", {}, "deletecollection"),
+        ("DELETE", "/api/v1/namespaces/a", {}, "delete"),
+        ("DELETE", "/apis/example.com/v1/sites", {}, "deletecollection"),
+    ],
+)
+def test_a_request_has_the_verb_of_the_audit_log(
+    method: str, path: str, query: dict[str, str], verb: str
+) -> None:
+    assert verb_of(method, path, query) == verb
+
+
+def test_a_path_says_its_group_plural_and_name() -> None:
+    path = "/apis/apps/v1/namespaces/a/deployments/web/scale"
+    assert (group_of(path), *target_of(path)) == ("apps", "deployments", "web")
+    assert (group_of("/api/v1/nodes"), *target_of("/api/v1/nodes")) == ("", "nodes", "")
+    assert target_of("/openapi/v3") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("request_", "mutating", "effective"),
+    [
+        (RecordedRequest("GET", "/api/v1/pods", server_status=200), False, False),
+        (RecordedRequest("POST", "/api/v1/pods", status=201, server_status=201), True, True),
+        (RecordedRequest("POST", "/api/v1/pods", status=None, server_status=201), True, True),
+        (RecordedRequest("POST", "/api/v1/pods", status=409, server_status=409), True, False),
+        (RecordedRequest("POST", "/api/v1/pods", status=409, server_status=None), True, False),
+        (RecordedRequest("POST", "/api/v1/pods", {"dryRun": "All"}, server_status=201), False, False),
+    ],
+)
+def test_a_record_tells_what_was_asked_from_what_was_done(
+    request_: RecordedRequest, mutating: bool, effective: bool
+) -> None:
+    assert (request_.mutating, request_.effective) == (mutating, effective)
+
+
+def test_a_recorded_body_is_decoded_when_it_is_asked_for() -> None:
+    assert RecordedRequest("PATCH", "/api/v1/nodes/a", content=b'{"spec":{}}').body == {"spec": {}}
+    assert RecordedRequest("GET", "/api/v1/nodes/a").body is None
