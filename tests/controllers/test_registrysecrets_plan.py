@@ -20,19 +20,13 @@ from controllers.registrysecrets.plan import (
     PlanCopies,
     Waiting,
     plan_copies,
-    target_namespaces,
 )
 from controllers.registrysecrets.views import (
     NamespaceView,
     PipelineView,
     SecretView,
     is_owned,
-    label_value,
-    namespace_view,
     ownership_labels,
-    pipeline_view,
-    secret_view,
-    selector_labels,
 )
 
 PASSWORD = "s3cr3t-pass"
@@ -311,40 +305,7 @@ def test_a_restored_pipeline_takes_its_copies_back() -> None:
     assert [verb for verb, *_ in written(plan)] == ["update"] * 4
 
 
-# Where user name and password come from.
-
-
-def credentials_of(origin: SecretView, host: str = "registry.example.com") -> dict[str, str]:
-    plan = plan_copies(evolve(PIPELINE, host=host), origin, SPACES, [])
-    (first, *_) = [write.copy for write in plan.write if write.copy.name == "registry-credentials"]
-    return {key: base64.b64decode(value).decode() for key, value in first.data.items()}
-
-
-def test_the_sources_own_user_name_and_password_come_first() -> None:
-    origin = source(username=b64("own"), password=b64("own-pass"))
-    assert credentials_of(origin) == {"username": "own", "password": "own-pass"}
-
-
-@pytest.mark.parametrize(
-    "name", ["registry.example.com", "https://registry.example.com", "https://registry.example.com/v2/"]
-)
-def test_the_login_of_the_host_is_found_however_it_is_written(name: str) -> None:
-    origin = source(docker_config(**{name: login(), "other.example.com": login("other")}))
-    assert credentials_of(origin) == {"username": "robot", "password": PASSWORD}
-
-
-def test_docker_hub_is_found_under_its_old_name() -> None:
-    origin = source(docker_config(**{"https://index.docker.io/v1/": login()}))
-    assert credentials_of(origin, host="docker.io")["password"] == PASSWORD
-
-
-def test_without_a_host_the_only_login_is_taken() -> None:
-    assert credentials_of(source(), host="")["username"] == "robot"
-
-
-def test_a_login_of_auth_alone_is_decoded() -> None:
-    origin = source(docker_config(**{"registry.example.com": {"auth": b64("robot:a:b")}}))
-    assert credentials_of(origin) == {"username": "robot", "password": "a:b"}
+# A source that serves one copy and not the other, and what is shown of it.
 
 
 @pytest.mark.parametrize(
@@ -381,94 +342,6 @@ def test_no_secret_value_is_in_what_a_plan_shows(config: str) -> None:
     assert "kubero-pull-secret" in shown
     for value in (PASSWORD, b64(PASSWORD), b64("robot"), config):
         assert value not in shown
-
-
-# Objects as the API server returns them.
-
-
-def test_a_pipeline_is_read_from_its_object() -> None:
-    stored_pipeline = {
-        "metadata": {"name": "shop", "namespace": "kubero", "uid": "pipeline-uid"},
-        "spec": {
-            "name": "shop",
-            "deploymentstrategy": "git",
-            "registry": {"createSecret": "copy", "host": "registry.example.com"},
-            "phases": [
-                {"name": "review", "enabled": False},
-                {"name": "test", "enabled": True},
-                {"name": "stage"},
-                {"name": "production", "enabled": True},
-                {"name": "test", "enabled": True},
-            ],
-        },
-    }
-    assert pipeline_view(stored_pipeline) == PIPELINE
-    assert target_namespaces(PIPELINE) == ["shop-test", "shop-production"]
-
-
-def test_a_pipeline_that_names_another_main_namespace_is_believed() -> None:
-    read = pipeline_view({"metadata": {"name": "p", "uid": "u"}, "spec": {"mainnamespace": "paas"}})
-    assert (read.main_namespace, read.prefix) == ("paas", "p")
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"replicaCount": 1, "image": {"repository": "nginx"}},
-        {"phases": [{"name": "test", "enabled": True}]},
-        {
-            "deploymentstrategy": "docker",
-            "registry": {"createSecret": "copy"},
-            "phases": [{"name": "test", "enabled": True}],
-        },
-        {"registry": {"createSecret": "copy"}},
-    ],
-)
-def test_a_pipeline_that_asks_for_no_copies_is_valid_with_nothing_to_do(spec: dict[str, Any]) -> None:
-    read = pipeline_view({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
-    plan = plan_copies(read, None, [], [])
-    assert plan.is_idle
-    assert plan.conditions == (ConditionValue("Ready", "True", "NothingToCopy"),)
-
-
-def test_an_enabled_phase_without_a_name_is_an_error_that_says_which() -> None:
-    spec = {"phases": [{"name": "test", "enabled": True}, {"enabled": True}]}
-    with pytest.raises(ValueError, match=r"spec.phases\[1\] is enabled but has no name"):
-        pipeline_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
-
-
-def test_a_secret_is_read_from_its_object_and_hides_its_values() -> None:
-    written_out = plan_copies(PIPELINE, source(), SPACES, []).write[0].copy.manifest()
-    metadata = {**written_out["metadata"], "uid": "u", "resourceVersion": "3", "deletionTimestamp": "now"}  # type: ignore[dict-item]
-    view = secret_view({**written_out, "metadata": metadata, "immutable": True})
-    assert (view.namespace, view.name, view.resource_version) == ("shop-test", "kubero-pull-secret", "3")
-    assert (view.type, view.data[DOCKER_CONFIG_KEY]) == (DOCKER_CONFIG_TYPE, docker_config())
-    assert view.immutable
-    assert view.terminating
-    assert docker_config() not in repr(view)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "status", "ends"),
-    [
-        ({}, {"phase": "Active"}, False),
-        ({}, {"phase": "Terminating"}, True),
-        ({"deletionTimestamp": "now"}, {}, True),
-    ],
-)
-def test_either_sign_of_a_namespaces_end_counts(
-    metadata: dict[str, str], status: dict[str, str], ends: bool
-) -> None:
-    read = namespace_view({"metadata": {"name": "n", **metadata}, "status": status})
-    assert read == NamespaceView("n", terminating=ends)
-
-
-@given(st.text("abc-.", min_size=1, max_size=253), st.text("abc-.", min_size=1, max_size=253))
-def test_names_of_any_length_are_told_apart_by_their_labels(one: str, other: str) -> None:
-    first, second = evolve(PIPELINE, name=one), evolve(PIPELINE, name=other)
-    assert len(label_value(one)) <= 63
-    assert is_owned(first, ownership_labels(second)) is (one == other)
-    assert selector_labels(first).items() <= ownership_labels(first).items()
 
 
 # Laws.
