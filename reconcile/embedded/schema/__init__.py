@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
-from reconcile.embedded.schema.nodes import ABSENT, ANYTHING, Node, compile_node
+from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
 from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
@@ -24,13 +24,19 @@ class Schema:
     the same for all resources.
     """
 
-    def __init__(self, root: Node, openapi: Mapping[str, Any], *, unique_lists: bool = True) -> None:
-        self.root: Final = root
-        """The schema as the definition has it."""
-        self.whole: Final = _with_object_fields(root)
-        """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
+    def __init__(self, openapi: Mapping[str, Any], *, unique_lists: bool = True) -> None:
         self._openapi = openapi
-        self._unique_lists = unique_lists and root.has_keyed_lists
+        self._unique_lists = unique_lists
+
+    @cached_property
+    def root(self) -> Node:
+        """The schema as the definition has it. It is compiled when it is first needed."""
+        return compile_node(self._openapi)
+
+    @cached_property
+    def whole(self) -> Node:
+        """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
+        return _with_object_fields(self.root)
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Remove fields that the schema does not know, in place; their paths: `spec.items[0].x`."""
@@ -51,7 +57,11 @@ class Schema:
         """The faults of an object; with `old`, those that were not already there."""
         causes: list[FieldCause] = []
         validate(self.root, obj, "", causes, ABSENT if old is None else old)
-        if self._unique_lists and (old is None or not any(duplicates(self.root, old, ""))):
+        if (
+            self._unique_lists
+            and self.root.has_keyed_lists
+            and (old is None or not any(duplicates(self.root, old, "")))
+        ):
             causes.extend(duplicates(self.root, obj, ""))
         return causes
 
@@ -70,7 +80,7 @@ def compile_schema(openapi: Mapping[str, Any] | None, *, unique_lists: bool = Tr
     Without `unique_lists`, duplicates in lists of type set and map are no fault: for built-in kinds
     those types serve server-side apply only.
     """
-    return EMPTY if openapi is None else Schema(compile_node(openapi), openapi, unique_lists=unique_lists)
+    return EMPTY if openapi is None else Schema(openapi, unique_lists=unique_lists)
 
 
 def _with_object_fields(root: Node) -> Node:
@@ -101,5 +111,5 @@ def _unevaluated(schema: Any, path: str) -> Iterator[str]:
     yield from _unevaluated(schema.get("not"), f"{path}.not".lstrip("."))
 
 
-EMPTY: Final = Schema(ANYTHING, {})
+EMPTY: Final = Schema({"nullable": True, "x-kubernetes-preserve-unknown-fields": True})
 """Keeps everything and finds no fault."""

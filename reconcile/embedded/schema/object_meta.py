@@ -5,14 +5,13 @@ from typing import Any, Final
 from reconcile.embedded.schema.nodes import Node, compile_node
 
 _STRING: dict[str, Any] = {"type": "string"}
-_TIME: dict[str, Any] = {"type": "string", "format": "date-time", "nullable": True}
+_TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
 _INTEGER: dict[str, Any] = {"type": "integer", "format": "int64"}
 _BOOLEAN: dict[str, Any] = {"type": "boolean"}
 _STRINGS: dict[str, Any] = {"type": "object", "additionalProperties": _STRING}
 _OWNER_REFERENCE: dict[str, Any] = {
     "type": "object",
     "x-kubernetes-map-type": "atomic",
-    "required": ["apiVersion", "kind", "name", "uid"],
     "properties": {
         "apiVersion": _STRING,
         "blockOwnerDeletion": _BOOLEAN,
