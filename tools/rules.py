@@ -1,9 +1,10 @@
 """Which tests hold us to which rule.
 
-The rules are the first cells of the tables in docs/reference/rules.md; the tests say theirs with
-`@pytest.mark.rule("K1")`. Prints each rule and its tests. With `--check` it prints only what is
-wrong and exits with 1 for it: a rule with neither a test nor a reason, a rule with both, a mark that
-names no rule, a rule that is listed twice.
+The rules are the rows of the tables in docs/reference/rules.md; the tests say theirs with
+`@pytest.mark.rule("K1")`. A row may also name scenarios of tests/conformance, as
+`conformance: watch/timeout`. Prints each rule and its tests. With `--check` it prints only what is
+wrong and exits with 1 for it: a rule with neither a test nor a reason, a rule with both, a scenario that
+does not exist, a mark that names no rule, a rule that is listed twice.
 """
 
 import contextlib
@@ -19,16 +20,28 @@ from attrs import field, frozen
 
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "docs" / "reference" / "rules.md"
+SCENARIOS = ROOT / "tests" / "conformance" / "scenarios"
 
 
 @frozen
 class Rule:
-    """One row of the list. `reason` says why no test holds us to it, and is empty where one does."""
+    """One row of the list. `note` names scenarios, or says why no test holds us to the rule."""
 
     name: str
     promise: str
     source: str
-    reason: str
+    note: str
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """The conformance scenarios that hold us to it."""
+        prefix, _, names = self.note.partition(":")
+        return tuple(name.strip() for name in names.split(",")) if prefix == "conformance" else ()
+
+    @property
+    def reason(self) -> str:
+        """Why no test holds us to it; empty where one should."""
+        return "" if self.scenarios else self.note
 
 
 @frozen
@@ -72,11 +85,13 @@ def problems(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> Itera
         if rule.name in seen:
             yield f"{rule.name}: listed twice"
         seen.add(rule.name)
-        tested = rule.name in tests
-        if not tested and not rule.reason:
+        if not rule.reason and not rule.scenarios and rule.name not in tests:
             yield f"{rule.name}: neither a test nor a reason ({rule.promise})"
-        if tested and rule.reason:
+        if rule.reason and rule.name in tests:
             yield f"{rule.name}: has a test ({tests[rule.name][0]}), so the reason must go: {rule.reason}"
+        for scenario in rule.scenarios:
+            if not (SCENARIOS / f"{scenario}.json").is_file():
+                yield f"{rule.name}: there is no scenario {scenario}"
     for name in sorted(set(tests) - seen):
         yield f"{name}: marked by {tests[name][0]}, but not in {LIST.relative_to(ROOT)}"
 
@@ -86,6 +101,8 @@ def show(rules: Sequence[Rule], tests: Mapping[str, Sequence[str]]) -> None:
         print(f"{rule.name}: {rule.promise}")
         for test in tests.get(rule.name, ()):
             print(f"    {test}")
+        for scenario in rule.scenarios:
+            print(f"    conformance {scenario}")
         if rule.reason:
             print(f"    no test: {rule.reason}")
 
@@ -98,8 +115,8 @@ def main(arguments: Sequence[str]) -> int:
     found = list(problems(rules, tests))
     for line in found:
         print(f"rules: {line}", file=sys.stderr)
-    tested = sum(rule.name in tests for rule in rules)
-    print(f"rules: {len(rules)} listed, {tested} tested, {len(rules) - tested} with a reason")
+    tested = sum(rule.name in tests or bool(rule.scenarios) for rule in rules)
+    print(f"rules: {len(rules)} listed, {tested} tested")
     return 1 if found else 0
 
 
