@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from attrs import field, frozen
@@ -45,6 +46,17 @@ class Content:
     name: str
     type: str
     data: Mapping[str, str] = field(repr=False)
+
+
+def difference(copy: SecretCopy, stands: SecretView) -> dict[str, Any]:
+    """The merge patch that gives `stands` exactly the copy's data and at least its labels."""
+    changed = {key: value for key, value in copy.data.items() if stands.data.get(key) != value}
+    data: dict[str, str | None] = {**changed, **{key: None for key in stands.data if key not in copy.data}}
+    labels = {name: value for name, value in copy.labels.items() if stands.labels.get(name) != value}
+    return {
+        **({"data": data} if data else {}),
+        **({"metadata": {"labels": labels}} if labels else {}),
+    }
 
 
 class UnusableSource(Exception):
