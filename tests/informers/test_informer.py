@@ -1,0 +1,319 @@
+"""An informer against a real log of changes: nothing missed, nothing invented, whatever goes wrong."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from informers import Cache, CacheSyncFailed, Delta, Informer, Key, NotDeclared, Resource, Unreachable
+from informers.transport import Response
+from reconcile import Client
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.models import ObjectMeta
+from reconcile.testing import (
+    Cut,
+    Drop,
+    EndEarly,
+    Expire,
+    Fault,
+    FaultPlan,
+    FaultyTransport,
+    LateTransport,
+    Refuse,
+    Stall,
+    VirtualClock,
+    When,
+    simulate,
+)
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+
+
+class History:
+    """What a handler heard, per key, to be held against what truly happened."""
+
+    def __init__(self) -> None:
+        self.deltas: list[Delta] = []
+
+    def __call__(self, delta: Delta) -> None:
+        self.deltas.append(delta)
+
+    def versions(self, name: str) -> list[int]:
+        return [d.last.version for d in self.deltas if d.last.key.name == name]
+
+
+class Writer:
+    """Changes config maps at random, and remembers every state that there was."""
+
+    def __init__(self, server: ApiServer, clock: VirtualClock, seed: int) -> None:
+        self.client = Client(InProcessTransport(server), clock=clock)
+        self.chance = random.Random(seed)
+        self.states: dict[str, list[int]] = {}
+        self.deletions: dict[str, int] = {}
+
+    async def write(self, times: int) -> None:
+        for number in range(times):
+            name = self.chance.choice("abcd")
+            found = await self.client.find(ConfigMap, name, "default")
+            if found is None:
+                made = await self.client.create(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
+            elif self.chance.random() < 0.3:
+                await self.client.delete(found)
+                self.deletions[name] = self.deletions.get(name, 0) + 1
+                continue
+            else:
+                made = await self.client.merge(found, {"data": {"n": str(number)}}, guard={})
+            self.states.setdefault(name, []).append(int(made.metadata.resource_version))
+            await anyio.sleep(self.chance.random() * 3)
+
+
+def is_subsequence(part: Iterable[int], whole: Iterable[int]) -> bool:
+    rest = iter(whole)
+    return all(item in rest for item in part)
+
+
+STREAM_FAULTS = st.one_of(
+    st.builds(Cut, after=st.integers(0, 4), mid_line=st.booleans()),
+    st.builds(EndEarly, after=st.integers(0, 4)),
+    st.builds(Expire, after=st.integers(0, 4)),
+    st.builds(Stall, after=st.integers(0, 4), seconds=st.floats(0, 30)),
+    st.just(Drop()),
+    st.just(Refuse(503, text="upstream connect error")),
+    st.just(Refuse(429, "TooManyRequests", retry_after=3)),
+    st.just(Refuse(410, "Expired")),
+)
+PLANS = st.builds(
+    lambda watches, lists: FaultPlan((*watches, *lists)),
+    st.lists(
+        st.builds(lambda n, what: Fault(When("watch", nth=n), what), st.integers(1, 6), STREAM_FAULTS),
+        max_size=5,
+    ),
+    st.lists(
+        st.builds(
+            lambda n, what: Fault(When("list", nth=n), what),
+            st.integers(1, 4),
+            st.sampled_from([Drop(), Refuse(500, "InternalError"), Refuse(401, "Unauthorized")]),
+        ),
+        max_size=2,
+    ),
+)
+
+
+@pytest.mark.rule("inv-21")
+@pytest.mark.rule("inv-25")
+@pytest.mark.rule("inv-28")
+@settings(max_examples=60, deadline=None)
+@given(plan=PLANS, seed=st.integers(0, 10_000))
+def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_order(
+    plan: FaultPlan, seed: int
+) -> None:
+    async def run() -> None:
+        clock = VirtualClock(seed)
+        server = ApiServer(clock=clock)
+        writer = Writer(server, clock, seed)
+        await writer.write(6)
+        transport = FaultyTransport(LateTransport(InProcessTransport(server), seed, lag=(0.01, 4)), plan)
+        informer = Informer(transport, CONFIG_MAPS, clock=clock)
+        heard, store_at_hearing = History(), []
+        informer.add_handler(heard)
+        informer.add_handler(lambda d: store_at_hearing.append(informer.store.get(d.last.key) == d.new))
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await writer.write(30)
+            await anyio.sleep(400)
+            group.cancel_scope.cancel()
+        truth = await writer.client.list(ConfigMap)
+        assert {s.key: s.version for s in informer.store} == {
+            o.key: int(o.metadata.resource_version) for o in truth
+        }
+        assert all(store_at_hearing)
+        for name, versions in writer.states.items():
+            seen = [d.new.version for d in heard.deltas if d.new is not None and d.new.key.name == name]
+            assert is_subsequence(seen, versions)
+        alive: set[str] = set()
+        for delta in heard.deltas:
+            (alive.add if delta.new is not None else alive.discard)(delta.last.key.name)
+        assert alive == {o.name for o in truth}
+        assert len(transport.requests) < 200
+
+    simulate(run, seed=seed, limit_seconds=10_000)
+
+
+def informed(scenario: Any, plan: FaultPlan | None = None) -> None:
+    """Play a scenario with a client, a running informer and its transport."""
+
+    async def run() -> None:
+        clock = VirtualClock()
+        server = ApiServer(clock=clock)
+        client = Client(InProcessTransport(server), clock=clock)
+        transport = FaultyTransport(InProcessTransport(server), plan or FaultPlan())
+        informer = Informer(transport, CONFIG_MAPS, clock=clock)
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await informer.wait_synced()
+            await scenario(client, informer, transport)
+            group.cancel_scope.cancel()
+
+    simulate(run, limit_seconds=100_000)
+
+
+async def make(client: Client, name: str) -> ConfigMap:
+    return await client.create(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
+
+
+@pytest.mark.rule("inv-17")
+def test_a_day_of_normal_watches_costs_one_list() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        await make(client, "a")
+        await anyio.sleep(24 * 3600)
+        await make(client, "b")
+        await anyio.sleep(1)
+        assert len(informer.store) == 2
+        assert [r.verb for r in transport.requests].count("list") == 1
+
+    informed(scenario)
+
+
+@pytest.mark.rule("inv-30")
+def test_a_late_handler_hears_of_everything_there_is_and_then_of_changes() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        await make(client, "a")
+        await anyio.sleep(1)
+        heard = History()
+        informer.add_handler(heard)
+        assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a")]
+        await make(client, "b")
+        await anyio.sleep(1)
+        assert [(d.initial, d.last.key.name) for d in heard.deltas] == [(True, "a"), (False, "b")]
+
+    informed(scenario)
+
+
+@pytest.mark.rule("inv-35")
+def test_a_handler_that_was_taken_away_hears_nothing_more() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        heard = History()
+        informer.add_handler(heard)()
+        await make(client, "a")
+        await anyio.sleep(1)
+        assert heard.deltas == []
+
+    informed(scenario)
+
+
+@pytest.mark.rule("inv-15")
+def test_a_handler_that_raises_misses_its_change_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        def broken(delta: Delta) -> None:
+            raise RuntimeError("broken")
+
+        heard = History()
+        informer.add_handler(broken)
+        informer.add_handler(heard)
+        await make(client, "a")
+        await make(client, "b")
+        await anyio.sleep(1)
+        assert len(heard.deltas) == 2
+        assert len(informer.store) == 2
+
+    informed(scenario)
+    assert "a handler failed" in caplog.text
+
+
+@pytest.mark.rule("inv-26")
+def test_a_deletion_that_was_missed_is_told_after_the_next_list() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        heard = History()
+        informer.add_handler(heard)
+        made = await make(client, "a")
+        await anyio.sleep(1)
+        await client.delete(made)
+        await anyio.sleep(30)
+        assert [d.new is None for d in heard.deltas] == [False, True]
+        assert heard.deltas[-1].last.key == Key("default", "a")
+
+    plan = FaultPlan((Fault(When("watch"), Expire(after=1)),))
+    informed(scenario, plan)
+
+
+def test_asking_for_a_list_brings_one_even_when_the_watch_is_silent() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        await make(client, "a")
+        await anyio.sleep(1)
+        assert len(informer.store) == 0
+        informer.relist()
+        await anyio.sleep(1)
+        assert len(informer.store) == 1
+        assert informer.status().relists == 1
+
+    informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
+
+
+def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        await make(client, "a")
+        await anyio.sleep(700)
+        assert len(informer.store) == 1
+        assert informer.status().relists == 0
+
+    informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
+
+
+class Down:
+    """A server that is not there."""
+
+    server = "https://127.0.0.1:1"
+
+    async def request(self, *args: Any, **kwargs: Any) -> Response:
+        raise Unreachable("connection refused", "GET /api/v1/configmaps")
+
+    def stream(self, *args: Any, **kwargs: Any) -> Any:
+        raise Unreachable("connection refused", "GET /api/v1/configmaps")
+
+    async def aclose(self) -> None:
+        pass
+
+
+def test_a_server_that_is_down_is_asked_ever_more_seldom_and_shown_in_the_status() -> None:
+    async def run() -> None:
+        informer = Informer(Down(), CONFIG_MAPS, clock=VirtualClock())
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await anyio.sleep(3600)
+            status = informer.status()
+            group.cancel_scope.cancel()
+        assert status.failures < 150
+        assert not status.synced
+        assert "connection refused" in status.error
+
+    simulate(run)
+
+
+def test_a_cache_that_cannot_sync_says_why() -> None:
+    async def run() -> None:
+        cache = Cache(Down(), clock=VirtualClock())
+        informer = cache.declare(CONFIG_MAPS)
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            with pytest.raises(BaseExceptionGroup) as caught:
+                await cache.wait_synced(60)
+            group.cancel_scope.cancel()
+        assert caught.group_contains(CacheSyncFailed, match="cannot list configmaps: .*connection refused")
+
+    simulate(run)
+
+
+def test_reading_an_undeclared_resource_says_how_to_declare_it() -> None:
+    with pytest.raises(NotDeclared, match="name it in owns= or watches="):
+        Cache(Down()).informer(CONFIG_MAPS)
+
+
+@pytest.mark.rule("K6")
+def test_declaring_a_resource_twice_gives_the_same_informer() -> None:
+    cache = Cache(Down())
+    assert cache.declare(CONFIG_MAPS) is cache.declare(CONFIG_MAPS)

@@ -1,0 +1,343 @@
+"""A manager from start to stop, in virtual time, on late watches and a server in process."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from attrs import evolve, frozen
+
+from informers import CacheSyncFailed
+from reconcile import (
+    Client,
+    Condition,
+    Context,
+    Controller,
+    Key,
+    Manager,
+    Object,
+    ObjectMeta,
+    Request,
+    Result,
+    TerminalError,
+    Watch,
+    definition_of,
+    resource,
+)
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.testing import FaultyTransport, LateTransport, VirtualClock, simulate
+
+
+@frozen
+class ToySpec:
+    size: int = 1
+    secret: str | None = None
+
+
+@frozen
+class ToyStatus:
+    size: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("toys.example.com/v1")
+class Toy(Object):
+    spec: ToySpec = ToySpec()
+    status: ToyStatus = ToyStatus()
+
+
+class World:
+    """A server, a client of the test, and managers whose watches are late."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.clock = VirtualClock(seed)
+        self.server = ApiServer(clock=self.clock)
+        self.client = Client(InProcessTransport(self.server), clock=self.clock)
+        self.transport = FaultyTransport(LateTransport(InProcessTransport(self.server), seed))
+
+    @asynccontextmanager
+    async def running(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
+        manager = Manager(*controllers, transport=self.transport, clock=self.clock, stop_seconds=5, **options)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.server.run)
+            await group.start(manager.run)
+            yield manager
+            manager.stop()
+            while manager.status().informers[0].state != "stopped":
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+
+    async def define(self) -> None:
+        await self.client.apply(definition_of(Toy))
+
+    async def make(self, name: str = "a", **spec: Any) -> Toy:
+        return await self.client.create(Toy(metadata=ObjectMeta(name, "default"), spec=ToySpec(**spec)))
+
+
+async def keep_size(ctx: Context[Toy]) -> None:
+    ctx.status(size=ctx.object.spec.size)
+
+
+def played(scenario: Any, seed: int = 0) -> None:
+    world = World(seed)
+
+    async def run() -> None:
+        await world.define()
+        await scenario(world)
+
+    simulate(run, seed=seed, limit_seconds=3600)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_objects_from_before_and_after_the_start_are_reconciled(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        await world.make("early", size=2)
+        async with world.running(Controller(Toy, keep_size)):
+            await world.make("late", size=3)
+            await anyio.sleep(2)
+            assert (await world.client.get(Toy, "early", "default")).status.size == 2
+            assert (await world.client.get(Toy, "late", "default")).status.size == 3
+
+    played(scenario, seed)
+
+
+def test_its_own_status_write_does_not_wake_a_reconciler() -> None:
+    runs = 0
+
+    async def count(ctx: Context[Toy]) -> None:
+        nonlocal runs
+        runs += 1
+        ctx.status(size=ctx.object.status.size + 1)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, count)):
+            await world.make()
+            await anyio.sleep(60)
+        assert runs == 1
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(seed: int) -> None:
+    async def make_one(ctx: Context[Toy]) -> Result:
+        if not await ctx.owned(ConfigMap):
+            await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="child-")))
+        return Result(again=True) if ctx.attempt == 0 else Result()
+
+    async def scenario(world: World) -> None:
+        runs = 0
+
+        async def limited(ctx: Context[Toy]) -> Result:
+            nonlocal runs
+            runs += 1
+            await make_one(ctx)
+            return Result(again=runs < 20)
+
+        async with world.running(Controller(Toy, limited, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(30)
+            assert runs >= 20
+            assert len(await world.client.list(ConfigMap, "default")) == 1
+
+    played(scenario, seed)
+
+
+def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others() -> None:
+    times: list[float] = []
+
+    async def fail_some(ctx: Context[Toy]) -> None:
+        if ctx.object.name == "bad":
+            times.append(anyio.current_time())
+            raise RuntimeError("no")
+        ctx.status(size=ctx.object.spec.size)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail_some, workers=1)):
+            await world.make("bad")
+            await world.make("good", size=7)
+            await anyio.sleep(10)
+            assert (await world.client.get(Toy, "good", "default")).status.size == 7
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        assert len(gaps) > 5
+        assert gaps[-1] > 50 * gaps[0]
+
+    played(scenario)
+
+
+@pytest.mark.rule("inv-11")
+def test_a_terminal_error_is_not_retried_until_the_object_changes() -> None:
+    runs = 0
+
+    async def refuse(ctx: Context[Toy]) -> None:
+        nonlocal runs
+        runs += 1
+        raise TerminalError("not like this")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, refuse)):
+            await world.make()
+            await anyio.sleep(100)
+            assert runs == 1
+            await world.client.modify(Toy, "a", "default", lambda toy: evolve(toy, spec=ToySpec(size=5)))
+            await anyio.sleep(100)
+            assert runs == 2
+
+    played(scenario)
+
+
+def test_a_stale_write_repeats_the_run_at_once_and_is_no_failure() -> None:
+    async def scenario(world: World) -> None:
+        foreign = 0
+
+        async def race(ctx: Context[Toy]) -> None:
+            nonlocal foreign
+            if foreign < 3:
+                foreign += 1
+                await world.client.modify(
+                    Toy, "a", "default", lambda toy: toy.with_metadata(annotations={"n": str(foreign)})
+                )
+            ctx.condition("Ready", True, reason="Done")
+
+        async with world.running(Controller(Toy, race)) as manager:
+            await world.make()
+            await anyio.sleep(30)
+            toy = await world.client.get(Toy, "a", "default")
+            assert [c.status for c in toy.status.conditions] == ["True"]
+            assert manager.status().controllers[0].failures == 0
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cleanup_runs_before_an_object_goes_and_exactly_until_it_succeeds(seed: int) -> None:
+    calls: list[str] = []
+
+    async def clean(ctx: Context[Toy]) -> None:
+        calls.append(ctx.object.name)
+        if len(calls) < 3:
+            raise RuntimeError("not yet")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, keep_size, cleanup=clean)):
+            await world.make()
+            await anyio.sleep(2)
+            assert len((await world.client.get(Toy, "a", "default")).metadata.finalizers) == 1
+            await world.client.delete(await world.client.get(Toy, "a", "default"))
+            await anyio.sleep(10)
+            assert await world.client.find(Toy, "a", "default") is None
+        assert calls == ["a"] * 3
+
+    played(scenario, seed)
+
+
+def test_an_object_that_is_watched_by_name_wakes_who_uses_it() -> None:
+    async def copy(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.find(Secret, ctx.object.spec.secret or "", ctx.object.namespace)
+        ctx.status(size=len(secret.data) if secret else 0)
+
+    async def scenario(world: World) -> None:
+        watches = [Watch(Secret, by=lambda toy: toy.spec.secret)]
+        async with world.running(Controller(Toy, copy, watches=watches)) as manager:
+            await world.make(secret="s")
+            await world.make("other", secret="t")
+            await anyio.sleep(2)
+            runs = manager.status().controllers[0].runs
+            secret = Secret(metadata=ObjectMeta("s", "default"), data={"k": "dg=="})
+            await world.client.create(secret)
+            await anyio.sleep(2)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 1
+            assert manager.status().controllers[0].runs == runs + 1
+
+    played(scenario)
+
+
+def test_a_watch_can_map_objects_to_whom_they_concern_in_any_namespace() -> None:
+    seen: list[Request] = []
+
+    async def note(ctx: Context[Toy]) -> None:
+        seen.append(ctx.request)
+
+    def concerned(config: ConfigMap) -> list[Request]:
+        return [Request(*config.metadata.labels["toy"].split("."))] if "toy" in config.metadata.labels else []
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
+            await world.make()
+            await anyio.sleep(2)
+            labels = {"toy": "default.a"}
+            await world.client.create(ConfigMap(metadata=ObjectMeta("c", "kube-system", labels=labels)))
+            await anyio.sleep(2)
+        assert seen == [Request("default", "a")] * 2
+
+    played(scenario)
+
+
+def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_what_to_do() -> None:
+    async def run() -> None:
+        world = World()
+        manager = Manager(Controller(Toy, keep_size), transport=world.transport, clock=world.clock)
+        with pytest.raises(CacheSyncFailed, match=r"no toys\.toys\.example\.com.*install its CustomResource"):
+            await manager.run()
+
+    simulate(run)
+
+
+def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def slow(ctx: Context[Toy]) -> None:
+        await anyio.sleep(2 if ctx.object.name == "short" else 1000)
+        ended.append(ctx.object.name)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, slow)):
+            await world.make("short")
+            await world.make("long")
+            await anyio.sleep(1)
+        assert ended == ["short"]
+
+    played(scenario)
+
+
+def test_a_run_that_takes_too_long_fails() -> None:
+    async def scenario(world: World) -> None:
+        async def hang(ctx: Context[Toy]) -> None:
+            await anyio.sleep_forever()
+
+        async with world.running(Controller(Toy, hang, timeout=5)) as manager:
+            await world.make()
+            await anyio.sleep(8)
+            assert manager.status().controllers[0].failures == 1
+
+    played(scenario)
+
+
+def test_two_controllers_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two controllers are named 'toy'"):
+        Manager(Controller(Toy, keep_size), Controller(Toy, keep_size))
+
+
+def test_a_manager_kept_to_a_namespace_leaves_others_alone() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, keep_size), namespace="default"):
+            await world.make(size=4)
+            await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system"), spec=ToySpec(size=4)))
+            await anyio.sleep(5)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 4
+            assert (await world.client.get(Toy, "b", "kube-system")).status.size == 0
+
+    played(scenario)
+
+
+async def test_a_manager_is_an_async_context_with_an_embedded_server() -> None:
+    async with Manager(Controller(Toy, keep_size), embedded=True) as manager:
+        made = await manager.client.create(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
+        with anyio.fail_after(10):
+            while (await manager.client.get(Toy, "a", "default", live=True)).status.size != 3:
+                await anyio.sleep(0.01)
+        assert made.key == Key("default", "a")
