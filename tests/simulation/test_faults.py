@@ -1,5 +1,8 @@
 """Fault plans as values: what they match, and that they survive being written down."""
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +23,7 @@ from reconcile.testing.faults import (
     SlowReply,
     Stall,
     Verb,
+    What,
     When,
 )
 from reconcile.testing.requests import RecordedRequest, group_of, target_of, verb_of
@@ -171,3 +175,8 @@ def test_a_record_tells_what_was_asked_from_what_was_done(
 def test_a_recorded_body_is_decoded_when_it_is_asked_for() -> None:
     assert RecordedRequest("PATCH", "/api/v1/nodes/a", content=b'{"spec":{}}').body == {"spec": {}}
     assert RecordedRequest("GET", "/api/v1/nodes/a").body is None
+
+
+def test_the_explanation_names_every_fault() -> None:
+    text = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
+    assert [kind.__name__ for kind in get_args(What) if f"`{kind.__name__}(" not in text] == []
