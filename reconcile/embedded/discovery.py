@@ -46,14 +46,20 @@ def verbs_of(resource: ServedResource) -> list[str]:
 
 
 def groups_of(resources: Iterable[ServedResource]) -> dict[str, Group]:
-    """All groups by name, in the order in which they are first served."""
+    """All groups by name, in the order in which they are served; the resources of each by name."""
     found: dict[str, dict[str, list[ServedResource]]] = {}
     for resource in resources:
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
     return {
-        name: Group(name, {version: versions[version] for version in sorted(versions, key=by_priority)})
+        name: Group(
+            name, {version: _by_name(versions[version]) for version in sorted(versions, key=by_priority)}
+        )
         for name, versions in found.items()
     }
+
+
+def _by_name(resources: list[ServedResource]) -> list[ServedResource]:
+    return sorted(resources, key=lambda resource: resource.plural)
 
 
 def by_priority(version: str) -> tuple[int, int, int, str]:

@@ -75,7 +75,7 @@ def test_aggregated_discovery_holds_everything_in_one_document() -> None:
     core, custom = document["items"]
     assert core["metadata"] == {}
     assert custom["metadata"] == {"name": "example.com"}
-    widgets, tools = custom["versions"][0]["resources"]
+    tools, widgets = custom["versions"][0]["resources"]
     assert widgets["responseKind"] == {"group": "example.com", "version": "v1", "kind": "Widget"}
     assert [entry["subresource"] for entry in widgets["subresources"]] == ["scale", "status"]
     assert widgets["subresources"][0]["responseKind"]["group"] == "autoscaling"

@@ -1,0 +1,5 @@
+"""The `reconcile` command. Each subcommand is a module of its own, imported only when it is called."""
+
+from reconcile.commands.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,198 @@
+"""`reconcile demo`: real incidents, on the original's logic and on ours, then a cluster to play with."""
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+import yaml
+from attrs import define, field, frozen
+from rich.console import Console
+
+from reconcile.bundled import CONTROLLERS, entries, sample_of
+from reconcile.commands.cluster import Cluster, embedded_cluster
+from reconcile.commands.errors import Problem
+from reconcile.commands.logs import configure_logs
+from reconcile.commands.playing import Play, play_all
+from reconcile.commands.screen import keep_showing, make_screen
+from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
+from reconcile.commands.targets import bundled_controllers
+from reconcile.incidents import Incident, bundled_incidents
+from reconcile.manager import Manager
+
+_TRY = "# try: "
+_STOP_SECONDS = 1.0
+_NODES = 3
+
+
+@frozen
+class Options:
+    """What was asked for on the command line."""
+
+    once: bool
+    report: Path | None
+    sabotage: str | None
+    port: int
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="End after the incidents; exit 0 only if all hold.")
+@click.option(
+    "--json", "report", metavar="FILE", type=click.Path(path_type=Path), help="Write what was counted."
+)
+@click.option(
+    "--sabotage", metavar="NAME", help="Put the original's logic in place of ours there. Implies --once."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
+)
+@click.pass_context
+def demo(ctx: click.Context, once: bool, report: Path | None, sabotage: str | None, port: int) -> None:
+    """Play incidents that really happened: with the original's logic, and with ours.
+
+    Everything happens on an API server in this process, with a kubeconfig of its own; yours is
+    neither read nor written. Afterwards the server stays up, with the bundled controllers, until
+    Ctrl-C.
+    """
+    options = Options(once or sabotage is not None, report, sabotage, port)
+    incidents = _load_incidents()
+    if sabotage is not None and sabotage not in incidents:
+        raise Problem(
+            f"there is no incident {sabotage}", f"the incidents are {', '.join(incidents) or 'none'}"
+        )
+    if report is not None:
+        _check_writable(report)
+    manager = Manager(*bundled_controllers(), stop_seconds=_STOP_SECONDS)
+    folder = Path(tempfile.mkdtemp(prefix="reconcile-demo-"))
+    log = folder / "demo.log"
+    status = 1
+    try:
+        with log.open("w") as stream:
+            configure_logs(stream, pretty=True)
+            status = anyio.run(Demo(options, incidents, manager, folder).run)
+    finally:
+        _tidy(folder, keep_log=status == 1 and log.stat().st_size > 0)
+    ctx.exit(status)
+
+
+def _load_incidents() -> Mapping[str, Incident]:
+    try:
+        return bundled_incidents()
+    except Exception as error:
+        raise Problem("the incidents cannot be imported", f"{type(error).__name__}: {error}") from error
+
+
+def _check_writable(path: Path) -> None:
+    """Find out before the start, not after it, that the report cannot be written."""
+    existed = path.exists()
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise Problem(f"cannot write {path}", error.strerror or str(error)) from None
+    if not existed:
+        path.unlink()
+
+
+def _tidy(folder: Path, *, keep_log: bool) -> None:
+    """The kubeconfig goes with the server; the log stays where something went wrong."""
+    if keep_log:
+        (folder / "kubeconfig").unlink(missing_ok=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@define
+class Demo:
+    """One run of the demo, from set-up to Ctrl-C."""
+
+    options: Options
+    incidents: Mapping[str, Incident]
+    manager: Manager
+    folder: Path
+    _console: Console = field(factory=lambda: Console(highlight=False))
+
+    async def run(self) -> int:
+        """Play, report, stay; returns the exit status."""
+        plays = [Play(one, one.name == self.options.sabotage) for one in self.incidents.values()]
+        with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel):
+            async with embedded_cluster(self.folder, port=self.options.port, nodes=_NODES) as cluster:
+                await self._set_up(cluster)
+                await self._play(plays, cluster)
+                self._report(plays)
+                if not self.options.once:
+                    await self._stay(cluster)
+        held = all(play.holds for play in plays if play.finished)
+        if scope.cancelled_caught:
+            self._say("stopped")
+            if self.options.once:
+                return INTERRUPTED
+        return 0 if held else 1
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True, markup=False)
+
+    async def _set_up(self, cluster: Cluster) -> None:
+        self._say(f"API server on {cluster.url}, {cluster.nodes} simulated nodes")
+        kinds = [kind for controller in self.manager.controllers for kind in controller.kinds]
+        installed = await cluster.install(kinds)
+        if installed:
+            self._say(f"installed {', '.join(resource.name for resource in installed)}")
+        self._say(f"logs go to {self.folder / 'demo.log'}")
+
+    async def _play(self, plays: Sequence[Play], cluster: Cluster) -> None:
+        if not plays:
+            raise Problem(
+                "no incident is installed", "install the distribution anew: pip install reconcile-runtime"
+            )
+        self._say(f"playing {len(plays)} incidents, each on the original's logic and on ours")
+        self._say("")
+        async with anyio.create_task_group() as group:
+            group.start_soon(keep_showing, make_screen(self._console), plays)
+            await play_all(plays, cluster)
+            group.cancel_scope.cancel()
+        for play in plays:
+            for note in play.notes:
+                self._say(f"note: {note}")
+
+    def _report(self, plays: Sequence[Play]) -> None:
+        if self.options.report is not None:
+            text = msgspec.json.encode({"incidents": [play.to_json() for play in plays]})
+            self.options.report.write_bytes(msgspec.json.format(text) + b"\n")
+        failed = [play.incident.name for play in plays if not play.holds]
+        if failed:
+            self._say(f"did not hold: {', '.join(failed)}; see {self.folder / 'demo.log'}")
+        else:
+            self._say(f"all {len(plays)} incidents hold")
+
+    async def _stay(self, cluster: Cluster) -> None:
+        samples = [sample_of(entry) for entry in entries(CONTROLLERS)]
+        manager = self.manager.on(cluster.transport())
+        async with anyio.create_task_group() as group:
+            await group.start(manager.run)
+            for sample in samples:
+                await _apply(sample, cluster)
+            self._invite(cluster, commands_in(samples))
+
+    def _invite(self, cluster: Cluster, commands: Sequence[str]) -> None:
+        names = ", ".join(controller.name for controller in self.manager.controllers)
+        self._say(f"\n{names} keep running until Ctrl-C. In another terminal:\n")
+        for command in (f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}", *commands):
+            self._say(f"  {command}")
+        self._say("")
+
+
+def commands_in(samples: Sequence[str]) -> Sequence[str]:
+    """The commands that the samples' comments propose: `# try: kubectl get pods`."""
+    lines = [line for sample in samples for line in sample.splitlines()]
+    return [line.removeprefix(_TRY) for line in lines if line.startswith(_TRY)]
+
+
+async def _apply(sample: str, cluster: Cluster) -> None:
+    """Create what a sample holds."""
+    client = cluster.client
+    for manifest in yaml.safe_load_all(sample):
+        await client.create(await client.unstructured(manifest))

@@ -1,0 +1,23 @@
+"""What goes wrong on the command line, as the person at it reads it."""
+
+import sys
+from typing import IO, Any
+
+import click
+
+
+class Problem(click.ClickException):
+    """Something that the person who typed the command can put right: one line, exit status 2.
+
+    `message` says what is wrong and with what, `hint` what to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message}: {hint}" if hint else message)
+        self.hint = hint
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print `error: ...` on one line of stderr."""
+        click.echo(f"error: {' '.join(self.message.split())}", file=file or sys.stderr)

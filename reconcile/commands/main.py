@@ -1,0 +1,107 @@
+"""The `reconcile` command itself: which subcommands there are, and how they end."""
+
+import importlib
+import importlib.metadata
+import os
+import sys
+
+import click
+from attrs import frozen
+
+from reconcile.commands.errors import Problem
+
+
+@frozen
+class Entry:
+    """A subcommand that is not imported yet."""
+
+    target: str
+    """Module and attribute: `reconcile.commands.apiserver:apiserver`."""
+    summary: str
+    """Its line in `reconcile --help`."""
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module, _, name = self.target.partition(":")
+        command = getattr(importlib.import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{self.target} is not a command")
+        return command
+
+
+COMMANDS = {
+    "demo": Entry("reconcile.commands.demo:demo", "Play incidents on the original's logic and on ours."),
+    "run": Entry("reconcile.commands.run:run", "Run controllers on a cluster, or on an embedded one."),
+    "apiserver": Entry("reconcile.commands.apiserver:apiserver", "Run the embedded API server by itself."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows the names and summaries of its commands, and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        entry = COMMANDS.get(cmd_name)
+        return entry.load() if entry else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    try:
+        version = importlib.metadata.version("reconcile-runtime")
+    except importlib.metadata.PackageNotFoundError:
+        raise Problem(
+            "reconcile-runtime is not installed here, so it has no version", "pip install -e . in its folder"
+        ) from None
+    click.echo(f"reconcile {version}")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and stop.",
+)
+def reconcile() -> None:
+    """Kubernetes controllers in Python, with an API server to run them on."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit status is 0, 1 for a bad outcome, 2 for bad input, 130 after Ctrl-C."""
+    try:
+        status = reconcile.main(arguments, prog_name="reconcile", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as problem:
+        problem.show()
+        return 2
+    except click.UsageError as problem:
+        _complain(problem)
+        return 2
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads what is still buffered
+        return 1
+    return status if isinstance(status, int) else 0
+
+
+def _complain(problem: click.UsageError) -> None:
+    """One line, and which help to ask for."""
+    where = problem.ctx.command_path if problem.ctx else "reconcile"
+    Problem(problem.format_message().rstrip("."), f"see {where} --help").show()

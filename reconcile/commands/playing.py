@@ -1,0 +1,152 @@
+"""Plays the incidents of the demo: each on the original's logic first, then on ours."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import anyio
+from attrs import define, field, frozen
+
+from informers import get_logger
+from informers.kubernetes import connect
+from reconcile.commands.cluster import Cluster
+from reconcile.commands.stopping import first_error
+from reconcile.incidents import Incident, Logic, Report, Stage, Verdict
+from reconcile.kinds import Namespace
+from reconcile.models import ObjectMeta
+
+TIME_LIMIT = 60.0
+"""Seconds that one incident may take on one logic."""
+AT_ONCE = 2
+"""Incidents that are played side by side: more would only take the processor from each other."""
+
+Side = Literal["original", "ours"]
+
+_log = get_logger("reconcile.demo")
+
+
+@frozen
+class Playing:
+    """An incident is being played on one logic, since that time of the event loop."""
+
+    since: float
+
+
+@frozen
+class Played:
+    """What came of it. `broken` says why it could not be played to its end, and is empty if it was."""
+
+    verdict: Verdict
+    broken: str = ""
+
+
+@define
+class Play:
+    """One incident of the demo: what happens now, and what came of it on either side.
+
+    With `sabotaged` the original's logic stands in place of ours as well.
+    """
+
+    incident: Incident
+    sabotaged: bool = False
+    now: str = "waiting"
+    original: Playing | Played | None = None
+    ours: Playing | Played | None = field(default=None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether both sides were played."""
+        return isinstance(self.original, Played) and isinstance(self.ours, Played)
+
+    @property
+    def holds(self) -> bool:
+        """Whether what must hold held on our side, and both sides could be played at all.
+
+        An original that happens to get through is worth a note, not a failure: it is not what is
+        shown here. A stage that broke has shown nothing, on whichever side.
+        """
+        if not isinstance(self.original, Played) or not isinstance(self.ours, Played):
+            return False
+        return self.ours.verdict.ok and not self.original.broken and not self.ours.broken
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the verdict should know besides."""
+        notes = []
+        for side, played in (("original", self.original), ("ours", self.ours)):
+            if isinstance(played, Played) and played.broken:
+                notes.append(f"{self.incident.name}: {side}: could not be played: {played.broken}")
+        if isinstance(self.original, Played) and self.original.verdict.ok:
+            notes.append(f"{self.incident.name}: the original did not fail this time")
+        if isinstance(self.ours, Played) and not self.ours.verdict.ok and self.ours.verdict.explanation:
+            notes.append(f"{self.incident.name}: {self.ours.verdict.explanation}")
+        return notes
+
+    def to_json(self) -> Mapping[str, object]:
+        """The incident in the report: our side's counts, the control's under `original`."""
+        report: dict[str, object] = {"name": self.incident.name, "ok": self.holds}
+        if self.sabotaged:
+            report["sabotaged"] = True
+        report |= {name: value for name, value in _counts(self.ours).items() if name != "ok"}
+        return {**report, "original": _counts(self.original)}
+
+
+def _counts(side: Playing | Played | None) -> dict[str, object]:
+    if not isinstance(side, Played):
+        return {}
+    return {**side.verdict.to_json(), **({"broken": side.broken} if side.broken else {})}
+
+
+async def play_all(plays: Sequence[Play], cluster: Cluster) -> None:
+    """Play every incident; how far each is can be read from `plays` all the time."""
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def take_turn(play: Play) -> None:
+        async with limit:
+            await _play_both(play, cluster)
+
+    async with anyio.create_task_group() as group:
+        for play in plays:
+            group.start_soon(take_turn, play)
+
+
+async def _play_both(play: Play, cluster: Cluster) -> None:
+    play.original = Playing(anyio.current_time())
+    play.original = await _play_side(play, "original", "original", cluster)
+    play.ours = Playing(anyio.current_time())
+    play.ours = await _play_side(play, "ours", "original" if play.sabotaged else "ours", cluster)
+    play.now = "done"
+
+
+async def _play_side(play: Play, side: Side, logic: Logic, cluster: Cluster) -> Played:
+    def report(line: str) -> None:
+        play.now = f"{side}: {line}"
+        _log.info("incident", incident=play.incident.name, side=side, logic=logic, now=line)
+
+    report("making its namespace")
+    started = anyio.current_time()
+    try:
+        with anyio.move_on_after(TIME_LIMIT) as limit:
+            verdict = await _play_in_namespace(
+                play.incident, f"{play.incident.name}-{side}", logic, cluster, report
+            )
+            _log.info("verdict", incident=play.incident.name, side=side, **verdict.to_json())
+            return Played(verdict)
+        broken = f"it took longer than {TIME_LIMIT:g} s" if limit.cancelled_caught else "it was cancelled"
+    except Exception as error:
+        _log.exception("incident broke", incident=play.incident.name, side=side)
+        cause = first_error(error) if isinstance(error, BaseExceptionGroup) else error
+        broken = f"{type(cause).__name__}: {cause}"
+    return Played(Verdict(ok=False, seconds=anyio.current_time() - started), broken)
+
+
+async def _play_in_namespace(
+    incident: Incident, namespace: str, logic: Logic, cluster: Cluster, report: Report
+) -> Verdict:
+    await cluster.make_namespace(namespace)
+    observer = await connect(cluster.kubeconfig)
+    try:
+        return await incident.play(Stage(cluster.transport(), observer, namespace, report), logic)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await observer.aclose()
+            await cluster.client.delete(Namespace(metadata=ObjectMeta(namespace)))

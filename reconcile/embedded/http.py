@@ -1,0 +1,230 @@
+"""The embedded server's face on a socket: HTTP(S) on loopback, around an engine that knows neither.
+
+A request is read whole and handed to the engine, which answers at once; only a watch takes time. Bodies
+pass as they are, in and out, but for protobuf ones, which the engine gets as JSON.
+"""
+
+import hmac
+import ipaddress
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+from attrs import define, field, frozen
+
+from informers.transport import Response
+from reconcile.embedded import protobuf
+from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.certificates import make_certificate
+from reconcile.embedded.server import ApiServer
+from reconcile.embedded.status import Failure
+from reconcile.embedded.watching import Watch
+
+MAX_BODY = 3 * 1024 * 1024
+"""Bytes of the longest request body, as in a real API server."""
+
+PATIENCE = 30.0
+"""Seconds that a reader of a watch may take to make room for more, before it is cut off."""
+
+_BATCH = 1024 * 1024
+_OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_CLOSING = 0.5
+
+log = structlog.get_logger(__name__)
+
+
+class NotLoopback(ValueError):
+    """The host is not this machine's own; serving there must be asked for."""
+
+
+@frozen
+class Face:
+    """A server that listens."""
+
+    url: str
+    """Scheme, address and port; no slash at the end."""
+    port: int
+    ca_pem: bytes | None
+    """The authority that its clients must trust; None over plain HTTP."""
+    token: str | None = field(repr=False)
+    """The bearer token that it asks for; None when it asks for none."""
+
+
+@asynccontextmanager
+async def serve(
+    server: ApiServer,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    tls: bool = True,
+    token: str | None = None,
+    allow_remote: bool = False,
+    patience: float = PATIENCE,
+) -> AsyncIterator[Face]:
+    """Serve `server` until the context is left; its housekeeping (`server.run()`) is the caller's.
+
+    Port 0 takes a free one. Without a token whoever reaches the port is an administrator. Leaving
+    the context ends open watches cleanly and takes half a second at most. Raises NotLoopback for a
+    host that others can reach unless `allow_remote`, OSError when the port is taken.
+    """
+    if not allow_remote and not is_loopback(host):
+        raise NotLoopback(
+            f"{host} can be reached from other machines; the embedded server serves loopback only"
+        )
+    certificate = make_certificate(host) if tls else None
+    handler = _Handler(server, token, patience)
+    runner = web.ServerRunner(
+        web.Server(handler.answer, handler_cancellation=True, access_log=None), shutdown_timeout=_CLOSING
+    )
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, ssl_context=certificate.context if certificate else None)
+        await site.start()
+        name = f"[{host}]" if ":" in host else host
+        yield Face(
+            url=f"{'https' if certificate else 'http'}://{name}:{site.port}",
+            port=site.port,
+            ca_pem=certificate.ca_pem if certificate else None,
+            token=token,
+        )
+    finally:
+        handler.close_watches()
+        with anyio.CancelScope(shield=True):
+            await runner.cleanup()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@define
+class _Handler:
+    """Turns aiohttp's requests into the engine's, and its answers back."""
+
+    server: ApiServer
+    token: str | None
+    patience: float
+    watches: dict[int, Watch] = field(factory=dict)
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            self._authenticate(request)
+            outcome = self.server.handle(await _read(request))
+        except Failure as failure:
+            outcome = _refusal(failure)
+        except Exception as error:
+            # formatted here: a renderer that shows local variables would show the token
+            trace = traceback.format_exc()
+            log.error("request failed", method=request.method, path=request.path, exception=trace)
+            outcome = _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
+        if isinstance(outcome, Response):
+            return web.Response(status=outcome.status, headers=dict(outcome.headers), body=outcome.body)
+        return await self._stream(request, outcome)
+
+    def _authenticate(self, request: web.BaseRequest) -> None:
+        if self.token is not None and request.path not in _OPEN_PATHS:
+            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+            known = hmac.compare_digest(given.strip().encode(), self.token.encode())
+            if scheme.lower() != "bearer" or not known:
+                raise Failure(401, "Unauthorized", "Unauthorized")
+        if "Impersonate-User" in request.headers:
+            raise Failure(
+                501, "NotImplemented", "the embedded server has one user, who cannot impersonate others"
+            )
+
+    async def _stream(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": watch.content_type})
+        self.watches[id(watch)] = watch
+        try:
+            await response.prepare(request)
+            await self._pump(request, watch, response)
+        except ConnectionError:
+            pass  # the reader has gone, which is how most watches end
+        finally:
+            del self.watches[id(watch)]
+            watch.close()
+        return response
+
+    async def _pump(self, request: web.BaseRequest, watch: Watch, response: web.StreamResponse) -> None:
+        while True:
+            for batch in _batches(watch.take()):
+                with anyio.move_on_after(self.patience) as limit:
+                    await response.write(batch)
+                if limit.cancelled_caught:
+                    return self._cut(request)
+            if watch.closed:
+                return await response.write_eof()
+            await watch.wait()
+
+    def _cut(self, request: web.BaseRequest) -> None:
+        log.warning("watch cut off: its reader is too slow", path=request.path, seconds=self.patience)
+        if request.transport is not None:
+            request.transport.abort()
+
+    def close_watches(self) -> None:
+        for watch in list(self.watches.values()):
+            watch.close()
+
+
+def _batches(lines: list[bytes]) -> Iterator[bytes]:
+    """The lines in few pieces, none much longer than what the longest single line needs."""
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size >= _BATCH:
+            yield b"".join(batch)
+            batch, size = [], 0
+    if batch:
+        yield b"".join(batch)
+
+
+async def _read(request: web.BaseRequest) -> ApiRequest:
+    headers: dict[str, str] = {}
+    for name, value in request.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]},{value}" if key in headers else value
+    query: dict[str, str] = {}
+    for name, value in request.query.items():
+        query.setdefault(name, value)
+    body = await _read_body(request)
+    if headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
+        body, headers["content-type"] = protobuf.to_json(body), "application/json"
+    return ApiRequest(method=request.method, path=request.path, query=query, headers=headers, body=body)
+
+
+async def _read_body(request: web.BaseRequest) -> bytes:
+    too_large = Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+    if (request.content_length or 0) > MAX_BODY:
+        raise too_large
+    if not request.body_exists:
+        return b""
+    if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.content.iter_any():
+        size += len(piece)
+        if size > MAX_BODY:
+            raise too_large
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _refusal(failure: Failure) -> Response:
+    return Response(
+        failure.code, {"content-type": "application/json"}, msgspec.json.encode(failure.to_json()) + b"\n"
+    )

@@ -1,0 +1,196 @@
+"""The paths beside the API's own: discovery, OpenAPI, version and health.
+
+`Routes` is one handler for all of them, which the server asks before it looks for a resource.
+"""
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from attrs import define, field
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.discovery import (
+    Group,
+    aggregated,
+    api_group,
+    api_group_list,
+    api_resource_list,
+    api_versions,
+    groups_of,
+)
+from reconcile.embedded.openapi import OpenApi
+from reconcile.embedded.registry import Registry
+from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.status import Failure
+
+EMULATES = (1, 36, 2)
+"""The Kubernetes version whose behaviour the server follows."""
+
+_NOT_FOUND = Response(
+    404,
+    {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"},
+    b"404 page not found\n",
+)
+_OK = Response(200, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, b"ok")
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_AGGREGATED_VERSIONS = ("v2", "v2beta1")
+
+
+class Serving(Protocol):
+    """What these paths need of a server."""
+
+    @property
+    def resources(self) -> Registry:
+        """What is served now."""
+        ...
+
+
+@define
+class Routes:
+    """Answers everything that is not a resource; None is what it leaves to the server."""
+
+    _openapi: OpenApi = field(factory=OpenApi)
+
+    def __call__(self, server: Serving, request: ApiRequest) -> Response | None:
+        """The answer to `request`, or None when its path leads to a resource."""
+        path = request.path.rstrip("/") or "/"
+        parts = path.strip("/").split("/")
+        if (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3):
+            return None
+        try:
+            return self._answer(server, request, path, parts)
+        except Failure as failure:
+            return Response(failure.code, {"content-type": "application/json"}, _encode(failure.to_json()))
+
+    def _answer(self, server: Serving, request: ApiRequest, path: str, parts: list[str]) -> Response:
+        groups = groups_of(server.resources)
+        answer = self._document(groups, request, path, parts)
+        if answer is None:
+            return _NOT_FOUND
+        if request.method not in ("GET", "HEAD"):
+            raise Failure(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
+        return answer
+
+    def _document(
+        self, groups: Mapping[str, Group], request: ApiRequest, path: str, parts: list[str]
+    ) -> Response | None:
+        match parts:
+            case ["version"]:
+                return _json(_version())
+            case ["healthz" | "livez" | "readyz"]:
+                return _OK
+            case [""]:
+                return _json({"paths": _root_paths(groups)})
+            case ["api"]:
+                core = [groups[""]]
+                return _discovery(request, lambda: api_versions(request.headers.get("host", "")), core)
+            case ["apis"]:
+                named = [group for group in groups.values() if group.name]
+                return _discovery(request, lambda: api_group_list(named), named)
+            case ["apis", group] if group in groups and group:
+                return _json(api_group(groups[group]))
+            case ["api", version]:
+                return self._resources(groups[""], version)
+            case ["apis", group, version] if group in groups and version in groups[group].versions and group:
+                return self._resources(groups[group], version)
+            case ["openapi", "v3", *rest]:
+                return self._schemas(groups, rest)
+            case _:
+                return None
+
+    def _resources(self, group: Group, version: str) -> Response:
+        resources = group.versions.get(version)
+        if resources is None:
+            raise Failure(404, "NotFound", "the server could not find the requested resource", {})
+        return _json(api_resource_list(resources))
+
+    def _schemas(self, groups: Mapping[str, Group], rest: list[str]) -> Response | None:
+        by_path = _by_path(groups)
+        if not rest:
+            return _json(self._openapi.index(by_path))
+        path = "/".join(rest)
+        if path not in by_path:
+            return None
+        document = self._openapi.document(path, by_path[path])
+        return Response(
+            200, {"content-type": "application/json", "etag": f'"{document.digest}"'}, document.body
+        )
+
+
+def _by_path(groups: Mapping[str, Group]) -> dict[str, list[ServedResource]]:
+    return {
+        f"apis/{group.name}/{version}" if group.name else f"api/{version}": list(resources)
+        for group in groups.values()
+        for version, resources in group.versions.items()
+    }
+
+
+def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group]) -> Response:
+    """The aggregated document where the client asks for it first, else the plain one; 406 for neither."""
+    for kind, parameters in _accepted(request.headers.get("accept", "")):
+        version = parameters.get("v", "")
+        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
+            if kind == "application/json" and version in _AGGREGATED_VERSIONS:
+                content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+                return _tagged(request, content_type, _encode(aggregated(groups, version)))
+        elif kind in ("application/json", "application/*", "*/*") and "as" not in parameters:
+            return _tagged(request, "application/json", _encode(plain()))
+    raise Failure(406, "NotAcceptable", "only the following media types are accepted: application/json")
+
+
+def _accepted(header: str) -> list[tuple[str, dict[str, str]]]:
+    """The media types of an Accept header with their parameters, in the client's order."""
+    accepted = []
+    for entry in (header or "*/*").split(","):
+        kind, *parameters = (part.strip() for part in entry.split(";"))
+        pairs = (parameter.partition("=") for parameter in parameters)
+        accepted.append((kind.lower(), {name: value for name, _, value in pairs}))
+    return accepted
+
+
+def _tagged(request: ApiRequest, content_type: str, body: bytes) -> Response:
+    tag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+    headers = {"content-type": content_type, "vary": "Accept", "etag": tag, "cache-control": "public"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(304, headers)
+    return Response(200, headers, body)
+
+
+def _version() -> dict[str, str]:
+    major, minor, patch = EMULATES
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        "emulationMajor": str(major),
+        "emulationMinor": str(minor),
+        "gitVersion": f"v{major}.{minor}.{patch}+reconcile",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+def _root_paths(groups: Mapping[str, Group]) -> list[str]:
+    named = [group for group in groups.values() if group.name]
+    paths = ["/api", "/api/v1", "/apis", "/openapi/v3", "/version", *_HEALTH]
+    for group in named:
+        paths.append(f"/apis/{group.name}")
+        paths += [f"/apis/{group.name}/{version}" for version in group.versions]
+    return sorted(paths)
+
+
+def _json(document: Any) -> Response:
+    return Response(200, {"content-type": "application/json"}, _encode(document))
+
+
+def _encode(document: Any) -> bytes:
+    return msgspec.json.encode(document) + b"\n"

@@ -1,0 +1,182 @@
+"""`reconcile apiserver`, as a person meets it."""
+
+import importlib.metadata
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reconcile.commands import main
+
+RECONCILE = (sys.executable, "-m", "reconcile")
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def running(*arguments: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The command, and its first three lines."""
+    environment = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(home),
+    }
+    process = subprocess.Popen(
+        (*RECONCILE, "apiserver", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert process.stdout
+        yield process, [process.stdout.readline().rstrip("\n") for _ in range(3)]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a command ends with, at status 2."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_and_ends_soon_when_told_to(tmp_path: Path, number: signal.Signals) -> None:
+    with running("--insecure-http", home=tmp_path) as (process, (where, export, how_to_stop)):
+        url = where.removeprefix("API server on ")
+        assert url.startswith("http://127.0.0.1:")
+        kubeconfig = Path(export.removeprefix("export KUBECONFIG="))
+        assert kubeconfig.is_file()
+        assert "Ctrl-C" in how_to_stop
+        with urllib.request.urlopen(f"{url}/api/v1/namespaces/default", timeout=5) as answer:
+            assert answer.status == 200
+        process.send_signal(number)
+        assert process.wait(timeout=2) == 0
+        out, err = process.communicate()
+        assert "stopped" in out
+        assert err == ""
+        assert not kubeconfig.parent.exists()
+    assert not (tmp_path / ".kube").exists()
+
+
+def test_a_kubeconfig_that_was_asked_for_stays_and_a_second_start_overwrites_it(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    seen = []
+    for _ in range(2):
+        with running("--kubeconfig-out", str(kubeconfig), home=tmp_path) as (process, (where, export, _)):
+            assert where.startswith("API server on https://127.0.0.1:")
+            assert export == f"export KUBECONFIG={kubeconfig}"
+            seen.append(kubeconfig.read_text())
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=2)
+    assert seen[0] != seen[1] == kubeconfig.read_text()
+    assert "token" in seen[0]
+
+
+def test_a_port_in_use_is_one_line_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        line = complaint(capsys, "apiserver", "--port", port, "--kubeconfig-out", str(kubeconfig))
+    assert f"port {port} on 127.0.0.1 is in use" in line
+    assert "--port" in line
+    assert not kubeconfig.exists()
+
+
+def test_a_token_file_that_is_of_no_use_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "token"
+    assert "No such file" in complaint(capsys, "apiserver", "--token-file", str(file))
+    file.write_text("\n")
+    assert "holds no token" in complaint(capsys, "apiserver", "--token-file", str(file))
+    file.write_text("two words")
+    assert "is no token" in complaint(capsys, "apiserver", "--token-file", str(file))
+    file.write_bytes(b"\xff\xfe")
+    assert "is not text" in complaint(capsys, "apiserver", "--token-file", str(file))
+    assert "both" in complaint(capsys, "apiserver", "--token-file", str(file), "--token", "x")
+
+
+def test_a_kubeconfig_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "missing" / "kubeconfig"
+    assert "does not exist" in complaint(capsys, "apiserver", "--kubeconfig-out", str(missing))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / ".kube" / "config"
+    own.parent.mkdir()
+    own.write_text("precious")
+    assert "your own kubeconfig" in complaint(capsys, "apiserver", "--kubeconfig-out", str(own))
+    assert own.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "No such command 'nonsense': see reconcile --help"),
+        (["apiserver", "--nonsense"], "No such option"),
+        (["apiserver", "--port", "eighty"], "--port"),
+        (["apiserver", "--port", "70000"], "70000"),
+        (["apiserver", "extra"], "extra"),
+    ],
+)
+def test_a_mistyped_command_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in complaint(capsys, *arguments)
+
+
+def test_help_names_the_commands_without_importing_them() -> None:
+    probe = (
+        "import sys; from reconcile.commands import main; status = main(['--help']); "
+        "assert 'reconcile.commands.apiserver' not in sys.modules; sys.exit(status)"
+    )
+    shown = subprocess.run(
+        (sys.executable, "-c", probe), capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "apiserver  Run the embedded API server by itself." in shown.stdout
+
+
+def test_every_command_in_the_table_can_be_imported() -> None:
+    from reconcile.commands.main import COMMANDS
+
+    for name, entry in COMMANDS.items():
+        assert entry.load().name == name
+
+
+def test_the_command_alone_shows_its_help() -> None:
+    assert main([]) == 2
+
+
+def test_the_version_is_that_of_the_installed_distribution(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", {"reconcile-runtime": "1.2.3"}.__getitem__)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "reconcile 1.2.3\n"
+
+
+def test_without_an_installed_distribution_there_is_no_version(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert "not installed" in complaint(capsys, "--version")

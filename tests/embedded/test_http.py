@@ -1,0 +1,352 @@
+"""The embedded server's face on a socket."""
+
+import asyncio
+import contextlib
+import io
+import json
+import ssl
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+import yaml
+
+from informers.transport import Response
+from reconcile.embedded import ApiRequest, ApiServer
+from reconcile.embedded.http import MAX_BODY, Face, NotLoopback, is_loopback, serve
+from reconcile.embedded.kubeconfig import KubeconfigRefused, write_kubeconfig
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def face() -> AsyncIterator[Face]:
+    async with serve(ApiServer(), tls=False) as face:
+        yield face
+
+
+@pytest.fixture
+async def client(face: Face) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(face.url) as session:
+        yield session
+
+
+def configmap(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+# --- who may come in ---------------------------------------------------------------------------
+
+
+async def test_https_is_trusted_through_the_faces_own_ca_and_by_nobody_else() -> None:
+    async with serve(ApiServer()) as face, aiohttp.ClientSession(face.url) as session:
+        assert face.url.startswith("https://127.0.0.1:")
+        assert face.ca_pem is not None
+        trusting = ssl.create_default_context(cadata=face.ca_pem.decode())
+        async with session.get("/healthz", ssl=trusting) as answer:
+            assert (answer.status, await answer.text()) == (200, "ok")
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await session.get("/healthz")
+
+
+@pytest.mark.rule("api-29")
+async def test_a_wrong_token_is_a_401_status_and_the_right_one_an_answer() -> None:
+    async with (
+        serve(ApiServer(), tls=False, token="s3cret") as face,
+        aiohttp.ClientSession(face.url) as session,
+    ):
+        for headers in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Basic s3cret"}):
+            async with session.get("/api/v1/namespaces", headers=headers) as answer:
+                status = await answer.json()
+                assert (answer.status, status["kind"], status["reason"]) == (401, "Status", "Unauthorized")
+        async with session.get("/api/v1/namespaces", headers={"Authorization": "Bearer s3cret"}) as answer:
+            assert answer.status == 200
+
+
+async def test_health_and_version_are_told_to_everyone() -> None:
+    async with (
+        serve(ApiServer(), tls=False, token="s3cret") as face,
+        aiohttp.ClientSession(face.url) as session,
+    ):
+        for path in ("/healthz", "/livez", "/readyz", "/version"):
+            async with session.get(path) as answer:
+                assert answer.status == 200
+
+
+async def test_impersonation_is_refused_rather_than_ignored(client: aiohttp.ClientSession) -> None:
+    async with client.get("/api/v1/namespaces", headers={"Impersonate-User": "someone"}) as answer:
+        assert answer.status == 501
+        assert "impersonate" in (await answer.json())["message"]
+
+
+async def test_only_this_machine_is_served_unless_asked_for() -> None:
+    with pytest.raises(NotLoopback, match=r"0\.0\.0\.0"):
+        async with serve(ApiServer(), host="0.0.0.0", tls=False):
+            pass
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "10.0.0.1", "example.com")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+async def test_a_port_that_is_taken_is_an_error_at_once(face: Face) -> None:
+    with pytest.raises(OSError, match="in use"):
+        async with serve(ApiServer(), port=face.port, tls=False):
+            pass
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+async def test_an_object_is_created_read_listed_and_deleted_over_one_connection(
+    client: aiohttp.ClientSession,
+) -> None:
+    async with client.post(CONFIGMAPS, json=configmap("a", k="v")) as answer:
+        assert answer.status == 201
+    async with client.get(f"{CONFIGMAPS}/a") as answer:
+        assert (await answer.json())["data"] == {"k": "v"}
+    async with client.get(CONFIGMAPS, params={"labelSelector": "!x"}) as answer:
+        assert [item["metadata"]["name"] for item in (await answer.json())["items"]] == ["a"]
+    async with client.delete(f"{CONFIGMAPS}/a") as answer:
+        assert answer.status == 200
+    async with client.get(f"{CONFIGMAPS}/a") as answer:
+        assert (answer.status, (await answer.json())["reason"]) == (404, "NotFound")
+    assert len(client.connector._conns) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.rule("api-23")
+async def test_a_body_above_three_mebibytes_is_refused_whether_its_length_is_announced_or_not(
+    client: aiohttp.ClientSession,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b"x" * (MAX_BODY // 3)
+
+    for body in (io.BytesIO(b"x" * (MAX_BODY + 1)), pieces()):
+        async with client.post(CONFIGMAPS, data=body) as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_a_client_that_asks_before_sending_is_told_to_go_on(client: aiohttp.ClientSession) -> None:
+    async with client.post(CONFIGMAPS, json=configmap("a"), expect100=True) as answer:
+        assert answer.status == 201
+
+
+async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = ApiServer()
+
+    def broken(_server: ApiServer, request: ApiRequest) -> Response | None:
+        if request.path == "/broken":
+            raise LookupError("lost my way")
+        return None
+
+    server.routes.insert(0, broken)
+    async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
+        async with session.get("/broken", headers={"Authorization": "Bearer s3cret"}) as answer:
+            status = await answer.json()
+            assert (answer.status, status["reason"]) == (500, "InternalError")
+            assert "lost my way" in status["message"]
+        async with session.get("/healthz") as answer:
+            assert answer.status == 200
+    logged = capsys.readouterr().out
+    assert "LookupError: lost my way" in logged
+    assert "s3cret" not in logged
+
+
+# --- watches -----------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def watching(session: aiohttp.ClientSession) -> AsyncIterator[aiohttp.StreamReader]:
+    async with session.get(CONFIGMAPS, params={"watch": "true"}) as answer:
+        assert answer.status == 200
+        assert answer.headers["Transfer-Encoding"] == "chunked"
+        yield answer.content
+
+
+async def next_event(lines: aiohttp.StreamReader) -> tuple[str, str]:
+    with anyio.fail_after(5):
+        event = json.loads(await lines.readline())
+    return event["type"], event["object"]["metadata"]["name"]
+
+
+@pytest.mark.rule("api-102")
+async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.ClientSession) -> None:
+    async with watching(client) as lines:
+        for name in ("a", "b"):
+            async with client.post(CONFIGMAPS, json=configmap(name)):
+                pass
+            assert await next_event(lines) == ("ADDED", name)
+
+
+async def test_a_watch_ends_in_the_engine_when_its_reader_goes_away() -> None:
+    server = ApiServer()
+    opened = []
+    handle = server.handle
+
+    def spying(request: ApiRequest) -> Any:
+        outcome = handle(request)
+        opened.append(outcome)
+        return outcome
+
+    server.handle = spying  # type: ignore[method-assign]
+    async with serve(server, tls=False) as face:
+        async with aiohttp.ClientSession(face.url) as session, watching(session):
+            assert not opened[-1].closed
+        with anyio.fail_after(5):
+            while not opened[-1].closed:
+                await anyio.sleep(0.01)
+
+
+async def test_leaving_the_face_ends_its_watches_cleanly_and_soon() -> None:
+    async with aiohttp.ClientSession() as session:
+        async with serve(ApiServer(), tls=False) as face:
+            answer = await session.get(f"{face.url}{CONFIGMAPS}", params={"watch": "true"})
+            started = anyio.current_time()
+        assert await answer.content.read() == b""  # a cut stream would raise
+        assert anyio.current_time() - started < 2
+
+
+@pytest.mark.rule("api-112")
+async def test_a_reader_that_is_too_slow_is_cut_off() -> None:
+    server = ApiServer()
+    async with serve(server, tls=False, patience=0.2) as face:
+        reader, writer = await asyncio.open_connection("127.0.0.1", face.port, limit=1024)
+        request = f"GET {CONFIGMAPS}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"
+        writer.write(request.encode())
+        await reader.readline()  # the watch is open; nothing is read from here on
+        body = json.dumps(configmap("big", k="x" * 900_000)).encode()
+        for index in range(24):
+            created = body.replace(b'"big"', b'"big-%d"' % index)
+            assert server.handle(ApiRequest("POST", CONFIGMAPS, {}, {}, created)).status == 201  # type: ignore[union-attr]
+        await anyio.sleep(0.6)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await reader.readexactly(24 * 900_000)
+        writer.close()
+        async with aiohttp.ClientSession(face.url) as session, session.get("/healthz") as answer:
+            assert answer.status == 200
+
+
+# --- what is not a resource --------------------------------------------------------------------
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@pytest.mark.rule("api-1")
+async def test_the_version_is_the_one_that_the_server_follows(client: aiohttp.ClientSession) -> None:
+    async with client.get("/version") as answer:
+        version = await answer.json()
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.")
+
+
+@pytest.mark.rule("api-3")
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_discovery_is_given_in_the_form_that_is_asked_for_first(
+    client: aiohttp.ClientSession, path: str
+) -> None:
+    kinds = []
+    for accept in (f"{AGGREGATED},application/json", f"application/json,{AGGREGATED}", "*/*"):
+        async with client.get(path, headers={"Accept": accept}) as answer:
+            assert answer.headers["Vary"] == "Accept"
+            kinds.append((await answer.json(content_type=None))["kind"])
+    plain = "APIVersions" if path == "/api" else "APIGroupList"
+    assert kinds == ["APIGroupDiscoveryList", plain, plain]
+
+
+@pytest.mark.rule("api-3")
+async def test_discovery_that_has_not_changed_is_not_sent_again(client: aiohttp.ClientSession) -> None:
+    async with client.get("/apis", headers={"Accept": AGGREGATED}) as answer:
+        tag = answer.headers["ETag"]
+    async with client.get("/apis", headers={"Accept": AGGREGATED, "If-None-Match": tag}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
+
+
+async def test_discovery_in_a_form_that_is_not_spoken_is_a_406(client: aiohttp.ClientSession) -> None:
+    async with client.get("/apis", headers={"Accept": "application/vnd.kubernetes.protobuf"}) as answer:
+        assert answer.status == 406
+
+
+@pytest.mark.rule("api-11")
+@pytest.mark.rule("api-12")
+@pytest.mark.parametrize(
+    "path", ["/openapi/v2", "/openapi/v3/apis/nope/v1", "/nothing", "/apis/nope", "/apis/apps/v9"]
+)
+async def test_an_unknown_path_is_a_text(client: aiohttp.ClientSession, path: str) -> None:
+    async with client.get(path) as answer:
+        assert (answer.status, await answer.text()) == (404, "404 page not found\n")
+
+
+async def test_discovery_is_only_read(client: aiohttp.ClientSession) -> None:
+    async with client.post("/apis") as answer:
+        assert (answer.status, (await answer.json())["reason"]) == (405, "MethodNotAllowed")
+
+
+@pytest.mark.rule("api-6")
+async def test_a_new_definition_shows_at_once_and_goes_with_it(client: aiohttp.ClientSession) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    schema = {"openAPIV3Schema": {"type": "object", "description": "A thing."}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    async with client.post(definitions, json=definition) as answer:
+        assert answer.status == 201, await answer.text()
+    async with client.get("/apis/example.com/v1") as answer:
+        assert [entry["name"] for entry in (await answer.json())["resources"]] == ["widgets"]
+    async with client.get("/openapi/v3/apis/example.com/v1") as answer:
+        assert "com.example.v1.Widget" in (await answer.json())["components"]["schemas"]
+
+
+# --- the kubeconfig ----------------------------------------------------------------------------
+
+
+def test_the_kubeconfig_is_private_and_leads_to_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    write_kubeconfig(path, "https://127.0.0.1:1234", b"the ca", "to: ken")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    config = yaml.safe_load(path.read_text())
+    assert config["current-context"] == "embedded"
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1234"
+    assert config["users"][0]["user"] == {"token": "to: ken"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_kubeconfig_without_tls_and_token_is_still_one(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    write_kubeconfig(path, "http://127.0.0.1:1", None, None)
+    config = yaml.safe_load(path.read_text())
+    assert config["users"] == [{"name": "embedded", "user": {}}]
+    assert config["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:1"}
+
+
+def test_its_own_kubeconfig_is_overwritten_and_no_one_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kubeconfig"
+    for url in ("http://127.0.0.1:1", "http://127.0.0.1:2"):
+        write_kubeconfig(path, url, None, None)
+    assert "127.0.0.1:2" in path.read_text()
+    path.write_text("apiVersion: v1\nkind: Config\n")
+    with pytest.raises(KubeconfigRefused, match="not written by an embedded server"):
+        write_kubeconfig(path, "http://127.0.0.1:3", None, None)
+    assert path.read_text() == "apiVersion: v1\nkind: Config\n"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".kube").mkdir()
+    with pytest.raises(KubeconfigRefused, match="your own kubeconfig"):
+        write_kubeconfig(tmp_path / ".kube" / "config", "http://127.0.0.1:3", None, None)
+    with pytest.raises(KubeconfigRefused, match="does not exist"):
+        write_kubeconfig(tmp_path / "missing" / "kubeconfig", "http://127.0.0.1:3", None, None)

@@ -1,0 +1,436 @@
+"""Real kubectl against `reconcile apiserver`."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT.parent / "shared" / "samples"
+KUBECTL = shutil.which("kubectl")
+
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.demo.example.com
+spec:
+  group: demo.example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, shortNames: [wd], categories: [all]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    additionalPrinterColumns:
+    - {name: Size, type: integer, jsonPath: .spec.size}
+    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
+    - {name: Color, type: string, jsonPath: .spec.color, priority: 1}
+    - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A thing of which there can be several.
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: integer, description: How large it is., maximum: 100}
+              color: {type: string, default: red}
+              replicas: {type: integer}
+          status:
+            type: object
+            properties:
+              replicas: {type: integer}
+              conditions:
+                type: array
+                items:
+                  type: object
+                  properties:
+                    type: {type: string}
+                    status: {type: string}
+"""
+
+BUILT_INS = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {level: debug}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {word: hunter2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lonely}
+spec:
+  containers:
+  - {name: main, image: busybox}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: nginx
+        image: nginx:1
+        env:
+        - {name: A, value: "1"}
+        - {name: B, value: "2"}
+"""
+
+
+def widget(name: str, size: int = 3, **labels: str) -> str:
+    metadata = {"name": name, "labels": labels}
+    manifest = {
+        "apiVersion": "demo.example.com/v1",
+        "kind": "Widget",
+        "metadata": metadata,
+        "spec": {"size": size},
+    }
+    return json.dumps(manifest)
+
+
+@frozen
+class Kubectl:
+    """kubectl with a home and a kubeconfig of its own, in one namespace."""
+
+    environment: dict[str, str]
+    namespace: str
+
+    def run(self, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            input=given,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=30,
+        )
+
+    def command(self, *arguments: str) -> tuple[str, ...]:
+        assert KUBECTL
+        return (KUBECTL, f"--namespace={self.namespace}", *arguments)
+
+    def __call__(self, *arguments: str, given: str | None = None) -> str:
+        """What it prints; a failure is one of the test."""
+        done = self.run(*arguments, given=given)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def refused(self, *arguments: str, given: str | None = None) -> str:
+        """What it complains about."""
+        done = self.run(*arguments, given=given)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def table(self, *arguments: str) -> list[dict[str, str]]:
+        """The rows that it prints, by column."""
+        header, *rows = self("get", *arguments).splitlines()
+        starts = [i for i, char in enumerate(header) if char != " " and (i < 3 or header[i - 3 : i] == "   ")]
+        spans = list(zip(starts, [*starts[1:], None], strict=True))
+        return [{header[a:b].strip(): row[a:b].strip() for a, b in spans} for row in rows]
+
+    def read(self, *arguments: str) -> Any:
+        return json.loads(self("get", *arguments, "-o", "json"))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Where kubectl finds the server, which `reconcile apiserver` runs for this module."""
+    home = tmp_path_factory.mktemp("home")
+    kubeconfig = home / "embedded.kubeconfig"
+    process = subprocess.Popen(
+        (sys.executable, "-m", "reconcile", "apiserver", "--kubeconfig-out", str(kubeconfig)),
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout
+    assert process.stdout.readline().startswith(b"API server on https://")
+    found = {"HOME": str(home), "KUBECONFIG": str(kubeconfig), "PATH": os.environ["PATH"]}
+    subprocess.run((str(KUBECTL), "apply", "-f", "-"), input=DEFINITION.encode(), env=found, check=True)
+    yield found
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=5)
+
+
+@pytest.fixture
+def kubectl(environment: dict[str, str], request: pytest.FixtureRequest) -> Kubectl:
+    name = request.node.name.replace("_", "-")[:50].strip("-").lower()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    Kubectl(environment, "default")("create", "-f", "-", given=json.dumps(namespace))
+    return Kubectl(environment, name)
+
+
+@pytest.mark.rule("api-99")
+def test_an_object_is_applied_shown_and_deleted(kubectl: Kubectl) -> None:
+    assert (
+        kubectl("apply", "-f", "-", given=widget("one", team="a")) == "widget.demo.example.com/one created\n"
+    )
+    assert (
+        kubectl("apply", "-f", "-", given=widget("one", team="a"))
+        == "widget.demo.example.com/one unchanged\n"
+    )
+    assert (
+        kubectl("apply", "-f", "-", given=widget("one", 4, team="a"))
+        == "widget.demo.example.com/one configured\n"
+    )
+    kubectl("create", "-f", "-", given=widget("two", team="b"))
+
+    assert [(row["NAME"], row["SIZE"], row["READY"]) for row in kubectl.table("widgets")] == [
+        ("one", "4", ""),
+        ("two", "3", ""),
+    ]
+    assert [row["COLOR"] for row in kubectl.table("wd", "-o", "wide")] == ["red", "red"]
+    assert [row["NAME"] for row in kubectl.table("widgets", "-l", "team=b")] == ["two"]
+    assert [row["NAME"] for row in kubectl.table("widgets", "--sort-by=.spec.size")] == ["two", "one"]
+    assert [row["NAMESPACE"] for row in kubectl.table("widgets", "-A")] == [kubectl.namespace] * 2
+    assert "color: red" in kubectl("get", "widget", "one", "-o", "yaml")
+    assert kubectl("get", "widgets", "-o", "name").splitlines() == [
+        "widget.demo.example.com/one",
+        "widget.demo.example.com/two",
+    ]
+
+    assert "deleted" in kubectl("delete", "widget", "one")
+    assert "NotFound" in kubectl.refused("get", "widget", "one")
+    kubectl("delete", "widgets", "--all")
+    assert kubectl("get", "widgets") == ""
+
+
+def test_built_in_objects_are_created_and_shown_as_ever(kubectl: Kubectl) -> None:
+    created = kubectl("create", "-f", "-", given=BUILT_INS).splitlines()
+    assert created == [
+        "configmap/settings created",
+        "secret/password created",
+        "pod/lonely created",
+        "deployment.apps/web created",
+    ]
+    (pod,) = kubectl.table("pods", "-o", "wide")
+    assert (pod["NAME"], pod["READY"], pod["STATUS"], pod["RESTARTS"], pod["NODE"]) == (
+        "lonely",
+        "0/1",
+        "Pending",
+        "0",
+        "<none>",
+    )
+    (web,) = kubectl.table("deployments", "-o", "wide")
+    assert (web["READY"], web["IMAGES"], web["SELECTOR"]) == ("0/2", "nginx:1", "app=web")
+    assert kubectl("get", "secret", "password", "-o", "jsonpath={.data.word}") == "aHVudGVyMg=="
+    assert "deployment.apps/web" in kubectl("get", "all")
+    assert "AlreadyExists" in kubectl.refused("create", "-f", "-", given=BUILT_INS)
+
+
+@pytest.mark.rule("api-63")
+def test_applying_a_shorter_list_removes_what_is_no_longer_in_it(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", given=BUILT_INS)
+    kubectl("apply", "-f", "-", given=BUILT_INS.replace('- {name: A, value: "1"}', ""))
+    (container,) = kubectl.read("deployment", "web")["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "B", "value": "2"}]
+    assert container["image"] == "nginx:1"
+
+
+@pytest.mark.rule("api-66")
+def test_server_side_apply_shares_an_object_and_reports_conflicts(kubectl: Kubectl) -> None:
+    applied = kubectl("apply", "--server-side", "-f", "-", given=widget("one"))
+    assert applied == "widget.demo.example.com/one serverside-applied\n"
+    other = ("apply", "--server-side", "--field-manager=other", "-f", "-")
+    assert "conflict" in kubectl.refused(*other, given=widget("one", 9))
+    kubectl(*other, "--force-conflicts", given=widget("one", 9))
+    assert kubectl.read("widget", "one")["spec"]["size"] == 9
+
+
+@pytest.mark.rule("api-136")
+@pytest.mark.parametrize("verb", ["create", "apply"])
+def test_an_unknown_field_and_a_bad_value_are_refused(kubectl: Kubectl, verb: str) -> None:
+    misspelt = widget("one").replace('"size"', '"seize"')
+    assert 'unknown field "spec.seize"' in kubectl.refused(verb, "-f", "-", given=misspelt)
+    assert "spec.size" in kubectl.refused(verb, "-f", "-", given=widget("one", 101))
+    assert "No resources found" in kubectl.run("get", "widgets").stderr
+
+
+@pytest.mark.rule("api-115")
+def test_a_watch_prints_each_change(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one"))
+    with subprocess.Popen(
+        kubectl.command("get", "widgets", "--watch"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=kubectl.environment,
+    ) as watching:
+        assert watching.stdout
+        assert watching.stdout.readline().split() == ["NAME", "SIZE", "READY", "AGE"]
+        assert watching.stdout.readline().split()[:2] == ["one", "3"]
+        kubectl("patch", "widget", "one", "--type=merge", "-p", '{"spec":{"size":5}}')
+        assert watching.stdout.readline().split()[:2] == ["one", "5"]
+        watching.terminate()
+
+
+@pytest.mark.rule("api-57")
+def test_a_custom_resource_and_a_deployment_are_scaled(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one"))
+    kubectl("create", "-f", "-", given=BUILT_INS)
+    assert "scaled" in kubectl("scale", "widget/one", "--replicas=7")
+    assert "scaled" in kubectl("scale", "deployment/web", "--replicas=0")
+    assert kubectl.read("widget", "one")["spec"]["replicas"] == 7
+    assert kubectl.read("deployment", "web")["spec"]["replicas"] == 0
+    assert kubectl.refused("scale", "widget/one", "--current-replicas=1", "--replicas=2")
+
+
+def test_patches_of_every_type_are_taken(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one"))
+    kubectl("create", "-f", "-", given=BUILT_INS)
+    kubectl("patch", "widget", "one", "--type=merge", "-p", '{"spec":{"color":"blue"}}')
+    kubectl("patch", "widget", "one", "--type=json", "-p", '[{"op":"replace","path":"/spec/size","value":8}]')
+    spec = kubectl.read("widget", "one")["spec"]
+    assert (spec["color"], spec["size"]) == ("blue", 8)
+    added = {"spec": {"template": {"spec": {"containers": [{"name": "sidecar", "image": "busybox"}]}}}}
+    kubectl("patch", "deployment", "web", "-p", json.dumps(added))
+    containers = kubectl.read("deployment", "web")["spec"]["template"]["spec"]["containers"]
+    assert {container["name"] for container in containers} == {"nginx", "sidecar"}
+
+
+def test_labels_and_annotations_are_set_and_removed(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one", team="a"))
+    kubectl("label", "widget", "one", "tier=front", "team-")
+    kubectl("annotate", "widget", "one", "example.com/note=hello there")
+    metadata = kubectl.read("widget", "one")["metadata"]
+    assert metadata["labels"] == {"tier": "front"}
+    assert metadata["annotations"] == {"example.com/note": "hello there"}
+
+
+def test_an_object_is_described_with_its_events(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=BUILT_INS)
+    pod = kubectl.read("pod", "lonely")
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "lonely.1"},
+        "type": "Warning",
+        "reason": "NobodyThere",
+        "message": "no node was found",
+        "involvedObject": {
+            "kind": "Pod",
+            "name": "lonely",
+            "namespace": kubectl.namespace,
+            "uid": pod["metadata"]["uid"],
+        },
+    }
+    kubectl("create", "-f", "-", given=json.dumps(event))
+    described = kubectl("describe", "pod", "lonely")
+    assert "busybox" in described
+    assert "no node was found" in described
+    (shown,) = kubectl.table("events")
+    assert (shown["TYPE"], shown["REASON"], shown["OBJECT"]) == ("Warning", "NobodyThere", "pod/lonely")
+    kubectl("create", "-f", "-", given=widget("one"))
+    assert "Size:" in kubectl("describe", "widget", "one")
+
+
+@pytest.mark.rule("api-10")
+def test_kinds_are_listed_and_explained(kubectl: Kubectl) -> None:
+    listed = kubectl("api-resources")
+    assert "widgets " in listed
+    assert "deployments " in listed
+    assert "wd" in kubectl("api-resources", "--api-group=demo.example.com")
+    assert "How large it is." in kubectl("explain", "widget.spec.size")
+    assert "A thing of which there can be several." in kubectl("explain", "widget")
+    assert "containers" in kubectl("explain", "pod.spec")
+    assert "demo.example.com/v1" in kubectl("api-versions")
+
+
+@pytest.mark.rule("api-135")
+def test_a_diff_shows_the_change_and_makes_none(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", given=widget("one"))
+    assert kubectl("diff", "-f", "-", given=widget("one")) == ""
+    changed = kubectl.run("diff", "-f", "-", given=widget("one", 6))
+    assert changed.returncode == 1
+    assert "+  size: 6" in changed.stdout
+    assert kubectl.read("widget", "one")["spec"]["size"] == 3
+    assert "dry run" in kubectl("apply", "--dry-run=server", "-f", "-", given=widget("two"))
+    assert "NotFound" in kubectl.refused("get", "widget", "two")
+
+
+@pytest.mark.rule("api-114")
+def test_a_condition_and_a_deletion_are_waited_for(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one"))
+    ready = '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
+    kubectl("patch", "widget", "one", "--subresource=status", "--type=merge", "-p", ready)
+    assert "condition met" in kubectl("wait", "--for=condition=Ready", "widget/one", "--timeout=5s")
+    assert kubectl.table("widgets")[0]["READY"] == "True"
+    kubectl(
+        "patch", "widget", "one", "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}'
+    )
+    kubectl("delete", "widget", "one", "--wait=false")
+    with subprocess.Popen(
+        kubectl.command("wait", "--for=delete", "widget/one", "--timeout=20s"), env=kubectl.environment
+    ) as waiting:
+        kubectl("patch", "widget", "one", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        assert waiting.wait(10) == 0
+
+
+@pytest.mark.rule("api-14")
+def test_imperative_commands_that_send_protobuf_are_understood(kubectl: Kubectl) -> None:
+    assert (
+        kubectl("create", "configmap", "settings", "--from-literal=level=debug")
+        == "configmap/settings created\n"
+    )
+    assert kubectl.read("configmap", "settings")["data"] == {"level": "debug"}
+    kubectl("create", "secret", "generic", "password", "--from-literal=word=hunter2")
+    assert kubectl.read("secret", "password")["data"] == {"word": "aHVudGVyMg=="}
+    kubectl("create", "serviceaccount", "robot")
+    kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods")
+    assert kubectl.read("role", "reader")["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+    ]
+    kubectl(
+        "create", "rolebinding", "readers", "--role=reader", f"--serviceaccount={kubectl.namespace}:robot"
+    )
+    kubectl("create", "deployment", "web", "--image=nginx", "--replicas=3", "--port=80")
+    deployment = kubectl.read("deployment", "web")["spec"]
+    assert deployment["replicas"] == 3
+    assert deployment["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] == 80
+    kubectl("create", "service", "clusterip", "web", "--tcp=80:8080")
+    assert kubectl.read("service", "web")["spec"]["ports"][0]["targetPort"] == 8080
+    assert "created" in kubectl("create", "namespace", f"{kubectl.namespace}-2")
+
+
+def test_a_namespace_is_deleted_with_all_that_is_in_it(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", given=widget("one"))
+    kubectl("create", "-f", "-", given=BUILT_INS)
+    kubectl("delete", "namespace", kubectl.namespace, "--timeout=20s")
+    assert "NotFound" in kubectl.refused("get", "namespace", kubectl.namespace)
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the users' samples are not beside this repository")
+def test_the_users_own_manifests_are_taken_as_they_are(kubectl: Kubectl) -> None:
+    definition = SAMPLES / "kuberay" / "crd-rayclusters.yaml"
+    assert (
+        kubectl("create", "-f", str(definition))
+        == "customresourcedefinition.apiextensions.k8s.io/rayclusters.ray.io created\n"
+    )
+    for sample in sorted((SAMPLES / "kuberay").glob("ray-cluster.*.yaml")):
+        kubectl("apply", "-f", str(sample))
+        kubectl("delete", "-f", str(sample), "--ignore-not-found")
+    kubectl("apply", "-f", str(SAMPLES / "kuberay" / "ray-cluster.sample.yaml"))
+    (row,) = kubectl.table("rayclusters")
+    assert row["DESIRED WORKERS"] == ""
+    assert "rayVersion" in kubectl("explain", "raycluster.spec")
