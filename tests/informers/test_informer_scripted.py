@@ -1,0 +1,198 @@
+"""The informer: lists and watches of a scripted server in, a store and what its handlers hear out."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from informers import Delta, Informer, Key, Resource, Response, StreamingResponse
+from reconcile.testing import VirtualClock, simulate
+
+PODS = Resource("", "v1", "Pod", "pods")
+
+
+def pod(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(version)}}
+
+
+def page(version: int, *pods: dict[str, Any], token: str = "") -> Response:
+    metadata = {"resourceVersion": str(version), "continue": token}
+    return Response(200, body=json.dumps({"metadata": metadata, "items": pods}).encode())
+
+
+def line(kind: str, content: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": content}).encode() + b"\n"
+
+
+def error(code: int, reason: str) -> bytes:
+    return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
+
+
+@define
+class ScriptedServer:
+    """Answers each list with the next page and each watch with the next stream; the last one is silent."""
+
+    pages: list[Response]
+    streams: list[Sequence[bytes]] = field(factory=list)
+    asked: list[Mapping[str, str]] = field(factory=list)
+    server: str = "scripted"
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+    ) -> Response:
+        self.asked.append(query)
+        await anyio.sleep(1)
+        return self.pages.pop(0)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
+    ) -> AsyncIterator[StreamingResponse]:
+        self.asked.append(query)
+        yield StreamingResponse(200, {}, self._chunks())
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        if not self.streams:
+            await anyio.sleep_forever()
+        for chunk in self.streams.pop(0):
+            yield chunk
+
+    async def aclose(self) -> None:
+        pass
+
+
+def followed(server: ScriptedServer, watching: Callable[[Informer], Awaitable[None]]) -> Informer:
+    """Run an informer of that server for as long as `watching` takes, in virtual time."""
+    informer = Informer(server, PODS, clock=VirtualClock(1))
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await watching(informer)
+            group.cancel_scope.cancel()
+
+    simulate(run, seed=1, limit_seconds=3600)
+    return informer
+
+
+async def a_while(_: Informer) -> None:
+    await anyio.sleep(100)
+
+
+def names(informer: Informer) -> dict[str, int]:
+    return {snapshot.key.name: snapshot.version for snapshot in informer.store}
+
+
+@pytest.mark.rule("inv-21")
+def test_a_list_of_several_pages_replaces_the_store_in_one_step() -> None:
+    server = ScriptedServer([page(5, pod("a", 1), token="more"), page(5, pod("b", 2))])
+
+    async def watching(informer: Informer) -> None:
+        await anyio.sleep(1.5)
+        assert names(informer) == {}
+        assert not informer.synced
+        await anyio.sleep(1)
+        assert names(informer) == {"a": 1, "b": 2}
+        assert informer.store.version == 5
+
+    followed(server, watching)
+    assert [query.get("continue") for query in server.asked[:2]] == [None, "more"]
+
+
+@pytest.mark.rule("inv-21")
+def test_pages_before_a_failure_leave_no_trace() -> None:
+    expired = Response(410, body=b"the token is too old")
+    server = ScriptedServer([page(5, pod("a", 1), token="more"), expired, page(9, pod("b", 7))])
+    assert names(followed(server, a_while)) == {"b": 7}
+
+
+@pytest.mark.rule("inv-31")
+def test_synced_means_that_the_handlers_have_heard_of_the_whole_first_list() -> None:
+    heard: list[tuple[str, bool]] = []
+
+    async def watching(informer: Informer) -> None:
+        def handler(delta: Delta) -> None:
+            assert delta.initial
+            heard.append((delta.last.key.name, informer.synced))
+
+        informer.add_handler(handler)
+        await informer.wait_synced()
+        assert heard == [("a", False), ("b", False)]
+
+    followed(ScriptedServer([page(5, pod("a", 1), pod("b", 2))]), watching)
+
+
+@pytest.mark.rule("inv-34")
+def test_the_version_of_the_store_is_what_the_store_holds_not_what_was_read() -> None:
+    versions: list[tuple[int, int]] = []
+    changes = [line("MODIFIED", pod("a", 6)), line("MODIFIED", pod("a", 8))]
+    server = ScriptedServer([page(5, pod("a", 1))], [[b"".join(changes) + line("BOOKMARK", pod("", 11))]])
+
+    async def watching(informer: Informer) -> None:
+        informer.add_handler(lambda delta: versions.append((delta.last.version, informer.store.version)))
+        await anyio.sleep(10)
+        assert informer.store.version == 11
+
+    followed(server, watching)
+    assert versions == [(1, 5), (6, 6), (8, 8)]
+
+
+@pytest.mark.rule("inv-22")
+def test_an_expired_stream_lists_again_and_tells_what_went_missing() -> None:
+    server = ScriptedServer(
+        [page(5, pod("a", 1), pod("b", 2)), page(9, pod("b", 2), pod("c", 8))], [[error(410, "Expired")]]
+    )
+    gone: list[Key] = []
+
+    async def watching(informer: Informer) -> None:
+        informer.add_handler(lambda delta: gone.append(delta.last.key) if delta.new is None else None)
+        await anyio.sleep(10)
+        assert informer.status().relists == 1
+
+    assert names(followed(server, watching)) == {"b": 2, "c": 8}
+    assert gone == [Key("ns", "a")]
+
+
+@pytest.mark.rule("inv-22")
+@pytest.mark.parametrize(
+    ("code", "reason"), [(500, "InternalError"), (504, "Timeout"), (429, "TooManyRequests")]
+)
+def test_another_error_in_a_stream_resumes_from_the_last_version_without_a_list(
+    code: int, reason: str
+) -> None:
+    streams: list[Sequence[bytes]] = [
+        [line("ADDED", pod("b", 7)), error(code, reason)],
+        [line("ADDED", pod("c", 8))],
+    ]
+    server = ScriptedServer([page(5, pod("a", 1))], streams)
+    informer = followed(server, a_while)
+    assert names(informer) == {"a": 1, "b": 7, "c": 8}
+    assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7", "8"]
+
+
+@pytest.mark.rule("inv-22")
+def test_an_event_of_an_unknown_type_does_no_harm() -> None:
+    server = ScriptedServer(
+        [page(5, pod("a", 1))], [[line("NOVELTY", {"kind": "Hint"}) + line("ADDED", pod("b", 7))]]
+    )
+    informer = followed(server, a_while)
+    assert names(informer) == {"a": 1, "b": 7}
+    assert informer.status().failures == 0
+
+
+@pytest.mark.rule("inv-22")
+@pytest.mark.parametrize("garbage", [b"upstream connect error\n", b'{"type":"ADDED"}\n', b"[]\n"])
+def test_a_line_that_is_no_event_is_a_failure_after_which_the_store_is_right(garbage: bytes) -> None:
+    server = ScriptedServer([page(5, pod("a", 1)), page(9, pod("b", 8))], [[garbage]])
+    informer = followed(server, a_while)
+    assert names(informer) == {"b": 8}
+    assert informer.status().failures == 1
