@@ -57,6 +57,7 @@ def test_managed_fields_are_dropped_from_the_bytes_and_nothing_else_is() -> None
     assert read == body
 
 
+@pytest.mark.rule("K4")
 def test_what_a_reader_does_to_a_decoded_object_stays_with_that_reader() -> None:
     read = snapshot("a", 1)
     read.to_dict()["spec"]["n"] = 99
