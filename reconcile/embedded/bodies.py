@@ -15,7 +15,6 @@ from reconcile.embedded.failures import (
     unsupported_media_type,
     value_invalid,
     value_not_supported,
-    value_required,
     value_too_long,
 )
 from reconcile.embedded.metadata import type_fault
@@ -210,8 +209,3 @@ def require_object_name(obj: dict[str, Any], target: Target) -> None:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         )
-
-
-def required_cause(field: str) -> FieldCause:
-    """The cause of a version that an update must carry."""
-    return value_required(field, "must be specified for an update")

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from reconcile.embedded.pending import schema_for
+from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import compile_schema
 
@@ -15,7 +15,11 @@ _RBAC = "rbac.authorization.k8s.io"
 @cache
 def built_in_resources() -> tuple[ServedResource, ...]:
     """All built-in resources; the same values for every server, since they never change."""
-    return (*_core(), *_workloads(), *_others(), *_rbac())
+    return tuple(sorted((*_core(), *_workloads(), *_others(), *_rbac()), key=_discovery_order))
+
+
+def _discovery_order(resource: ServedResource) -> tuple[bool, str, str]:
+    return (bool(resource.group), resource.group, resource.plural)
 
 
 def _core() -> tuple[ServedResource, ...]:

@@ -8,7 +8,7 @@ from reconcile.embedded.failures import value_invalid, value_not_supported, valu
 from reconcile.embedded.metadata import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import Column, ScalePaths, ServedResource
-from reconcile.embedded.schema import check_structural, compile_schema
+from reconcile.embedded.schema import Schema, check_structural, compile_schema
 from reconcile.embedded.status import FieldCause
 
 Object = dict[str, Any]
@@ -134,6 +134,15 @@ def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fiel
     return causes
 
 
+def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
+    """The rules that this server cannot evaluate, so that nobody relies on them."""
+    return [
+        f"{version['name']}: the embedded server does not evaluate {rule}"
+        for version in definition["spec"]["versions"]
+        for rule in compile_schema((version.get("schema") or {}).get("openAPIV3Schema")).unevaluated_rules
+    ]
+
+
 # --- resources --------------------------------------------------------------------------------
 
 
@@ -142,7 +151,9 @@ def resources_of(definition: Mapping[str, Any]) -> tuple[ServedResource, ...]:
     spec = definition["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_priority(version["name"]))
-    return tuple(_resource(spec, version) for version in served)
+    storage = next(version for version in spec["versions"] if version.get("storage"))
+    kept = compile_schema(storage["schema"]["openAPIV3Schema"])
+    return tuple(_resource(spec, version, kept) for version in served)
 
 
 def version_priority(version: str) -> tuple[int, int, int, int, str]:
@@ -153,7 +164,7 @@ def version_priority(version: str) -> tuple[int, int, int, int, str]:
     return (0, -_STABILITY[match[2] or ""], -int(match[1]), -int(match[3] or 0), "")
 
 
-def _resource(spec: Mapping[str, Any], version: Mapping[str, Any]) -> ServedResource:
+def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], kept: Schema) -> ServedResource:
     names, group = spec["names"], spec["group"]
     openapi = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
@@ -165,7 +176,8 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any]) -> ServedReso
         plural=names["plural"],
         singular=names["singular"],
         list_kind=names["listKind"],
-        schema=compile_schema(openapi),
+        schema=kept if version.get("storage") else compile_schema(openapi),
+        storage_schema=None if version.get("storage") else kept,
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),

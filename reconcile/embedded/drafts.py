@@ -9,7 +9,8 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.bodies import WriteOptions, warning_headers
-from reconcile.embedded.engine import NAMESPACES, Engine
+from reconcile.embedded.crds import definition_warnings
+from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.failures import bad_request, forbidden, invalid, untidy, value_invalid
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
@@ -32,6 +33,8 @@ class Write:
     target: Target
     options: WriteOptions
     warnings: list[str] = field(factory=list)
+    shape: list[FieldCause] = field(factory=list)
+    """What a built-in kind's schema missed in the object as it came."""
 
     @property
     def resource(self) -> ServedResource:
@@ -93,7 +96,9 @@ def complete_new(write: Write, obj: dict[str, Any]) -> None:
 
 
 def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
-    """Defaults, and what the kind derives."""
+    """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
+    if not write.resource.custom:
+        write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
     write.engine.rules(write.resource).prepare(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
@@ -130,23 +135,27 @@ def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, s
     causes = list(faults.causes)
     if old is not None:
         causes += check_change(obj["metadata"], old["metadata"])
-    shape = resource.schema.validate(obj, old)
-    if not resource.custom:
-        _refuse_wrong_types(shape)
-    if subresource != "status":
-        causes += rules.validate(obj, old) if not resource.custom else []
     if resource.custom:
-        causes += _scale_causes(obj, resource)
-    causes += shape
+        causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
+    elif subresource != "status":
+        causes += rules.validate(obj, old)
+        named = {cause.field for cause in causes}
+        causes += [cause for cause in write.shape if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
+    if resource.storage_key == DEFINITIONS:
+        write.warnings.extend(definition_warnings(obj))
 
 
-def _refuse_wrong_types(causes: list[FieldCause]) -> None:
-    """Built-in kinds fail to decode where custom ones are invalid."""
+def _checked_shape(
+    resource: ServedResource, obj: dict[str, Any], old: dict[str, Any] | None
+) -> list[FieldCause]:
+    """What is missing; built-in kinds fail to decode where custom ones are invalid."""
+    causes = resource.schema.validate(obj, old)
     for cause in causes:
         if cause.reason == _TYPE_FAULT:
             raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
+    return [cause for cause in causes if not cause.field.startswith("status")]
 
 
 def _scale_causes(obj: Mapping[str, Any], resource: ServedResource) -> list[FieldCause]:
@@ -197,6 +206,13 @@ def check_size(obj: Mapping[str, Any]) -> None:
     """A 500 without a reason for what the store of the real server does not take."""
     if len(encode(obj)) > MAX_STORED_BYTES:
         raise untidy("etcdserver: request is too large")
+
+
+def to_storage(resource: ServedResource, obj: dict[str, Any]) -> None:
+    """Reduce an object, in place, to what its storage version keeps of it."""
+    if resource.storage_schema is not None:
+        resource.storage_schema.prune(obj)
+        resource.storage_schema.default(obj)
 
 
 def same_but_for_times(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ def details_of(resource: ServedResource, name: str = "") -> dict[str, Any]:
 
 def details_by_kind(resource: ServedResource, name: str = "") -> dict[str, Any]:
     """`details` naming an object by its Kind, as 422 answers do."""
-    details = {"name": name, "group": resource.group, "kind": resource.kind}
+    details = {"name": name, "group": resource.storage_key[0], "kind": resource.kind}
     return {field: value for field, value in details.items() if value}
 
 
@@ -83,6 +83,12 @@ def stale(resource: ServedResource, name: str) -> Failure:
 def invalid(resource: ServedResource, name: str, causes: Sequence[FieldCause]) -> Failure:
     """422 with one cause per fault."""
     return invalid_kind(resource.qualified_kind, name, causes, details_by_kind(resource, name))
+
+
+def missing_version(resource: ServedResource, name: str) -> Failure:
+    """422 for an update that must say which version it is of; unlike others it names the plural."""
+    cause = value_invalid("metadata.resourceVersion", 0, "must be specified for an update")
+    return invalid_kind(resource.name, name, [cause], details_of(resource, name))
 
 
 def invalid_options(kind: str, causes: Sequence[FieldCause]) -> Failure:

@@ -54,7 +54,7 @@ def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Respons
     form = wanted_form(request, listing=True)
     chosen = selection(resource, target.namespace, request.query)
     page = _page(engine, request, target, chosen)
-    metadata = page.metadata(resource.custom)
+    metadata = page.metadata(resource.custom and form.kind == "whole")
     if chosen.shards and not resource.custom:
         metadata["shardInfo"] = {"selector": request.query["shardSelector"]}
     body = many(engine.table, resource, page.items, metadata, form)
@@ -68,9 +68,9 @@ class _Page:
     token: str = ""
     remaining: int | None = None
 
-    def metadata(self, custom: bool) -> dict[str, Any]:
+    def metadata(self, always_token: bool) -> dict[str, Any]:
         metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
-        if custom or self.token:
+        if always_token or self.token:
             metadata["continue"] = self.token
         if self.remaining is not None:
             metadata["remainingItemCount"] = self.remaining
@@ -93,7 +93,7 @@ def _page(engine: Engine, request: ApiRequest, target: Target, chosen: Selection
         return _Page(found, version)
     shown = found[:limit]
     token = _make_token(version, shown[-1])
-    return _Page(shown, version, token, None if chosen.narrows else len(found) - limit)
+    return _Page(shown, version, token, None if chosen.filters else len(found) - limit)
 
 
 def _selected(

@@ -53,8 +53,8 @@ def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
     if not resource.custom and stored.encoded_by.group != resource.group:
         return convert_event(obj, resource.api_version)
     obj["apiVersion"] = resource.api_version
-    resource.schema.prune(obj)
-    resource.schema.default(obj)
+    resource.kept_schema.prune(obj)
+    resource.kept_schema.default(obj)
     return obj
 
 

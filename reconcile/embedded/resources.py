@@ -66,6 +66,8 @@ class ServedResource:
     """The warning that every answer of this version carries."""
     collection_deletable: bool = True
     """DELETE on the collection is served."""
+    storage_schema: Schema | None = None
+    """The schema of the version that objects are kept in, where that is another one."""
     stored_as: tuple[str, str] | None = None
     """Group and plural of another resource whose objects these are (Events of both groups)."""
 
@@ -78,6 +80,11 @@ class ServedResource:
     def storage_key(self) -> tuple[str, str]:
         """Group and plural: versions of one resource share their objects."""
         return self.stored_as or (self.group, self.plural)
+
+    @property
+    def kept_schema(self) -> Schema:
+        """What is kept of an object: what its storage version knows, with the defaults of that version."""
+        return self.storage_schema or self.schema
 
     @property
     def name(self) -> str:

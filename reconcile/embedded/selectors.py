@@ -32,6 +32,11 @@ class Selection:
     shards: tuple["ShardRange", ...] = ()
 
     @property
+    def filters(self) -> bool:
+        """Whether there is a label or field selector, which is what hides the count of what remains."""
+        return bool(self.labels or self.fields)
+
+    @property
     def narrows(self) -> bool:
         """Whether a selector was given (the namespace is none)."""
         return bool(self.labels or self.fields or self.shards)

@@ -26,7 +26,7 @@ from reconcile.embedded.failures import (
     value_invalid,
 )
 from reconcile.embedded.log import Stored
-from reconcile.embedded.pending import json_patch, merge_patch
+from reconcile.embedded.patches import json_patch, merge_patch
 from reconcile.embedded.rendering import json_response, object_in
 from reconcile.embedded.resources import ScalePaths
 from reconcile.embedded.writes import (

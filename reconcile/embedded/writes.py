@@ -14,7 +14,6 @@ from reconcile.embedded.bodies import (
     place,
     read_body,
     require_object_name,
-    required_cause,
     strict_problems,
     write_options,
 )
@@ -27,6 +26,7 @@ from reconcile.embedded.drafts import (
     require_namespace,
     restore_system_fields,
     same_but_for_times,
+    to_storage,
     track,
     validate,
 )
@@ -37,13 +37,16 @@ from reconcile.embedded.failures import (
     conflict,
     forbidden,
     invalid,
+    invalid_kind,
     invalid_options,
+    missing_version,
     name_collision,
     not_found,
     stale,
     unsupported_media_type,
     untidy,
     value_forbidden,
+    value_invalid,
     value_required,
 )
 from reconcile.embedded.log import Stored
@@ -102,6 +105,7 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
 
 
 def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
+    to_storage(write.resource, obj)
     if write.options.dry_run:
         return write.answer(201, obj)
     check_size(obj)
@@ -174,7 +178,7 @@ def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
     if not version:
         if resource.unconditional_update:
             return
-        raise invalid(resource, name, [required_cause("metadata.resourceVersion")])
+        raise missing_version(resource, name)
     if not version.isdigit():
         raise untidy(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if int(version) != stored.version:
@@ -197,6 +201,7 @@ def replace(
     restore_system_fields(write, obj, old)
     complete(write, obj, old)
     validate(write, obj, old, subresource=part)
+    to_storage(resource, obj)
     bump_generation(resource, obj, old)
     if not tracked:
         track(write, obj, old, part)
@@ -287,6 +292,7 @@ def _mapping(body: Any) -> dict[str, Any]:
 def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Response:
     """Write the result of a patch, with the checks that a patch meets."""
     target = write.target
+    _check_kept_type(write, obj)
     check_type(obj, target)
     place(obj, target)
     require_object_name(obj, target)
@@ -295,6 +301,21 @@ def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Respon
         raise stale(target.resource, target.name)
     _judge_patch(write, strict_problems((), _prune(write, obj)))
     return replace(write, stored, obj)
+
+
+def _check_kept_type(write: Write, obj: dict[str, Any]) -> None:
+    """422 for a patch that makes a custom resource something else."""
+    resource = write.resource
+    if not resource.custom:
+        return
+    kind, api_version = obj.get("kind"), obj.get("apiVersion")
+    if kind != resource.kind:
+        details = {"name": write.target.name, "group": resource.group, "kind": str(kind)}
+        cause = value_invalid("kind", kind, f"must be {resource.kind}")
+        raise invalid_kind(f"{kind}.{resource.group}", write.target.name, [cause], details)
+    if api_version != resource.api_version:
+        cause = value_invalid("apiVersion", api_version, f"must be {resource.api_version}")
+        raise invalid(resource, write.target.name, [cause])
 
 
 def _judge_patch(write: Write, problems: list[str]) -> None:
