@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, TypeAlias
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
-from informers import Transport
+from informers import Clock, SystemClock, Transport
 from reconcile.bundled import INCIDENTS, entries, load
+from reconcile.observer import Change, Observer, observe
 
 Logic: TypeAlias = Literal["ours", "original"]
 Report: TypeAlias = Callable[[str], None]
@@ -47,13 +48,14 @@ class Stage:
 
     `transport` is the way of the controllers to the server, `observer` a second, independent one
     over HTTPS; `namespace` is the incident's own, made and empty; `report` takes one line on what
-    happens now.
+    happens now; `clock` is where wall time and chance come from.
     """
 
     transport: Transport
     observer: Transport
     namespace: str
     report: Report
+    clock: Clock = field(factory=SystemClock)
 
 
 @frozen
@@ -68,3 +70,16 @@ class Incident:
 def bundled_incidents() -> Mapping[str, Incident]:
     """The incidents of every installed distribution, by name."""
     return {entry.name: load(entry) for entry in entries(INCIDENTS)}
+
+
+__all__ = [
+    "Change",
+    "Incident",
+    "Logic",
+    "Observer",
+    "Report",
+    "Stage",
+    "Verdict",
+    "bundled_incidents",
+    "observe",
+]

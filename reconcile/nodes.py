@@ -7,8 +7,12 @@ be told by its annotation `simulated.reconcile-runtime/pod`:
     fail              its containers end with exit code 1, and it becomes Failed
     not-ready         it runs and never becomes Ready
     hang-terminating  once it is being deleted it never ends
+
+How long its end takes, where that is not as for all, can be told by its annotation
+`simulated.reconcile-runtime/stop-seconds`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,9 +26,10 @@ from reconcile.controller import Controller, wakes_by_default
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
-from reconcile.requests import Result
+from reconcile.requests import Result, TerminalError
 
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
+STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
 
 Phase = Literal["schedule", "start", "fail", "ready", "end", "wait"]
 
@@ -48,13 +53,13 @@ class Delays:
 def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> Step:
     """What a node does with a pod that it has known for `age` seconds. Pure.
 
-    A pod ends after `delays.stop`, or after its own grace period if that is shorter.
+    Raises TerminalError for a pod whose annotation `STOP_SECONDS` is no number of seconds.
     """
     behaviour = pod.metadata.annotations.get(BEHAVIOUR, "")
     if pod.terminating:
         if behaviour == "hang-terminating":
             return Step("wait")
-        return Step("end", max(0.0, delays.stop - terminating_for))
+        return Step("end", max(0.0, stop_seconds(pod, delays) - terminating_for))
     if not pod.spec.node_name:
         return Step("wait") if behaviour == "pending" else Step("schedule")
     if pod.status.phase == "Pending":
@@ -62,6 +67,20 @@ def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> S
     if pod.status.phase == "Running" and not pod.ready and behaviour != "not-ready":
         return Step("ready", max(0.0, delays.start - age))
     return Step("wait")
+
+
+def stop_seconds(pod: Pod, delays: Delays) -> float:
+    """How long the pod stays Terminating. Raises TerminalError if its annotation says no such time."""
+    said = pod.metadata.annotations.get(STOP_SECONDS)
+    if said is None:
+        return delays.stop
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise TerminalError(f"annotation {STOP_SECONDS} of pod {pod.key} is no number of seconds: {said!r}")
+    return seconds
 
 
 @define
@@ -212,4 +231,4 @@ def _now(ctx: Context[Any]) -> str:
     return format_time(ctx.clock.now())
 
 
-__all__ = ["BEHAVIOUR", "Delays", "SimulatedNodes", "Step", "next_step"]
+__all__ = ["BEHAVIOUR", "STOP_SECONDS", "Delays", "SimulatedNodes", "Step", "next_step"]

@@ -1,0 +1,96 @@
+"""A second client that only looks: what happened is counted by it, never by the controller under test."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from attrs import frozen
+
+from informers import Cache, Clock, Delta, Informer, Key, Snapshot, Transport
+from reconcile.models import Object, kind_of
+
+
+@frozen
+class Change:
+    """One thing that a watch told: `old` is None for a new object, `new` for one that is gone."""
+
+    kind: type[Object]
+    old: Snapshot | None
+    new: Snapshot | None
+
+    @property
+    def key(self) -> Key:
+        """Which object changed."""
+        return self.last.key
+
+    @property
+    def last(self) -> Snapshot:
+        """The newest state there is."""
+        snapshot = self.new or self.old
+        assert snapshot is not None
+        return snapshot
+
+
+class Observer:
+    """Follows kinds by lists and watches of its own; made by `observe`.
+
+    `changes` holds all that happened since the first list, in the order in which it was heard.
+    """
+
+    def __init__(self, cache: Cache, kinds: Sequence[type[Object]]) -> None:
+        self.changes: list[Change] = []
+        self._informers: dict[type[Object], Informer] = {}
+        self._news = anyio.Event()
+        for kind in kinds:
+            informer = cache.declare(kind_of(kind).resource)
+            informer.add_handler(lambda delta, kind=kind: self._note(kind, delta))  # type: ignore[misc]
+            self._informers[kind] = informer
+
+    @property
+    def complete(self) -> bool:
+        """Whether it heard of every single change, because no watch has broken so far."""
+        statuses = [informer.status() for informer in self._informers.values()]
+        return not any(status.relists or status.failures for status in statuses)
+
+    def objects(self, kind: type[Object]) -> Sequence[Snapshot]:
+        """The objects of a kind as last heard of."""
+        return self._informers[kind].store.list()
+
+    async def until(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
+        with anyio.move_on_after(seconds):
+            while not reached():
+                await self._news.wait()
+        return reached()
+
+    def _note(self, kind: type[Object], delta: Delta) -> None:
+        if not delta.initial:
+            self.changes.append(Change(kind, delta.old, delta.new))
+        self._news.set()
+        self._news = anyio.Event()
+
+
+@asynccontextmanager
+async def observe(
+    transport: Transport, *kinds: type[Object], namespace: str = "", clock: Clock | None = None
+) -> AsyncIterator[Observer]:
+    """Observe `kinds`, in one namespace or in all, from now until the context is left.
+
+    The first list is there on entry. Raises CacheSyncFailed where a kind cannot be followed.
+    """
+    cache = Cache(transport, namespace=namespace, clock=clock)
+    observer = Observer(cache, kinds)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        for informer in cache:
+            group.start_soon(informer.run)
+        try:
+            await cache.wait_synced()
+            yield observer
+        except Exception as error:
+            # Raised below: here it would come out wrapped in the group of the watches.
+            failure = error
+        finally:
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
