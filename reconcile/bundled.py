@@ -5,6 +5,7 @@ theirs is the one that an import finds, ours is loaded from its files under a na
 """
 
 import importlib
+import importlib.resources
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -63,3 +64,9 @@ def _load_alias() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[_ALIAS] = module
     spec.loader.exec_module(module)
+
+
+def sample_of(entry: EntryPoint) -> str:
+    """The text of the `sample.yaml` beside a bundled controller; empty where it brings none."""
+    file = importlib.resources.files(import_module(entry.module)) / "sample.yaml"
+    return file.read_text() if file.is_file() else ""

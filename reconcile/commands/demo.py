@@ -162,7 +162,11 @@ class Demo:
         if self.options.report is not None:
             text = msgspec.json.encode({"incidents": [play.to_json() for play in plays]})
             self.options.report.write_bytes(msgspec.json.format(text) + b"\n")
-        failed = [play.incident.name for play in plays if not play.holds]
+        failed = [
+            f"{play.incident.name} (sabotaged)" if play.sabotaged else play.incident.name
+            for play in plays
+            if not play.holds
+        ]
         if failed:
             self._say(f"did not hold: {', '.join(failed)}; see {self.folder / 'demo.log'}")
         else:

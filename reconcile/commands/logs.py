@@ -7,6 +7,8 @@ from typing import IO, Any
 import structlog
 from structlog.typing import EventDict
 
+from informers.logs import RESERVED
+
 _NOISY = ("asyncio", "aiohttp.access")
 
 
@@ -40,6 +42,8 @@ def _formatter(pretty: bool) -> logging.Formatter:
 def _describe_record(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """When, how grave and from whom, as the record says it: time is not looked up again."""
     record: logging.LogRecord = event["_record"]
+    for name in RESERVED.intersection(key.removesuffix("_") for key in event if key.endswith("_")):
+        event[name] = event.pop(f"{name}_")
     moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     event["timestamp"] = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     event["level"] = record.levelname.lower()

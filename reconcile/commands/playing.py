@@ -93,7 +93,8 @@ class Play:
 def _counts(side: Playing | Played | None) -> dict[str, object]:
     if not isinstance(side, Played):
         return {}
-    return {**side.verdict.to_json(), **({"broken": side.broken} if side.broken else {})}
+    counts = {**side.verdict.to_json(), "seconds": round(side.verdict.seconds, 2)}
+    return {**counts, "broken": side.broken} if side.broken else counts
 
 
 async def play_all(plays: Sequence[Play], cluster: Cluster) -> None:
