@@ -51,7 +51,8 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
-from reconcile.embedded.pending import apply, json_patch, merge_patch, strategic_merge
+from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
+from reconcile.embedded.pending import apply
 from reconcile.embedded.rendering import object_in
 from reconcile.embedded.status import FieldCause
 
