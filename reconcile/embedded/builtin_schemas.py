@@ -13,7 +13,11 @@ __all__ = ["schema_for"]
 _STRING: dict[str, Any] = {"type": "string"}
 _LEAVES: dict[str, dict[str, Any]] = {
     "V1ObjectMeta": OBJECT_META_SCHEMA,
-    "any": {"nullable": True, "x-kubernetes-preserve-unknown-fields": True},
+    "any": {
+        "nullable": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+        "x-kubernetes-map-type": "atomic",
+    },
     "boolean": {"type": "boolean"},
     "byte": {"type": "string", "format": "byte"},
     "date-time": {"type": "string", "format": "date-time"},

@@ -1,0 +1,292 @@
+"""Server-side apply, and the ownership of fields that it rests on.
+
+The rules are those of the API server's field manager. All functions are pure but for `track_update`,
+which sets `metadata.managedFields` of the object it is given.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reconcile.embedded.fieldsets import NO_FIELDS, FieldSet, path_text
+from reconcile.embedded.managers import (
+    APPLY,
+    UPDATE,
+    Manager,
+    Managers,
+    Ownership,
+    applied_by_all,
+    capped,
+    decode,
+    encode,
+    manager_for,
+    released,
+    tracked,
+)
+from reconcile.embedded.schema import Schema
+from reconcile.embedded.schema.nodes import Node
+from reconcile.embedded.schema.values import copied
+from reconcile.embedded.status import Failure, FieldCause
+from reconcile.embedded.typed import (
+    SchemaMismatch,
+    check_typed,
+    compare,
+    field_set,
+    merge,
+    reconciled,
+    remove,
+    with_named_fields,
+)
+
+__all__ = ["apply", "track_update"]
+
+_BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_ROOT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def apply(
+    live: dict[str, Any] | None,
+    intent: dict[str, Any],
+    *,
+    schema: Schema,
+    manager: str,
+    force: bool,
+    subresource: str,
+    api_version: str,
+    time: str,
+    reset: Collection[str] = (),
+) -> dict[str, Any]:
+    """The object that comes of `manager` applying `intent` to `live`, with its managedFields.
+
+    What the manager applied before and no longer names is removed, unless another applier owns it.
+    An apply that changes nothing leaves the times of managedFields as they are. `reset` names the
+    members of the object that this request may not change, such as `status`; they are left out of
+    the intent. On the subresource `status` that is everything else.
+
+    Raises:
+        Failure: 409 with a cause FieldManagerConflict for each field of another manager that would
+            change, unless `force`; 500 without a reason when the schema does not describe `intent`.
+    """
+    wanted = _without_reset(intent, subresource, reset)
+    node = schema.whole
+    try:
+        check_typed(node, wanted)
+        return _apply(
+            live,
+            wanted,
+            node,
+            manager_for(manager, APPLY, api_version, subresource),
+            api_version,
+            time,
+            force=force,
+        )
+    except SchemaMismatch as mismatch:
+        metadata = intent.get("metadata") or {}
+        place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        kind = f"{api_version}, Kind={intent.get('kind', '')}"
+        message = f"failed to create typed patch object ({place}; {kind}): {mismatch}"
+        raise Failure(500, "", message) from None
+
+
+def track_update(
+    old: dict[str, Any] | None,
+    new: dict[str, Any],
+    *,
+    schema: Schema,
+    manager: str,
+    operation: str = UPDATE,
+    subresource: str,
+    api_version: str,
+    time: str,
+) -> None:
+    """Set `new`'s managedFields for a write that was no apply: what changed belongs to `manager`.
+
+    `old` is None for a create. managedFields that the client sent replace the stored ones, `[{}]`
+    drops them, and an object without any stays without; a write to a subresource cannot do either.
+    At most ten entries of operation Update are kept.
+    """
+    sent = new["metadata"].pop("managedFields", None)
+    stored = old["metadata"].get("managedFields") if old is not None else None
+    managers = _starting_managers(stored, sent if not subresource else None, schema.whole)
+    if managers is None or (not managers and old is not None):
+        return
+    owner = manager_for(manager, operation, api_version, subresource)
+    before = _unmanaged(old) if old is not None else {}
+    updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
+    if entries := encode(updated):
+        new["metadata"]["managedFields"] = entries
+
+
+def _starting_managers(stored: Any, sent: Any, node: Node) -> Managers | None:
+    """The managers before a write; None when the client drops them all."""
+    if sent == [{}]:
+        return None
+    return _decoded(sent, node) or _decoded(stored, node)
+
+
+def _decoded(entries: Any, node: Node) -> Managers:
+    """The managers, or none where the entries cannot be read."""
+    try:
+        managers = decode(entries or [])
+    except ValueError:
+        return {}
+    return {
+        manager: Ownership(reconciled(owned.fields, node), owned.api_version, owned.time)
+        for manager, owned in managers.items()
+    }
+
+
+def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without managedFields; only its metadata is copied."""
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _updated(
+    managers: Managers,
+    old: dict[str, Any],
+    new: dict[str, Any],
+    node: Node,
+    owner: Manager,
+    api_version: str,
+    time: str,
+) -> Managers:
+    change = compare(node, old, new)
+    taken = change.added.union(change.modified)
+    left = tracked(released(managers, taken.union(change.removed), keeper=None))
+    result = dict(left)
+    mine = tracked({owner: Ownership(taken, api_version, time)})
+    if owner in mine:
+        kept = managers[owner].fields.difference(change.removed) if owner in managers else NO_FIELDS
+        result[owner] = Ownership(mine[owner].fields.union(kept), api_version, time)
+    return capped(tracked(result))
+
+
+def _apply(
+    live: dict[str, Any] | None,
+    intent: dict[str, Any],
+    node: Node,
+    owner: Manager,
+    api_version: str,
+    time: str,
+    *,
+    force: bool,
+) -> dict[str, Any]:
+    before = _unmanaged(live) if live is not None else {}
+    managers = _decoded(live["metadata"].get("managedFields") if live is not None else None, node)
+    if live is not None and not managers:
+        first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
+        managers = _updated({}, {}, before, node, first, api_version, time)
+    intent = _with_last_applied(before, intent, owner)
+    merged = merge(node, before, intent)
+    mine = Ownership(field_set(node, intent), api_version, managers[owner].time if owner in managers else "")
+    applied = {**managers, owner: mine}
+    if owner in managers:
+        merged = _pruned(node, merged, applied, managers[owner].fields)
+    change = compare(node, before, merged)
+    taken = change.added.union(change.modified)
+    if not force:
+        _check_conflicts(applied, taken, owner, _applied_by_kubectl(before, node, owner))
+    result = dict(tracked(released(applied, taken.union(change.removed), keeper=owner)))
+    if change and owner in result:
+        result[owner] = Ownership(result[owner].fields, api_version, time)
+    obj: dict[str, Any] = copied(merged) or {}
+    if entries := encode(result):
+        obj.setdefault("metadata", {})["managedFields"] = entries
+    return obj
+
+
+def _pruned(node: Node, merged: dict[str, Any], managers: Managers, last: FieldSet) -> Any:
+    """`merged` without what the applier owned before and no applier names any more."""
+    last = with_named_fields(last, node)
+    applied = with_named_fields(applied_by_all(managers), node)
+    everything = with_named_fields(field_set(node, merged), node)
+    remaining = with_named_fields(field_set(node, remove(node, merged, last) or {}), node)
+    remaining = remaining.union(applied)
+    pruned = remove(node, merged, everything.difference(remaining)) or {}
+    dropped = everything.difference(with_named_fields(field_set(node, pruned), node)).intersection(last)
+    return remove(node, merged, dropped) or {}
+
+
+def _check_conflicts(managers: Managers, taken: FieldSet, owner: Manager, allowed: FieldSet) -> None:
+    conflicts: list[tuple[Manager, Ownership, str]] = []
+    for manager, ownership in managers.items():
+        if manager == owner:
+            continue
+        disputed = ownership.fields.intersection(taken).difference(allowed)
+        conflicts.extend((manager, ownership, path_text(path)) for path in disputed.paths())
+    if conflicts:
+        raise _conflict(conflicts)
+
+
+def _conflict(conflicts: list[tuple[Manager, Ownership, str]]) -> Failure:
+    causes = [
+        FieldCause("FieldManagerConflict", f"conflict with {_described(manager, ownership)}", path)
+        for manager, ownership, path in conflicts
+    ]
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+        return Failure(409, "Conflict", message, {}, causes)
+    lines: list[str] = []
+    for told in dict.fromkeys(cause.message for cause in causes):
+        lines.append(f"{told.replace('conflict', 'conflicts', 1)}:")
+        lines.extend(f"- {cause.field}" for cause in causes if cause.message == told)
+    message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return Failure(409, "Conflict", message, {}, causes)
+
+
+def _described(manager: Manager, ownership: Ownership) -> str:
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text = f'{text} with subresource "{manager.subresource}"'
+    if manager.operation == APPLY:
+        return text
+    when = f" at {ownership.time}" if ownership.time else ""
+    return f"{text} using {ownership.api_version}{when}"
+
+
+def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[str]) -> dict[str, Any]:
+    wanted = {name: copied(value) for name, value in intent.items() if name not in reset}
+    if subresource == "status":
+        wanted = {name: value for name, value in wanted.items() if name in {*_ROOT_FIELDS, "status"}}
+        wanted["metadata"] = {
+            name: value
+            for name, value in (wanted.get("metadata") or {}).items()
+            if name in ("name", "namespace")
+        }
+    if isinstance(wanted.get("metadata"), dict):
+        wanted["metadata"].pop("managedFields", None)
+    return wanted
+
+
+def _applied_by_kubectl(live: dict[str, Any], node: Node, owner: Manager) -> FieldSet:
+    """What `kubectl apply` wrote from the client: `kubectl apply --server-side` may take it over."""
+    if owner.name != _KUBECTL:
+        return NO_FIELDS
+    try:
+        last = msgspec.json.decode(_annotation(live))
+        check_typed(node, last)
+        return field_set(node, last)
+    except (msgspec.DecodeError, SchemaMismatch):
+        return NO_FIELDS
+
+
+def _with_last_applied(live: dict[str, Any], intent: dict[str, Any], owner: Manager) -> dict[str, Any]:
+    """kubectl's annotation follows what kubectl applies, once the object has it."""
+    if owner.name != _KUBECTL or not _annotation(live):
+        return intent
+    metadata = intent.get("metadata") or {}
+    annotations = {
+        name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED
+    }
+    plain = {**intent, "metadata": {**metadata, "annotations": annotations}}
+    text = msgspec.json.encode(plain).decode() + "\n"
+    return {**intent, "metadata": {**metadata, "annotations": {**annotations, _LAST_APPLIED: text}}}
+
+
+def _annotation(obj: Mapping[str, Any]) -> str:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(_LAST_APPLIED, ""))

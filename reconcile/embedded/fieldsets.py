@@ -1,0 +1,167 @@
+"""Sets of fields, as managedFields keep them: the elements of a path and the FieldsV1 form."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from attrs import field, frozen
+
+__all__ = ["NO_FIELDS", "FieldSet", "field_element", "key_element", "path_text", "value_element"]
+
+_SELF: Final = "."
+_RANKS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
+
+
+@frozen
+class FieldSet:
+    """A set of paths, as a tree: whether the path that leads here is in it, and what is below.
+
+    The keys of `children` are path elements as FieldsV1 writes them: `f:name` for a member,
+    `k:{"name":"x"}` for an item with these keys, `v:"x"` for an item of a set. There are no empty
+    children.
+    """
+
+    owned: bool = False
+    children: Mapping[str, "FieldSet"] = field(factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.owned or bool(self.children)
+
+    def union(self, other: "FieldSet") -> "FieldSet":
+        """The paths that are in either."""
+        if not other.children:
+            return FieldSet(self.owned or other.owned, self.children)
+        children = dict(self.children)
+        for element, child in other.children.items():
+            mine = children.get(element)
+            children[element] = child if mine is None else mine.union(child)
+        return FieldSet(self.owned or other.owned, children)
+
+    def intersection(self, other: "FieldSet") -> "FieldSet":
+        """The paths that are in both."""
+        return FieldSet(
+            self.owned and other.owned,
+            _kept(
+                (element, child.intersection(other.children[element]))
+                for element, child in self.children.items()
+                if element in other.children
+            ),
+        )
+
+    def difference(self, other: "FieldSet") -> "FieldSet":
+        """The paths that are not in `other`; those below a path of `other` stay."""
+        if not other:
+            return self
+        return FieldSet(
+            self.owned and not other.owned,
+            _kept(
+                (element, child.difference(other.children.get(element, NO_FIELDS)))
+                for element, child in self.children.items()
+            ),
+        )
+
+    def paths(self) -> Iterator[tuple[str, ...]]:
+        """All paths, in order."""
+        for element in sorted(self.children, key=_order):
+            child = self.children[element]
+            if child.owned:
+                yield (element,)
+            for rest in child.paths():
+                yield (element, *rest)
+
+    def to_json(self) -> dict[str, Any]:
+        """The FieldsV1 form."""
+        fields: dict[str, Any] = {}
+        for element in sorted(self.children, key=_order):
+            child = self.children[element]
+            below = child.to_json()
+            fields[element] = {_SELF: {}, **below} if child.owned and below else below
+        return fields
+
+    @classmethod
+    def from_json(cls, fields: Any) -> "FieldSet":
+        """The set for a FieldsV1.
+
+        Raises:
+            ValueError: It is not of that form.
+        """
+        return cls(False, _read(fields).children)
+
+    @classmethod
+    def of(cls, *paths: Sequence[str]) -> "FieldSet":
+        """The set of these paths."""
+        result = NO_FIELDS
+        for path in paths:
+            branch = cls(owned=True)
+            for element in reversed(path):
+                branch = cls(children={element: branch})
+            result = result.union(branch)
+        return result
+
+
+NO_FIELDS: Final = FieldSet()
+"""The empty set."""
+
+
+def field_element(name: str) -> str:
+    """The path element of a member."""
+    return f"f:{name}"
+
+
+def key_element(keys: Mapping[str, Any]) -> str:
+    """The path element of an item of a list of type map."""
+    return f"k:{_canonical(keys)}"
+
+
+def value_element(value: Any) -> str:
+    """The path element of an item of a list of type set."""
+    return f"v:{_canonical(value)}"
+
+
+def path_text(path: Sequence[str]) -> str:
+    """A path as messages write it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    return "".join(_element_text(element) for element in path)
+
+
+def _element_text(element: str) -> str:
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return f".{text}"
+    if kind == "k":
+        keys = msgspec.json.decode(text)
+        return f"[{','.join(f'{name}={_canonical(value)}' for name, value in keys.items())}]"
+    return f"[={text}]" if kind == "v" else f"[{text}]"
+
+
+def _canonical(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _kept(children: Iterator[tuple[str, FieldSet]]) -> dict[str, FieldSet]:
+    return {element: child for element, child in children if child}
+
+
+def _order(element: str) -> tuple[int, str]:
+    return (_RANKS[element[0]], element)
+
+
+def _read(fields: Any) -> FieldSet:
+    if not isinstance(fields, dict):
+        raise ValueError("FieldsV1 must consist of objects")
+    children = {_element(name): _read(below) for name, below in fields.items() if name != _SELF}
+    return FieldSet(_SELF in fields or not children, children)
+
+
+@lru_cache(maxsize=4096)
+def _element(text: str) -> str:
+    """The element in its one canonical spelling."""
+    kind, separator, rest = text.partition(":")
+    if not separator or kind not in _RANKS:
+        raise ValueError(f"not an element of a path: {text}")
+    if kind in ("k", "v"):
+        try:
+            return f"{kind}:{_canonical(msgspec.json.decode(rest))}"
+        except msgspec.DecodeError:
+            raise ValueError(f"not an element of a path: {text}") from None
+    return text

@@ -1,0 +1,172 @@
+"""Who owns which fields: managedFields as the API server keeps them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from reconcile.embedded.fieldsets import FieldSet, field_element
+
+__all__ = ["APPLY", "UPDATE", "Manager", "Managers", "Ownership", "decode", "encode"]
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+MAX_UPDATERS: Final = 10
+"""Entries of operation Update that an object keeps; older ones are merged."""
+
+_ANCIENT: Final = "ancient-changes"
+_UNTRACKED_METADATA: Final = (
+    "clusterName",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+UNTRACKED: Final = FieldSet.of(
+    (field_element("apiVersion"),),
+    (field_element("kind"),),
+    (field_element("metadata"),),
+    *((field_element("metadata"), field_element(name)) for name in _UNTRACKED_METADATA),
+)
+"""What belongs to the server, and so to no manager."""
+
+
+@frozen
+class Manager:
+    """What tells one entry of managedFields from the others.
+
+    `api_version` is empty for Apply: an applier has one entry, whichever version it speaks.
+    """
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+
+@frozen
+class Ownership:
+    """What a manager owns, and in which version and when it said so.
+
+    `time` is empty when the manager has never changed a thing.
+    """
+
+    fields: FieldSet
+    api_version: str
+    time: str = ""
+
+
+Managers = Mapping[Manager, Ownership]
+
+
+def manager_for(name: str, operation: str, api_version: str, subresource: str) -> Manager:
+    """The manager that a request acts as."""
+    return Manager(name, operation, "" if operation == APPLY else api_version, subresource)
+
+
+def decode(entries: Any) -> Managers:
+    """The managers of a `metadata.managedFields`.
+
+    Raises:
+        ValueError: An entry is not of the form that the API server writes.
+    """
+    if not isinstance(entries, list):
+        raise ValueError("managedFields must be a list")
+    return dict(_decode_entry(entry) for entry in entries)
+
+
+def _decode_entry(entry: Any) -> tuple[Manager, Ownership]:
+    if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
+        raise ValueError("an entry of managedFields must have operation Apply or Update")
+    if entry.get("fieldsType") != "FieldsV1":
+        raise ValueError("an entry of managedFields must have fieldsType FieldsV1")
+    api_version = entry.get("apiVersion", "")
+    manager = manager_for(
+        entry.get("manager", ""), entry["operation"], api_version, entry.get("subresource", "")
+    )
+    fields = FieldSet.from_json(entry.get("fieldsV1") or {})
+    return manager, Ownership(fields, api_version, entry.get("time") or "")
+
+
+def encode(managers: Managers) -> list[dict[str, Any]]:
+    """`metadata.managedFields`: appliers first, then by time, manager and version."""
+    ordered = sorted(
+        managers.items(),
+        key=lambda item: (
+            item[0].operation,
+            item[1].time,
+            item[0].name,
+            item[1].api_version,
+            item[0].subresource,
+        ),
+    )
+    return [_encode_entry(manager, ownership) for manager, ownership in ordered]
+
+
+def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": ownership.api_version,
+        "time": ownership.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": ownership.fields.to_json(),
+        "subresource": manager.subresource,
+    }
+    return {name: value for name, value in entry.items() if value or name == "fieldsV1"}
+
+
+def tracked(managers: Managers) -> Managers:
+    """The managers without what is the server's, and without those that then own nothing."""
+    stripped = (
+        (manager, evolve(ownership, fields=ownership.fields.difference(UNTRACKED)))
+        for manager, ownership in managers.items()
+    )
+    return {manager: ownership for manager, ownership in stripped if ownership.fields}
+
+
+def released(managers: Managers, fields: FieldSet, keeper: Manager | None) -> Managers:
+    """The managers after all but `keeper` have lost these fields."""
+    result: dict[Manager, Ownership] = {}
+    for manager, ownership in managers.items():
+        left = ownership.fields if manager == keeper else ownership.fields.difference(fields)
+        if left:
+            result[manager] = evolve(ownership, fields=left)
+    return result
+
+
+def capped(managers: Managers) -> Managers:
+    """At most `MAX_UPDATERS` updaters: the oldest of a version are merged into one entry."""
+    updaters = [(manager, owned) for manager, owned in managers.items() if manager.operation == UPDATE]
+    updaters.sort(key=lambda item: (item[1].time, item[0].name))
+    result = dict(managers)
+    surplus = len(updaters) - MAX_UPDATERS
+    first_of: dict[str, Manager] = {}
+    for manager, ownership in updaters:
+        if surplus <= 0:
+            break
+        bucket = Manager(_ANCIENT, UPDATE, ownership.api_version)
+        first = first_of.setdefault(ownership.api_version, manager)
+        if first == manager:
+            continue
+        if bucket not in result:
+            result[bucket] = result.pop(first)
+        if manager != bucket:
+            del result[manager]
+        merged = result[bucket].fields.union(ownership.fields)
+        result[bucket] = Ownership(merged, ownership.api_version, ownership.time)
+        surplus -= 1
+    return result
+
+
+def applied_by_all(managers: Managers) -> FieldSet:
+    """What appliers own."""
+    result = FieldSet()
+    for manager, ownership in managers.items():
+        if manager.operation == APPLY:
+            result = result.union(ownership.fields)
+    return result

@@ -1,0 +1,295 @@
+"""Objects as their schema types them: which fields they have, how two differ, and how they merge.
+
+A map or list is granular when its members or items have owners of their own, and atomic when it has one
+owner as a whole. The rules are those of structured-merge-diff, which the API server uses.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from reconcile.embedded.fieldsets import (
+    NO_FIELDS,
+    FieldSet,
+    field_element,
+    key_element,
+    path_text,
+    value_element,
+)
+from reconcile.embedded.schema.nodes import ABSENT, ANYTHING, Node
+from reconcile.embedded.schema.values import same, type_name
+
+__all__ = [
+    "Comparison",
+    "SchemaMismatch",
+    "check_typed",
+    "compare",
+    "field_set",
+    "merge",
+    "reconciled",
+    "remove",
+    "with_named_fields",
+]
+
+_SCALAR_TYPES = {
+    "string": frozenset({"string"}),
+    "boolean": frozenset({"boolean"}),
+    "integer": frozenset({"integer", "number"}),
+    "number": frozenset({"integer", "number"}),
+}
+
+
+class SchemaMismatch(Exception):
+    """An object that its schema does not describe; the text says where and why."""
+
+
+@frozen
+class Comparison:
+    """The fields by which a newer object differs from an older one."""
+
+    added: FieldSet = NO_FIELDS
+    removed: FieldSet = NO_FIELDS
+    modified: FieldSet = NO_FIELDS
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.modified)
+
+
+def is_granular_map(node: Node, value: Any) -> bool:
+    """Whether the value is a map whose members are owned one by one."""
+    return isinstance(value, dict) and node.type in ("object", "") and not node.atomic_map
+
+
+def is_granular_list(node: Node, value: Any) -> bool:
+    """Whether the value is a list whose items are owned one by one."""
+    return isinstance(value, list) and node.list_type != "atomic"
+
+
+def check_typed(node: Node, value: Any, path: tuple[str, ...] = ()) -> None:
+    """See that an applied configuration is what the schema describes.
+
+    Raises:
+        SchemaMismatch: A field is unknown or of a wrong type, or an item occurs twice or lacks its key.
+    """
+    if value is None:
+        return
+    if isinstance(value, dict):
+        _check_map(node, value, path)
+    elif isinstance(value, list):
+        _check_list(node, value, path)
+    elif node.type in ("object", "array"):
+        expected = "map" if node.type == "object" else "list"
+        raise SchemaMismatch(f"{path_text(path)}: expected {expected}, got {type_name(value)}")
+    elif node.type and type_name(value) not in _SCALAR_TYPES[node.type]:
+        raise SchemaMismatch(f"{path_text(path)}: expected {node.type}, got {type_name(value)}")
+
+
+def _check_map(node: Node, value: dict[str, Any], path: tuple[str, ...]) -> None:
+    if node.type not in ("object", "") or node.int_or_string or node.quantity:
+        raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got map")
+    for name, member in value.items():
+        below = (*path, field_element(name))
+        child = node.child(name)
+        if child is None:
+            raise SchemaMismatch(f"{path_text(below)}: field not declared in schema")
+        check_typed(child, member, below)
+
+
+def _check_list(node: Node, value: list[Any], path: tuple[str, ...]) -> None:
+    if node.type not in ("array", "") or node.int_or_string or node.quantity:
+        raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got list")
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        element = f"i:{index}" if node.list_type == "atomic" else item_element(node, item, path)
+        if element in seen:
+            raise SchemaMismatch(f"{path_text(path)}: duplicate entries for key {path_text([element])}")
+        seen.add(element)
+        check_typed(node.item(), item, (*path, element))
+
+
+def item_element(node: Node, item: Any, path: tuple[str, ...] = ()) -> str:
+    """The path element of an item of a granular list; keys that are left out have their defaults.
+
+    Raises:
+        SchemaMismatch: The item is null, or lacks a key.
+    """
+    if node.list_type == "set":
+        if item is None:
+            raise SchemaMismatch(f"{path_text(path)}: an item of a set may not be null")
+        return value_element(item)
+    if not isinstance(item, dict):
+        raise SchemaMismatch(f"{path_text(path)}: associative list with keys may not have non-map elements")
+    keys: dict[str, Any] = {}
+    for name in node.map_keys:
+        member = node.item().child(name)
+        value = item.get(name, ABSENT)
+        if value is ABSENT and member is not None:
+            value = member.default
+        if value is ABSENT:
+            why = f"associative list with keys has an element that omits key field {name!r}"
+            raise SchemaMismatch(f"{path_text(path)}: {why} (and doesn't have default value)")
+        keys[name] = value
+    return key_element(keys)
+
+
+def field_set(node: Node, value: Any) -> FieldSet:
+    """The fields that an applied configuration speaks about."""
+    if is_granular_map(node, value):
+        return _map_fields(node, value)
+    if is_granular_list(node, value):
+        fields = ((item_element(node, item), field_set(node.item(), item)) for item in value)
+        return FieldSet(children={element: FieldSet(True, below.children) for element, below in fields})
+    return FieldSet(owned=True)
+
+
+def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+    children: dict[str, FieldSet] = {}
+    for name, member in value.items():
+        below = field_set(node.child(name) or ANYTHING, member)
+        owned = below.owned or member is None or member == {} or name not in node.properties
+        if owned or below:
+            children[field_element(name)] = FieldSet(owned, below.children)
+    return FieldSet(children=children)
+
+
+def compare(node: Node, old: Any, new: Any) -> Comparison:
+    """How `new` differs from `old`; either may be `ABSENT`, not both."""
+    if same(old, new):
+        return Comparison()
+    if _both(is_granular_map, node, old, new):
+        before, after = _mapping(old), _mapping(new)
+        names = list(dict.fromkeys([*before, *after]))
+        nodes = (node.child(name) or ANYTHING for name in names)
+        parts = {
+            field_element(name): compare(child, before.get(name, ABSENT), after.get(name, ABSENT))
+            for name, child in zip(names, nodes, strict=True)
+        }
+        return _combined(parts, old, new)
+    if _both(is_granular_list, node, old, new):
+        before, after = _by_element(node, old), _by_element(node, new)
+        parts = {
+            element: compare(node.item(), before.get(element, ABSENT), after.get(element, ABSENT))
+            for element in dict.fromkeys([*before, *after])
+        }
+        return _combined(parts, old, new)
+    here = FieldSet(owned=True)
+    if old is ABSENT:
+        return Comparison(added=here)
+    return Comparison(removed=here) if new is ABSENT else Comparison(modified=here)
+
+
+def _both(test: Callable[[Node, Any], bool], node: Node, old: Any, new: Any) -> bool:
+    """Whether `test` holds for both sides, one of which may have no value; not if both are empty."""
+    sides = [side for side in (old, new) if side is not ABSENT and side is not None]
+    return any(sides) and all(test(node, side) for side in sides)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _by_element(node: Node, value: Any) -> dict[str, Any]:
+    items = value if isinstance(value, list) else []
+    return {item_element(node, item): item for item in items}
+
+
+def _combined(parts: dict[str, Comparison], old: Any, new: Any) -> Comparison:
+    return Comparison(
+        added=FieldSet(old is ABSENT, {name: part.added for name, part in parts.items() if part.added}),
+        removed=FieldSet(new is ABSENT, {name: part.removed for name, part in parts.items() if part.removed}),
+        modified=FieldSet(False, {name: part.modified for name, part in parts.items() if part.modified}),
+    )
+
+
+def merge(node: Node, live: Any, intent: Any) -> Any:
+    """`live` with what `intent` says; nothing is removed from granular maps and lists."""
+    if intent is ABSENT:
+        return live
+    if live is ABSENT or live is None:
+        return intent
+    if is_granular_map(node, live) and is_granular_map(node, intent):
+        merged = dict(live)
+        for name, member in intent.items():
+            merged[name] = merge(node.child(name) or ANYTHING, live.get(name, ABSENT), member)
+        return merged
+    if is_granular_list(node, live) and is_granular_list(node, intent):
+        return _merge_lists(node, live, intent)
+    kept = intent is None and bool(live) and (is_granular_map(node, live) or is_granular_list(node, live))
+    return live if kept else intent
+
+
+def _merge_lists(node: Node, live: list[Any], intent: list[Any]) -> list[Any]:
+    """Items of `intent` in its order, and the others of `live` among them where they were."""
+    mine = _by_element(node, intent)
+    theirs: dict[str, Any] = {}
+    for item in live:
+        theirs.setdefault(item_element(node, item), item)
+    merged: list[Any] = []
+    shared = deque(element for element in mine if element in theirs)
+    upcoming = deque(mine)
+
+    def take_until(last: str) -> None:
+        while upcoming:
+            element = upcoming.popleft()
+            merged.append(merge(node.item(), theirs.get(element, ABSENT), mine[element]))
+            if element == last:
+                return
+
+    for item in live:
+        element = item_element(node, item)
+        if element not in mine:
+            merged.append(item)
+        elif shared and shared[0] == element:
+            take_until(shared.popleft())
+    take_until("")
+    return merged
+
+
+def remove(node: Node, value: Any, fields: FieldSet) -> Any:
+    """`value` without the fields of the set; None where nothing is left."""
+    if is_granular_map(node, value) and value:
+        members: dict[str, Any] = {}
+        for name, member in value.items():
+            below = fields.children.get(field_element(name), NO_FIELDS)
+            if below.owned:
+                continue
+            child = node.child(name) or ANYTHING
+            members[name] = remove(child, member, below) if below else member
+        return members or None
+    if is_granular_list(node, value) and value:
+        items: list[Any] = []
+        for item in value:
+            below = fields.children.get(item_element(node, item), NO_FIELDS)
+            if not below.owned:
+                items.append(remove(node.item(), item, below) if below else item)
+        return items or None
+    return value
+
+
+def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
+    """The set with each declared field that has something of the set below it."""
+    children: dict[str, FieldSet] = {}
+    for element, child in fields.children.items():
+        below = with_named_fields(child, node_below(node, element))
+        declared = bool(child.children) and element.startswith("f:") and element[2:] in node.properties
+        children[element] = FieldSet(below.owned or declared, below.children)
+    return FieldSet(fields.owned, children)
+
+
+def reconciled(fields: FieldSet, node: Node) -> FieldSet:
+    """The set under a schema that has since made some of its maps or lists atomic."""
+    if fields.children and (node.atomic_map or (node.type == "array" and node.list_type == "atomic")):
+        return FieldSet(owned=True)
+    children = {
+        element: reconciled(child, node_below(node, element)) for element, child in fields.children.items()
+    }
+    return FieldSet(fields.owned, children)
+
+
+def node_below(node: Node, element: str) -> Node:
+    """What the schema says of the place that a path element leads to."""
+    if element.startswith("f:"):
+        return node.child(element[2:]) or ANYTHING
+    return node.item()
