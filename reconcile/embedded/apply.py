@@ -133,10 +133,12 @@ def _decoded(entries: Any, node: Node) -> Managers:
         managers = decode(entries or [])
     except ValueError:
         return {}
-    return {
-        manager: Ownership(reconciled(owned.fields, node), owned.api_version, owned.time)
-        for manager, owned in managers.items()
-    }
+    return {manager: _reconciled(owned, node) for manager, owned in managers.items()}
+
+
+def _reconciled(owned: Ownership, node: Node) -> Ownership:
+    fields = reconciled(owned.fields, node)
+    return owned if fields == owned.fields else Ownership(fields, owned.api_version, owned.time)
 
 
 def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:

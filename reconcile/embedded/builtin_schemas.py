@@ -1,7 +1,7 @@
 """OpenAPI schemas of the built-in kinds."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -58,7 +58,7 @@ def schema_for(group: str, version: str, kind: str) -> dict[str, Any]:
 
 @cache
 def _document() -> _Document:
-    data = files("reconcile.embedded").joinpath("builtin_types.json").read_bytes()
+    data = Path(__file__).with_name("builtin_types.json").read_bytes()
     return msgspec.json.decode(data, type=_Document)
 
 

@@ -40,26 +40,27 @@ class FieldSet:
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
         """The paths that are in both."""
-        return FieldSet(
-            self.owned and other.owned,
-            _kept(
-                (element, child.intersection(other.children[element]))
-                for element, child in self.children.items()
-                if element in other.children
-            ),
+        shared = (
+            (element, child.intersection(other.children[element]))
+            for element, child in self.children.items()
+            if element in other.children
         )
+        return FieldSet(self.owned and other.owned, {element: child for element, child in shared if child})
 
     def difference(self, other: "FieldSet") -> "FieldSet":
         """The paths that are not in `other`; those below a path of `other` stay."""
-        if not other:
-            return self
-        return FieldSet(
-            self.owned and not other.owned,
-            _kept(
-                (element, child.difference(other.children.get(element, NO_FIELDS)))
-                for element, child in self.children.items()
-            ),
-        )
+        children = dict(self.children)
+        for element, taken in other.children.items():
+            child = children.get(element)
+            if child is None:
+                continue
+            left = child.difference(taken)
+            if left:
+                children[element] = left
+            else:
+                del children[element]
+        owned = self.owned and not other.owned
+        return FieldSet(owned, children)
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """All paths, in order."""
@@ -136,10 +137,6 @@ def _element_text(element: str) -> str:
 
 def _canonical(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
-
-
-def _kept(children: Iterator[tuple[str, FieldSet]]) -> dict[str, FieldSet]:
-    return {element: child for element, child in children if child}
 
 
 def _order(element: str) -> tuple[int, str]:

@@ -1,9 +1,11 @@
 """Who owns which fields: managedFields as the API server keeps them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from attrs import evolve, frozen
+import msgspec
+from attrs import field, frozen
 
 from reconcile.embedded.fieldsets import FieldSet, field_element
 
@@ -58,6 +60,14 @@ class Ownership:
     fields: FieldSet
     api_version: str
     time: str = ""
+    stored: Mapping[str, Any] | None = field(default=None, eq=False)
+    """The entry of managedFields that this was read from."""
+
+    def less(self, fields: FieldSet) -> "Ownership":
+        """The same without these fields."""
+        if not self.fields.intersection(fields):
+            return self
+        return Ownership(self.fields.difference(fields), self.api_version, self.time)
 
 
 Managers = Mapping[Manager, Ownership]
@@ -88,8 +98,14 @@ def _decode_entry(entry: Any) -> tuple[Manager, Ownership]:
     manager = manager_for(
         entry.get("manager", ""), entry["operation"], api_version, entry.get("subresource", "")
     )
-    fields = FieldSet.from_json(entry.get("fieldsV1") or {})
-    return manager, Ownership(fields, api_version, entry.get("time") or "")
+    fields = _read_fields(msgspec.json.encode(entry.get("fieldsV1") or {}))
+    return manager, Ownership(fields, api_version, entry.get("time") or "", entry)
+
+
+@lru_cache(maxsize=1024)
+def _read_fields(text: bytes) -> FieldSet:
+    """Most writes meet the same sets as the one before."""
+    return FieldSet.from_json(msgspec.json.decode(text))
 
 
 def encode(managers: Managers) -> list[dict[str, Any]]:
@@ -108,6 +124,8 @@ def encode(managers: Managers) -> list[dict[str, Any]]:
 
 
 def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
+    if ownership.stored is not None:
+        return dict(ownership.stored)
     entry: dict[str, Any] = {
         "manager": manager.name,
         "operation": manager.operation,
@@ -122,21 +140,17 @@ def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
 
 def tracked(managers: Managers) -> Managers:
     """The managers without what is the server's, and without those that then own nothing."""
-    stripped = (
-        (manager, evolve(ownership, fields=ownership.fields.difference(UNTRACKED)))
-        for manager, ownership in managers.items()
-    )
-    return {manager: ownership for manager, ownership in stripped if ownership.fields}
+    stripped = {manager: ownership.less(UNTRACKED) for manager, ownership in managers.items()}
+    return {manager: ownership for manager, ownership in stripped.items() if ownership.fields}
 
 
 def released(managers: Managers, fields: FieldSet, keeper: Manager | None) -> Managers:
     """The managers after all but `keeper` have lost these fields."""
-    result: dict[Manager, Ownership] = {}
-    for manager, ownership in managers.items():
-        left = ownership.fields if manager == keeper else ownership.fields.difference(fields)
-        if left:
-            result[manager] = evolve(ownership, fields=left)
-    return result
+    left = {
+        manager: ownership if manager == keeper else ownership.less(fields)
+        for manager, ownership in managers.items()
+    }
+    return {manager: ownership for manager, ownership in left.items() if ownership.fields}
 
 
 def capped(managers: Managers) -> Managers:

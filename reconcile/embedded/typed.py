@@ -156,7 +156,7 @@ def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
 
 def compare(node: Node, old: Any, new: Any) -> Comparison:
     """How `new` differs from `old`; either may be `ABSENT`, not both."""
-    if same(old, new):
+    if old == new and same(old, new):
         return Comparison()
     if _both(is_granular_map, node, old, new):
         before, after = _mapping(old), _mapping(new)
@@ -282,9 +282,10 @@ def reconciled(fields: FieldSet, node: Node) -> FieldSet:
     """The set under a schema that has since made some of its maps or lists atomic."""
     if fields.children and (node.atomic_map or (node.type == "array" and node.list_type == "atomic")):
         return FieldSet(owned=True)
-    children = {
-        element: reconciled(child, node_below(node, element)) for element, child in fields.children.items()
-    }
+    children = dict(fields.children)
+    for element, child in fields.children.items():
+        if child.children:
+            children[element] = reconciled(child, node_below(node, element))
     return FieldSet(fields.owned, children)
 
 
