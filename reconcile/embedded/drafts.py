@@ -8,13 +8,13 @@ from attrs import define, field
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.crds import definition_warnings
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.failures import bad_request, forbidden, invalid, untidy, value_invalid
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
-from reconcile.embedded.pending import track_update
 from reconcile.embedded.rendering import JSON, encode, one
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.status import Failure, FieldCause

@@ -5,6 +5,7 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.apply import apply
 from reconcile.embedded.bodies import (
     check_type,
     judge_strictly,
@@ -52,7 +53,6 @@ from reconcile.embedded.failures import (
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
-from reconcile.embedded.pending import apply
 from reconcile.embedded.rendering import object_in
 from reconcile.embedded.status import FieldCause
 
@@ -351,6 +351,7 @@ def _apply(write: Write) -> Response:
         subresource=target.subresource,
         api_version=resource.api_version,
         time=engine.now(),
+        reset=("status",) if resource.has_status and not target.subresource else (),
     )
     if stored is None:
         return _create_applied(write, obj)
