@@ -156,7 +156,7 @@ def _subresource_entry(resource: ServedResource, subresource: Subresource) -> Do
 
 
 def aggregated(groups: Iterable[Group], version: str) -> Document:
-    """The APIGroupDiscoveryList of `groups`, in `version` of its own API: v2, or v2beta1 for older clients."""
+    """The APIGroupDiscoveryList of `groups`, in `version` of its own API: v2, v2beta1 for older clients."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",

@@ -1,7 +1,9 @@
 """Real kubectl against `reconcile apiserver`."""
 
+import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,8 @@ from attrs import frozen
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT.parent / "shared" / "samples"
 KUBECTL = shutil.which("kubectl")
+
+_NUMBERS = itertools.count(1)
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
 
@@ -147,7 +151,7 @@ class Kubectl:
     def table(self, *arguments: str) -> list[dict[str, str]]:
         """The rows that it prints, by column."""
         header, *rows = self("get", *arguments).splitlines()
-        starts = [i for i, char in enumerate(header) if char != " " and (i < 3 or header[i - 3 : i] == "   ")]
+        starts = [found.start() for found in re.finditer(r"\S+(?: \S+)*", header)]
         spans = list(zip(starts, [*starts[1:], None], strict=True))
         return [{header[a:b].strip(): row[a:b].strip() for a, b in spans} for row in rows]
 
@@ -176,7 +180,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 @pytest.fixture
 def kubectl(environment: dict[str, str], request: pytest.FixtureRequest) -> Kubectl:
-    name = request.node.name.replace("_", "-")[:50].strip("-").lower()
+    readable = re.sub("[^a-z0-9]+", "-", request.node.name)[:40].strip("-")
+    name = f"{readable}-{next(_NUMBERS)}"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     Kubectl(environment, "default")("create", "-f", "-", given=json.dumps(namespace))
     return Kubectl(environment, name)
