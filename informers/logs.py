@@ -11,7 +11,7 @@ RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 def _spare_reserved(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Rename what the standard library would refuse with a KeyError: a log line must never fail its caller."""
+    """Rename what the standard library refuses with a KeyError: a log line must not fail its caller."""
     taken = RESERVED.intersection(event) - {"exc_info", "stack_info"}
     return {f"{key}_" if key in taken else key: value for key, value in event.items()} if taken else event
 

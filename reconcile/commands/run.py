@@ -4,20 +4,22 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 import click
 from attrs import frozen
 
-from informers import ApiError, CacheSyncFailed, Transport, Unauthorized, error_from_response
+from informers import ApiError, CacheSyncFailed, Transport
 from informers.credentials import load_in_cluster
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.commands.cluster import embedded_cluster
 from reconcile.commands.errors import Problem
 from reconcile.commands.logs import configure_logs
-from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
+from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.manager import Manager
 
@@ -67,7 +69,7 @@ def run(
             _refuse_cluster_options(options, "a Manager that brings its own transport")
             ctx.exit(anyio.run(_run_on, manager, manager.transport, options))
         else:
-            connection = choose_connection(options)
+            connection = choose_connection(options, options.namespace or manager.namespace)
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
     except CacheSyncFailed as failed:
         raise Problem(str(failed)) from None
@@ -78,7 +80,7 @@ def _refuse_cluster_options(options: Options, what: str) -> None:
         raise Problem(f"--kubeconfig and --context say nothing to {what}", "leave them out")
 
 
-def choose_connection(options: Options) -> Connection:
+def choose_connection(options: Options, namespace: str) -> Connection:
     """Which cluster is meant, said on the first line and agreed to. Nothing is sent yet. Raises Problem.
 
     It is asked for before the event loop runs: a question there could not be interrupted.
@@ -87,7 +89,7 @@ def choose_connection(options: Options) -> Connection:
         connection = _find_connection(options)
     except ConfigurationProblem as problem:
         raise Problem(str(problem), "name another with --kubeconfig, or use --embedded") from None
-    _announce(connection.context, connection.server, options.namespace)
+    _announce(connection.context, connection.server, namespace)
     if not connection.loopback and not options.yes:
         _ask()
     return connection
@@ -100,7 +102,7 @@ def _find_connection(options: Options) -> Connection:
     return choose_context(found, options.context).connection
 
 
-def _announce(context: str, server: str, namespace: str | None) -> None:
+def _announce(context: str, server: str, namespace: str) -> None:
     where = f"namespace {namespace}" if namespace else "all namespaces"
     click.echo(f"context {context}, server {server}, {where}")
 
@@ -118,12 +120,13 @@ async def _run_connected(manager: Manager, connection: Connection, options: Opti
     except ConfigurationProblem as problem:
         raise Problem(str(problem)) from None
     try:
-        with anyio.CancelScope() as scope, on_signal(scope.cancel):
+        with _stoppable() as stop:
             await _check_server(transport)
-        return INTERRUPTED if scope.cancelled_caught else await _run(manager, transport, options)
+            await _run(manager, transport, options, stop)
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
+    return 0
 
 
 async def _connect(agreed: Connection, options: Options) -> KubernetesTransport:
@@ -137,24 +140,23 @@ async def _connect(agreed: Connection, options: Options) -> KubernetesTransport:
 
 async def _check_server(transport: Transport) -> None:
     """See that there is an API server, and that it knows us, before anything is started."""
-    request = f"GET {transport.server}/version"
     try:
         answer = await transport.request("GET", "/version")
     except ApiError as error:
         raise Problem(str(error)) from None
     if answer.status == 401:
-        refusal = error_from_response(answer.status, answer.headers, answer.body, request)
-        assert isinstance(refusal, Unauthorized)
-        raise Problem(f"{transport.server} does not accept these credentials", "log in again") from None
+        raise Problem(f"{transport.server} does not accept these credentials", "log in again")
 
 
 async def _run_on(manager: Manager, transport: Transport, options: Options) -> int:
     _announce("of the manager itself", transport.server, options.namespace or manager.namespace)
-    return await _run(manager, transport, options)
+    with _stoppable() as stop:
+        await _run(manager, transport, options, stop)
+    return 0
 
 
 async def _run_embedded(manager: Manager, options: Options) -> int:
-    with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
+    with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder)) as cluster:
             namespace = options.namespace or manager.namespace
             _announce("embedded", cluster.url, namespace)
@@ -162,11 +164,18 @@ async def _run_embedded(manager: Manager, options: Options) -> int:
             if namespace:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
-            return await _run(manager, cluster.transport(), options)
-
-
-async def _run(manager: Manager, transport: Transport, options: Options) -> int:
-    running = manager.on(transport, namespace=options.namespace)
-    with alone(), on_signal(running.stop):
-        await running.run()
+            await _run(manager, cluster.transport(), options, stop)
     return 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[Stop]:
+    """What a signal ends: at first whatever is inside, later what `Stop.act` says."""
+    with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel) as stop:
+        yield stop
+
+
+async def _run(manager: Manager, transport: Transport, options: Options, stop: Stop) -> None:
+    running = manager.on(transport, namespace=options.namespace)
+    stop.act = running.stop
+    await running.run()

@@ -1,0 +1,283 @@
+"""`reconcile run`, as a person meets it."""
+
+import json
+import signal
+import socket
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconcile import Manager
+from reconcile.commands import main, targets
+from reconcile.embedded.kubeconfig import render_kubeconfig
+from tests.commands.helpers import running
+
+OPERATOR = """
+from attrs import frozen
+from reconcile import Controller, Manager, Object, resource
+
+@frozen
+class SiteSpec:
+    image: str = "web"
+
+@resource("example.com/v1")
+class Site(Object):
+    spec: SiteSpec = SiteSpec()
+
+async def keep_site(ctx):
+    return None
+
+sites = Controller(Site, keep_site)
+more = [sites]
+manager = Manager(sites, namespace="shop")
+embedded = Manager(sites, embedded=True)
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A current directory with a module `site_operator`; what is imported from it is forgotten again."""
+    (tmp_path / "site_operator.py").write_text(OPERATOR)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
+            del sys.modules[name]
+
+
+def kubeconfig(folder: Path, server: str) -> str:
+    path = folder / "kubeconfig"
+    path.write_text(render_kubeconfig(server, None, "token"))
+    return str(path)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    """What is on stdout, and the one line that the command ends with, at status 2."""
+    assert main(["run", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return out, err
+
+
+# --- targets -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attribute", ["sites", "more"])
+def test_a_module_of_the_current_directory_gives_a_controller_or_a_list_of_them(attribute: str) -> None:
+    manager = targets.load_manager([f"site_operator:{attribute}"])
+    assert [controller.name for controller in manager.controllers] == ["site"]
+
+
+def test_a_manager_is_run_with_what_it_was_set_up_with() -> None:
+    manager = targets.load_manager(["site_operator:manager"])
+    assert isinstance(manager, Manager)
+    assert manager.namespace == "shop"
+
+
+def test_controllers_of_several_targets_share_one_manager() -> None:
+    manager = targets.load_manager(["worker-groups", "site_operator:sites"])
+    assert [controller.name for controller in manager.controllers][1] == "site"
+    assert len(manager.controllers) == 2
+
+
+def test_bundled_controllers_run_where_an_operator_has_a_package_controllers_of_its_own(here: Path) -> None:
+    (here / "controllers").mkdir()
+    (here / "controllers" / "__init__.py").write_text("from site_operator import sites\n")
+    with running("run", "worker-groups", "controllers:sites", "--embedded", home=here) as command:
+        command.wait_for_log('"site"')
+        assert command.seconds_to_end() < 2
+        assert command.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("nonsense", "worker-groups"),
+        ("no_such_module:manager", "there is no module no_such_module"),
+        ("site_operator.py:manager", "name the module, not its file"),
+        ("site_operator:nothing", "it has sites, manager, embedded"),
+        ("site_operator:number", "is an int: wanted: a Manager, a Controller or a list of Controllers"),
+        ("site_operator:", "write my_module:manager"),
+        ("broken:manager", "ZeroDivisionError: division by zero ({here}/broken.py, line 2)"),
+        ("unfinished:manager", "SyntaxError"),
+        ("needy:manager", "No module named 'no_such_library'"),
+        ("exits:manager", "SystemExit"),
+    ],
+)
+def test_a_target_that_cannot_be_run_is_one_line_that_says_what_to_do(
+    target: str, wanted: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "broken.py").write_text("def f():\n    return 1 / 0\nmanager = f()\n")
+    (here / "unfinished.py").write_text("def f(:\n")
+    (here / "needy.py").write_text("import no_such_library\n")
+    (here / "exits.py").write_text("raise SystemExit(0)\n")
+    out, err = complaint(capsys, target, "--embedded")
+    assert wanted.format(here=here) in err
+    assert out == ""
+
+
+def test_two_controllers_of_one_name_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = complaint(capsys, "site_operator:sites", "site_operator:more", "--embedded")
+    assert "two controllers are named 'site'" in err
+
+
+def test_a_manager_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = complaint(capsys, "site_operator:manager", "worker-groups", "--embedded")
+    assert "name it alone" in err
+
+
+# --- which server ------------------------------------------------------------------------------
+
+
+def test_the_first_line_names_context_server_and_namespaces(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = f"http://127.0.0.1:{free_port()}"
+    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", kubeconfig(here, server))
+    assert out.splitlines()[0] == f"context embedded, server {server}, all namespaces"
+    assert "nothing listens" in err
+
+
+def test_the_first_line_names_the_one_namespace(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = f"http://127.0.0.1:{free_port()}"
+    config = kubeconfig(here, server)
+    for arguments, namespace in (
+        (["site_operator:sites", "-n", "blue"], "blue"),
+        (["site_operator:manager"], "shop"),
+        (["site_operator:manager", "--namespace", "blue"], "blue"),
+    ):
+        out, _ = complaint(capsys, *arguments, "--kubeconfig", config)
+        assert out.splitlines()[0] == f"context embedded, server {server}, namespace {namespace}"
+
+
+def test_a_server_elsewhere_needs_yes_where_nobody_can_be_asked(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = kubeconfig(here, "https://192.0.2.1:6443")
+    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config)
+    assert "server https://192.0.2.1:6443" in out
+    assert "--yes" in err
+
+
+def test_with_yes_a_server_elsewhere_is_tried(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    config = kubeconfig(here, "http://no-such-host.invalid:6443")
+    _, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config, "--yes")
+    assert "no-such-host.invalid" in err
+    assert "--yes" not in err
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_on_a_terminal_it_asks(
+    answer: str,
+    goes_on: bool,
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = iter([answer.strip()])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: next(answers))
+    monkeypatch.setenv("NO_PROXY", "*")
+    config = kubeconfig(here, "http://no-such-host.invalid:6443")
+    _, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config)
+    assert ("nothing was started" in err) is not goes_on
+    assert ("no-such-host.invalid" in err) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [("{", "is not YAML"), ("[]", "not a kubeconfig"), (None, "does not exist"), ("", "is empty")],
+)
+def test_a_bad_kubeconfig_is_one_line(
+    content: str | None, wanted: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (here / "bad").write_text(content)
+    out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", str(here / "bad"))
+    assert wanted in err
+    assert out == ""
+
+
+def test_no_cluster_at_all_points_to_the_embedded_server(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = complaint(capsys, "site_operator:sites")
+    assert "--embedded" in err
+
+
+def test_an_embedded_run_takes_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
+    for target in (["site_operator:sites", "--embedded"], ["site_operator:embedded"]):
+        _, err = complaint(capsys, *target, "--context", "kind")
+        assert "--kubeconfig and --context" in err
+
+
+def test_a_kind_that_the_server_does_not_serve_is_one_line(here: Path) -> None:
+    with running("apiserver", "--insecure-http", home=here) as server:
+        url = server.wait_for("API server on").removeprefix("API server on ")
+        with running(
+            "run", "site_operator:sites", "--kubeconfig", kubeconfig(here, url), home=here
+        ) as command:
+            command.wait_for(f"context embedded, server {url}, all namespaces")
+            assert command.process.wait(timeout=10) == 2
+            problems = [line for line in command.complaints.splitlines() if not line.startswith("{")]
+            assert len(problems) == 1
+            assert "install its CustomResourceDefinition" in problems[0]
+
+
+# --- staying up and ending ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_embedded_run_ends_cleanly_within_two_seconds(number: signal.Signals, here: Path) -> None:
+    with running("run", "site_operator:embedded", home=here) as command:
+        command.wait_for("context embedded, server https://127.0.0.1:")
+        file = Path(command.wait_for("export KUBECONFIG=").removeprefix("export KUBECONFIG="))
+        assert file.stat().st_mode & 0o077 == 0
+        command.wait_for_log('"site"')
+        assert command.seconds_to_end(number) < 2
+        assert command.process.returncode == 0
+        assert not file.parent.exists()
+        started = [json.loads(line) for line in command.complaints.splitlines()]
+    assert {"started"} == {line["event"] for line in started}
+    assert ["site"] in [line["controllers"] for line in started]
+    assert not (here / ".kube").exists()
+
+
+def test_a_second_signal_ends_at_once_what_does_not_end(here: Path) -> None:
+    (here / "stubborn.py").write_text(
+        textwrap.dedent("""
+        import time
+        from reconcile import Controller
+        from reconcile.kinds import Namespace
+
+        async def hang(ctx):
+            print("hanging", flush=True)
+            await ctx.run_sync(time.sleep, 60)
+
+        namespaces = Controller(Namespace, hang)
+        """)
+    )
+    with running("run", "stubborn:namespaces", "--embedded", home=here) as command:
+        command.wait_for("hanging")
+        command.process.send_signal(signal.SIGINT)
+        with pytest.raises(Exception, match="timed out"):
+            command.process.wait(timeout=0.5)
+        assert command.seconds_to_end() < 1
+        assert command.process.returncode == 130
