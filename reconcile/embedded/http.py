@@ -6,13 +6,12 @@ pass as they are, in and out, but for protobuf ones, which the engine gets as JS
 
 import hmac
 import ipaddress
-import traceback
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
 import msgspec
-import structlog
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 from attrs import define, field, frozen
@@ -35,7 +34,7 @@ _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class NotLoopback(ValueError):
@@ -124,9 +123,7 @@ class _Handler:
         except Failure as failure:
             outcome = _refusal(failure)
         except Exception as error:
-            # formatted here: a renderer that shows local variables would show the token
-            trace = traceback.format_exc()
-            log.error("request failed", method=request.method, path=request.path, exception=trace)
+            log.exception("request failed: %s %s", request.method, request.path)
             outcome = _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
         if isinstance(outcome, Response):
             return web.Response(status=outcome.status, headers=dict(outcome.headers), body=outcome.body)
@@ -168,7 +165,7 @@ class _Handler:
             await watch.wait()
 
     def _cut(self, request: web.BaseRequest) -> None:
-        log.warning("watch cut off: its reader is too slow", path=request.path, seconds=self.patience)
+        log.warning("watch of %s cut off: its reader took nothing for %s s", request.path, self.patience)
         if request.transport is not None:
             request.transport.abort()
 

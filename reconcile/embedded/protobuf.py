@@ -73,8 +73,7 @@ def _unsupported(what: str) -> Failure:
     return Failure(
         415,
         "UnsupportedMediaType",
-        f"the embedded server does not read {what} as protobuf; send application/json "
-        "(kubectl: add --dry-run=client -o yaml and pipe it into kubectl apply -f -)",
+        f"the embedded server does not read {what} as protobuf: send JSON, as kubectl apply -f does",
     )
 
 

@@ -140,7 +140,7 @@ async def test_a_client_that_asks_before_sending_is_told_to_go_on(client: aiohtt
 
 
 async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = ApiServer()
 
@@ -157,7 +157,7 @@ async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
             assert "lost my way" in status["message"]
         async with session.get("/healthz") as answer:
             assert answer.status == 200
-    logged = capsys.readouterr().out
+    logged = caplog.text
     assert "LookupError: lost my way" in logged
     assert "s3cret" not in logged
 
