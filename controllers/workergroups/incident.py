@@ -6,18 +6,20 @@ from typing import Any
 import anyio
 from attrs import evolve, field, frozen
 
-from reconcile import ApiError, Client, Manager, ObjectMeta, Snapshot
+from reconcile import Client, Manager, NotFound, ObjectMeta, Snapshot
 from reconcile.incidents import Change, Incident, Logic, Observer, Stage, Verdict, observe
-from reconcile.kinds import ConfigMap, Pod
-from reconcile.nodes import STOP_SECONDS
+from reconcile.kinds import Pod, PodSpec
+from reconcile.nodes import BEHAVIOUR, STOP_SECONDS
 from reconcile.testing import LateTransport
 
 from .controller import make_controller
 from .models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
-from .views import GROUP_LABEL, pod_view
+from .views import CLUSTER_LABEL, GROUP_LABEL, pod_view
 
 CLUSTER = "raycluster-demo"
 GROUP = "small"
+BYSTANDERS = 5
+OWN_SHARE = 5
 PATIENCE = 30.0
 TICK = 0.05
 
@@ -34,14 +36,14 @@ class Scenario:
     goal: int = 4
     stop_seconds: float = 5.0
     lag: tuple[float, float] = field(default=(0.2, 1.0))
-    flood: float = 300.0
+    flood: float = 260.0
     flood_heard: float = 200.0
     seconds: float = 8.0
 
 
 @frozen
 class Counted:
-    """What the observer heard from the order to scale on; `events` are changes of whatever object."""
+    """What the observer heard from the order to scale on; `events` are changes of any pod."""
 
     deleted: int
     created: int
@@ -54,13 +56,12 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
     """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
-    async with observe(
-        stage.observer, Pod, ConfigMap, namespace=stage.namespace, clock=stage.clock
-    ) as observer:
+    async with observe(stage.observer, Pod, namespace=stage.namespace, clock=stage.clock) as observer:
         async with _manager(stage, logic, scenario):
             stage.report(f"making a cluster with {scenario.workers} workers")
             cluster = await user.create(_cluster(stage.namespace, scenario))
-            await user.create(ConfigMap(metadata=ObjectMeta("bystander", stage.namespace)))
+            for number in range(BYSTANDERS):
+                await user.create(_bystander(stage.namespace, number))
             if not await observer.until(lambda: len(_ready_workers(observer)) == scenario.workers, PATIENCE):
                 why = f"the {scenario.workers} workers were not Ready within {PATIENCE:g} s"
                 return Verdict(ok=False, seconds=anyio.current_time() - started, explanation=why)
@@ -97,7 +98,7 @@ async def _scale_down(stage: Stage, observer: Observer, user: Client, scenario: 
 
 def count_pods(changes: Sequence[Change], before: set[str]) -> tuple[set[str], set[str]]:
     """The uids of the workers that were deleted, marked or gone, and of those made since `before`."""
-    pods = [change for change in changes if change.kind is Pod and _is_worker(change.last)]
+    pods = [change for change in changes if _is_worker(change.last)]
     gone = {change.last.uid for change in pods if change.new is None or change.new.terminating}
     return gone, {change.last.uid for change in pods} - before
 
@@ -124,33 +125,40 @@ def _judge(counted: Counted, scenario: Scenario, seconds: float) -> Verdict:
 
 
 async def _flood(stage: Stage, observer: Observer, rate: float) -> None:
-    """Labels, annotations and status of the cluster's own pods change, and so does a bystander."""
+    """Labels, annotations and status of pods change: one in `OWN_SHARE` is the cluster's own."""
     client = Client(stage.transport, field_manager="demo-flood", clock=stage.clock)
-    bystander = ConfigMap(metadata=ObjectMeta("bystander", stage.namespace))
     started, sent = anyio.current_time(), 0
     while True:
-        due = int((anyio.current_time() - started) * rate) - sent
-        pods = [_reference(pod) for pod in observer.objects(Pod)]
-        for number in range(sent, sent + due):
-            await _touch(client, pods[number % len(pods)] if number % 4 else bystander, number)
-        sent += max(due, 0)
+        due = int((anyio.current_time() - started) * rate)
+        own = [_reference(pod) for pod in observer.objects(Pod) if CLUSTER_LABEL in pod.labels]
+        for number in range(sent, due):
+            bystander = _bystander(stage.namespace, number % BYSTANDERS)
+            await _touch(
+                client, own[number // OWN_SHARE % len(own)] if number % OWN_SHARE == 0 else bystander, number
+            )
+        sent = due
         await anyio.sleep(TICK)
 
 
-async def _touch(client: Client, obj: Pod | ConfigMap, number: int) -> None:
+async def _touch(client: Client, pod: Pod, number: int) -> None:
     said = str(number)
     try:
-        if isinstance(obj, ConfigMap):
-            await client.merge(obj, {"data": {"flood": said}}, guard={})
-        elif number % 4 == 1:
-            await client.merge(obj, {"metadata": {"labels": {"demo/flood": said}}}, guard={})
-        elif number % 4 == 2:
-            await client.merge(obj, {"metadata": {"annotations": {"demo/flood": said}}}, guard={})
-        else:
-            await client.merge(obj, {"status": {"message": said}}, guard={}, subresource="status")
-    except ApiError:
-        # The pod has gone meanwhile; the next tick has newer ones.
+        match number % 3:
+            case 0:
+                await client.merge(pod, {"metadata": {"labels": {"demo/flood": said}}}, guard={})
+            case 1:
+                await client.merge(pod, {"metadata": {"annotations": {"demo/flood": said}}}, guard={})
+            case _:
+                await client.merge(pod, {"status": {"message": said}}, guard={}, subresource="status")
+    except NotFound:
+        # It has ended meanwhile; at the next tick the observer knows.
         return
+
+
+def _bystander(namespace: str, number: int) -> Pod:
+    """A pod in the namespace that is not the cluster's, and that no node takes."""
+    metadata = ObjectMeta(f"bystander-{number}", namespace, annotations={BEHAVIOUR: "pending"})
+    return Pod(metadata=metadata, spec=PodSpec(containers=({"name": "idle", "image": "pause"},)))
 
 
 # --- the cluster ------------------------------------------------------------------------------------
