@@ -1,0 +1,188 @@
+"""What tests of the engine speak through: one request at a time, straight into `handle`."""
+
+import datetime
+import random
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from informers.transport import Response
+from reconcile.embedded import ApiRequest, ApiServer, Watch
+
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+
+
+@define
+class StillClock:
+    """A clock that a test moves by hand, with seeded chance."""
+
+    moment: datetime.datetime = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    chance: random.Random = field(factory=lambda: random.Random(7))
+
+    def now(self) -> datetime.datetime:
+        return self.moment
+
+    def random(self) -> float:
+        return self.chance.random()
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self.chance.getrandbits(128), version=4)
+
+    def advance(self, seconds: float) -> None:
+        self.moment += datetime.timedelta(seconds=seconds)
+
+
+@define
+class Answer:
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        return [(cause.get("reason", ""), cause.get("field", "")) for cause in self.body["details"]["causes"]]
+
+    @property
+    def version(self) -> str:
+        version: str = self.body["metadata"]["resourceVersion"]
+        return version
+
+
+@define
+class Api:
+    """One embedded server with a hand-moved clock, and the definition of widgets in it."""
+
+    clock: StillClock = field(factory=StillClock)
+    history: int = 100_000
+    server: ApiServer = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.server = ApiServer(clock=self.clock, history=self.history)
+        self.ok("POST", DEFINITIONS, definition())
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        **headers: str,
+    ) -> Answer:
+        answer = self.raw(method, path, body, query, content_type, **headers)
+        assert isinstance(answer, Response)
+        text = answer.headers["content-type"].startswith("text/")
+        decoded = answer.body.decode() if text else msgspec.json.decode(answer.body)
+        return Answer(answer.status, decoded, answer.headers)
+
+    def ok(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+        answer = self.send(method, path, body, **more)
+        assert answer.status < 300, answer.body
+        decoded: dict[str, Any] = answer.body
+        return decoded
+
+    def merge(self, path: str, body: Any, **more: Any) -> dict[str, Any]:
+        return self.ok("PATCH", path, body, content_type=MERGE, **more)
+
+    def watch(self, path: str, **query: str) -> Watch:
+        watch = self.raw("GET", path, None, {"watch": "true", **query})
+        assert isinstance(watch, Watch), watch.body
+        return watch
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None,
+        content_type: str = "application/json",
+        **headers: str,
+    ) -> Response | Watch:
+        encoded = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        sent = {"content-type": content_type, "user-agent": "test", **headers}
+        return self.server.handle(ApiRequest(method, path, query or {}, sent, encoded))
+
+
+def events(watch: Watch) -> list[tuple[str, dict[str, Any]]]:
+    """What there is to take, decoded."""
+    decoded = [msgspec.json.decode(line) for line in watch.take()]
+    return [(event["type"], event["object"]) for event in decoded]
+
+
+def names(watch: Watch) -> list[tuple[str, str]]:
+    """What there is to take, as types and names."""
+    return [(kind, obj["metadata"]["name"]) for kind, obj in events(watch)]
+
+
+def widget(name: str = "a", *, spec: Mapping[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": name, **metadata},
+        "spec": dict(spec or {}),
+    }
+
+
+def config_map(name: str = "a", data: Mapping[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **metadata}, "data": dict(data or {})}
+
+
+def pod(name: str = "a", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "app", "image": "app:1"}], **spec}}
+
+
+def owned_by(owner: Mapping[str, Any], *, blocking: bool = False) -> list[dict[str, Any]]:
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+    }
+    return [{**reference, "blockOwnerDeletion": True} if blocking else reference]
+
+
+def definition(**spec: Any) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer", "minimum": 0},
+                    "color": {"type": "string", "default": "red"},
+                    "replicas": {"type": "integer"},
+                },
+            },
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
+        "selectableFields": [{"jsonPath": ".spec.color"}],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [version],
+            **spec,
+        },
+    }

@@ -1,0 +1,280 @@
+"""Lists, watches, selectors and the forms of an answer."""
+
+import anyio
+import pytest
+
+from reconcile.embedded import ApiServer, Failure, InProcessTransport
+from reconcile.embedded.api import WHOLE
+from reconcile.embedded.log import Log
+from reconcile.embedded.selectors import Selection, fnv1a, parse_labels, parse_shards
+from reconcile.embedded.watching import Watch
+from tests.embedded.api_client import (
+    CONFIG_MAPS,
+    DEFINITIONS,
+    WIDGETS,
+    Api,
+    config_map,
+    definition,
+    events,
+    names,
+    widget,
+)
+
+PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api()
+    for index, color in enumerate(("red", "green", "blue", "red")):
+        labels = {"i": str(index), "parity": "odd" if index % 2 else "even"}
+        made.ok("POST", WIDGETS, widget(f"w{index}", spec={"color": color}, labels=labels))
+    return made
+
+
+def listed(api: Api, **query: str) -> list[str]:
+    return [item["metadata"]["name"] for item in api.ok("GET", WIDGETS, query=query)["items"]]
+
+
+@pytest.mark.rule("api-96")
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        ("parity=even", ["w0", "w2"]),
+        ("parity==odd,i!=3", ["w1"]),
+        ("i in (0, 3)", ["w0", "w3"]),
+        ("i notin (0,1)", ["w2", "w3"]),
+        ("missing", []),
+        ("!missing", ["w0", "w1", "w2", "w3"]),
+        ("missing!=x,i>2", ["w3"]),
+        ("i<1", ["w0"]),
+    ],
+)
+def test_label_selectors_select(api: Api, selector: str, wanted: list[str]) -> None:
+    assert listed(api, labelSelector=selector) == wanted
+
+
+@pytest.mark.parametrize("selector", ["a=b=c", "a in b", "a in (b", "=b", "a,,b", "a>x", "a b", "a=b,"])
+def test_a_label_selector_that_cannot_be_read_is_refused(selector: str) -> None:
+    with pytest.raises(Failure, match="unable to parse"):
+        parse_labels(selector)
+
+
+@pytest.mark.rule("api-97")
+def test_field_selectors_know_names_and_what_the_definition_offers(api: Api) -> None:
+    assert listed(api, fieldSelector="metadata.name!=w1,spec.color=red") == ["w0", "w3"]
+    assert api.send("GET", WIDGETS, query={"fieldSelector": "spec.size=1"}).status == 400
+
+
+def test_shards_split_all_objects_without_overlap(api: Api) -> None:
+    low = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+    high = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
+    halves = [listed(api, shardSelector=half) for half in (low, high)]
+    assert sorted(halves[0] + halves[1]) == ["w0", "w1", "w2", "w3"]
+    assert fnv1a("") == 0xCBF29CE484222325
+    with pytest.raises(Failure):
+        parse_shards("shardRange(object.metadata.uid, '0x0', '0x1')")
+
+
+@pytest.mark.rule("api-92")
+def test_all_pages_of_a_list_are_of_one_version(api: Api) -> None:
+    first = api.ok("GET", WIDGETS, query={"limit": "2"})
+    assert first["metadata"]["remainingItemCount"] == 2
+    api.merge(f"{WIDGETS}/w3", {"spec": {"color": "green"}})
+    api.ok("DELETE", f"{WIDGETS}/w2")
+    second = api.ok("GET", WIDGETS, query={"limit": "2", "continue": first["metadata"]["continue"]})
+    assert [item["metadata"]["name"] for item in second["items"]] == ["w2", "w3"]
+    assert second["items"][1]["spec"]["color"] == "red"
+    assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert second["metadata"]["continue"] == ""
+
+
+@pytest.mark.rule("api-94")
+def test_a_page_too_late_offers_to_go_on_inconsistently() -> None:
+    api = Api(history=3)
+    for index in range(4):
+        api.ok("POST", WIDGETS, widget(f"w{index}"))
+    token = api.ok("GET", WIDGETS, query={"limit": "2"})["metadata"]["continue"]
+    for color in ("green", "blue", "grey", "pink"):
+        api.merge(f"{WIDGETS}/w0", {"spec": {"color": color}})
+    late = api.send("GET", WIDGETS, query={"continue": token})
+    assert (late.status, late.body["reason"]) == (410, "Expired")
+    assert listed(api, **{"continue": late.body["metadata"]["continue"]}) == ["w2", "w3"]
+
+
+@pytest.mark.rule("api-90")
+def test_the_future_is_a_time_out_for_a_list_and_silence_for_a_watch(api: Api) -> None:
+    future = str(api.server.version + 2)
+    answer = api.send("GET", WIDGETS, query={"resourceVersion": future})
+    assert (answer.status, answer.causes[0][0]) == (504, "ResourceVersionTooLarge")
+    assert answer.headers["retry-after"] == "1"
+    watch = api.watch(WIDGETS, resourceVersion=future)
+    for name in "xyz":
+        api.ok("POST", WIDGETS, widget(name))
+    assert names(watch) == [("ADDED", "z")]
+
+
+@pytest.mark.rule("api-88")
+def test_items_of_built_in_lists_say_no_kind_and_an_empty_list_is_a_list(api: Api) -> None:
+    assert api.ok("GET", CONFIG_MAPS)["items"] == []
+    api.ok("POST", CONFIG_MAPS, config_map())
+    [item] = api.ok("GET", CONFIG_MAPS)["items"]
+    assert "kind" not in item
+    assert api.ok("GET", WIDGETS)["items"][0]["kind"] == "Widget"
+
+
+@pytest.mark.rule("api-104")
+def test_a_watch_without_a_version_begins_with_what_is_there(api: Api) -> None:
+    watch = api.watch(WIDGETS)
+    api.ok("DELETE", f"{WIDGETS}/w1")
+    assert names(watch) == [("ADDED", f"w{i}") for i in range(4)] + [("DELETED", "w1")]
+
+
+@pytest.mark.rule("api-107")
+def test_initial_events_end_with_a_bookmark(api: Api) -> None:
+    query = {"sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+    refused = api.send("GET", WIDGETS, query={"watch": "true", **query})
+    assert refused.status == 422
+    *added, (kind, mark) = events(api.watch(WIDGETS, resourceVersionMatch="NotOlderThan", **query))
+    assert [kind for kind, _ in added] == ["ADDED"] * 4
+    assert kind == "BOOKMARK"
+    assert mark["metadata"] == {
+        "resourceVersion": str(api.server.version),
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+
+
+@pytest.mark.rule("api-108")
+def test_leaving_a_selector_is_a_deletion_of_the_old_object_at_the_new_version(api: Api) -> None:
+    watch = api.watch(WIDGETS, resourceVersion=str(api.server.version), labelSelector="parity=odd")
+    changed = api.merge(f"{WIDGETS}/w1", {"metadata": {"labels": {"parity": "none"}}})
+    [(kind, obj)] = events(watch)
+    assert (kind, obj["metadata"]["labels"]["parity"]) == ("DELETED", "odd")
+    assert obj["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
+
+
+@pytest.mark.rule("api-100")
+def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> None:
+    one = api.ok("GET", f"{WIDGETS}/w0", accept=PARTIAL)
+    assert (one["kind"], one["metadata"]["name"]) == ("PartialObjectMetadata", "w0")
+    assert "spec" not in one
+    many = api.ok("GET", WIDGETS, accept=PARTIAL.replace("Metadata;", "MetadataList;"))
+    assert {item["kind"] for item in many["items"]} == {"PartialObjectMetadata"}
+    assert api.send("GET", WIDGETS, accept=PARTIAL).status == 406
+    watch = api.raw("GET", WIDGETS, None, {"watch": "1"}, accept=PARTIAL)
+    assert isinstance(watch, Watch)
+    assert all(obj["kind"] == "PartialObjectMetadata" for _, obj in events(watch))
+
+
+@pytest.mark.rule("api-22")
+def test_a_form_or_a_body_that_nobody_speaks_is_refused(api: Api) -> None:
+    assert api.send("GET", WIDGETS, accept="text/csv").status == 406
+    assert api.send("POST", WIDGETS, b"x", content_type="text/plain").status == 415
+    assert (
+        api.send("PATCH", f"{WIDGETS}/w0", {}, content_type="application/strategic-merge-patch+json").status
+        == 415
+    )
+
+
+@pytest.mark.rule("api-129")
+def test_a_new_schema_works_at_once_on_old_objects_and_ends_their_watches(api: Api) -> None:
+    watch = api.watch(WIDGETS, resourceVersion=str(api.server.version))
+    path = f"{DEFINITIONS}/widgets.example.com"
+    patch = [
+        {
+            "op": "add",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/mode",
+            "value": {"type": "string", "default": "auto"},
+        }
+    ]
+    before = api.send("GET", f"{WIDGETS}/w0").version
+    assert (
+        api.ok("PATCH", path, patch, content_type="application/json-patch+json")["metadata"]["generation"]
+        == 2
+    )
+    read = api.send("GET", f"{WIDGETS}/w0")
+    assert (read.body["spec"]["mode"], read.version) == ("auto", before)
+    assert watch.take() == []
+    assert watch.closed
+
+
+@pytest.mark.rule("api-117")
+def test_a_definition_is_established_at_once_and_a_clash_of_names_is_not(api: Api) -> None:
+    status = api.ok("GET", f"{DEFINITIONS}/widgets.example.com")["status"]
+    assert status["storedVersions"] == ["v1"]
+    assert [(c["type"], c["status"]) for c in status["conditions"]] == [
+        ("NamesAccepted", "True"),
+        ("Established", "True"),
+    ]
+    other = definition(names={"kind": "Widget", "plural": "wodgets"})
+    other["metadata"]["name"] = "wodgets.example.com"
+    api.ok("POST", DEFINITIONS, other)
+    clash = api.ok("GET", f"{DEFINITIONS}/wodgets.example.com")["status"]
+    assert [condition["status"] for condition in clash["conditions"]] == ["False", "False"]
+    assert api.send("GET", WIDGETS.replace("widgets", "wodgets")).status == 404
+
+
+# --- time, and the way in ---
+
+
+def log_of_widgets(api: Api) -> tuple[ApiServer, Log]:
+    return api.server, api.server._engine.log
+
+
+@pytest.mark.rule("api-111")
+async def test_a_watch_ends_cleanly_at_its_time_out(api: Api) -> None:
+    server, log = log_of_widgets(api)
+    resource = server.resources.get("example.com", "v1", "widgets")
+    assert resource is not None
+    watch = Watch(log, resource, Selection(), WHOLE, after=log.version, timeout=0.02)
+    with anyio.fail_after(2):
+        await watch.wait()
+    assert watch.take() == []
+    assert watch.closed
+
+
+async def test_a_waiting_reader_wakes_for_its_own_resource_and_at_the_end(api: Api) -> None:
+    watch = api.watch(WIDGETS, resourceVersion=str(api.server.version))
+    seen: list[str] = []
+
+    async def read() -> None:
+        while not watch.closed:
+            await watch.wait()
+            seen.extend(name for _, name in names(watch))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            api.ok("POST", CONFIG_MAPS, config_map())
+            await anyio.wait_all_tasks_blocked()
+            assert seen == []
+            api.ok("POST", WIDGETS, widget("x"))
+            await anyio.wait_all_tasks_blocked()
+            assert seen == ["x"]
+            api.server.close()
+
+
+async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api) -> None:
+    transport = InProcessTransport(api.server, settle=True)
+    answer = await transport.request("GET", f"{WIDGETS}/w0", headers={"Accept": "application/json"})
+    assert answer.status == 200
+    query = {"watch": "true", "resourceVersion": str(api.server.version)}
+    async with transport.stream("GET", WIDGETS, query) as stream:
+        await transport.request("DELETE", f"{WIDGETS}/w0")
+        assert b'"DELETED"' in await anext(stream.chunks)  # type: ignore[call-overload]
+    api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
+    await transport.request("DELETE", "/api/v1/namespaces/going")
+    assert (await transport.request("GET", "/api/v1/namespaces/going")).status == 404
+
+
+async def test_the_running_server_keeps_house_by_itself(api: Api) -> None:
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(api.server.run)
+            await anyio.wait_all_tasks_blocked()
+            api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
+            api.ok("DELETE", "/api/v1/namespaces/going")
+            await anyio.wait_all_tasks_blocked()
+            assert api.send("GET", "/api/v1/namespaces/going").status == 404
+            group.cancel_scope.cancel()
