@@ -1,5 +1,6 @@
 """`reconcile demo`: real incidents, on the original's logic and on ours, then a cluster to play with."""
 
+import re
 import shlex
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ from reconcile.commands.targets import bundled_controllers
 from reconcile.incidents import Incident, bundled_incidents
 from reconcile.manager import Manager
 
-_TRY = "# try: "
+_TRY = re.compile(r"^# try (\d+): (.+)$", re.MULTILINE)
 _STOP_SECONDS = 1.0
 _NODES = 3
 
@@ -127,7 +128,7 @@ class Demo:
                     await self._stay(cluster)
         held = all(play.holds for play in plays if play.finished)
         if scope.cancelled_caught:
-            self._say("stopped")
+            self._say("\nstopped")
             if self.options.once:
                 return INTERRUPTED
         return 0 if held else 1
@@ -190,9 +191,9 @@ class Demo:
 
 
 def commands_in(samples: Sequence[str]) -> Sequence[str]:
-    """The commands that the samples' comments propose: `# try: kubectl get pods`."""
-    lines = [line for sample in samples for line in sample.splitlines()]
-    return [line.removeprefix(_TRY) for line in lines if line.startswith(_TRY)]
+    """The commands that the samples' comments propose, `# try 1: kubectl get pods`, by their numbers."""
+    proposed = [(int(number), command) for sample in samples for number, command in _TRY.findall(sample)]
+    return [command for _, command in sorted(proposed)]
 
 
 async def _apply(sample: str, cluster: Cluster) -> None:

@@ -173,6 +173,7 @@ def _stoppable() -> Iterator[Stop]:
     """What a signal ends: at first whatever is inside, later what `Stop.act` says."""
     with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel) as stop:
         yield stop
+    click.echo("\nstopped")
 
 
 async def _run(manager: Manager, transport: Transport, options: Options, stop: Stop) -> None:

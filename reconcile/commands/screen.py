@@ -60,21 +60,26 @@ class _Table:
 
 def incident_table(plays: Sequence[Play], time: float, width: int) -> Table:
     """Two lines an incident: what it is and what happens now, what the original did, what ours did."""
-    counts = 12 if width < _NARROW else 22
+    narrow = width < _NARROW
+    counts = 12 if narrow else 22
     table = Table(box=None, expand=True, padding=(0, 2, 1, 0), show_edge=False)
     table.add_column("incident", ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column("original", width=counts)
     table.add_column("ours", width=counts)
     table.add_column("verdict", width=7)
     for play in plays:
-        ours = Text("sabotaged: ") if play.sabotaged else Text()
+        ours = Text("sabotaged:\n") if play.sabotaged else Text()
         table.add_row(
             Text.assemble((play.incident.name, "bold"), "\n", (play.now, "dim")),
-            _side(play.original, time),
-            ours.append(_side(play.ours, time)),
+            _folded(_side(play.original, time), narrow),
+            ours.append(_folded(_side(play.ours, time), narrow)),
             _verdict(play),
         )
     return table
+
+
+def _folded(counts: str, narrow: bool) -> str:
+    return counts.replace(", ", ",\n") if narrow else counts
 
 
 def _side(side: Playing | Played | None, time: float) -> str:

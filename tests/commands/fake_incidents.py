@@ -1,0 +1,43 @@
+"""Incidents that take no time, or no end."""
+
+import anyio
+
+from reconcile import Client
+from reconcile.incidents import Incident, Logic, Stage, Verdict
+from reconcile.kinds import Namespace, Pod
+
+SEEN: list[str] = []
+"""What the incidents were played on, in order: namespace, logic, servers."""
+
+
+async def play_quickly(stage: Stage, logic: Logic) -> Verdict:
+    observer = Client(stage.observer)
+    assert (await observer.get(Namespace, stage.namespace)).name == stage.namespace
+    assert await observer.list(Pod, stage.namespace) == []
+    scheme = stage.observer.server.partition("://")[0]
+    SEEN.append(f"{stage.namespace} {logic} {stage.transport.server} {scheme}")
+    stage.report("scaling to four")
+    await anyio.sleep(0.05)
+    if logic == "original":
+        return Verdict(ok=False, deleted=3, created=2, seconds=1.234567, explanation="three went")
+    return Verdict(ok=True, deleted=1, created=0, seconds=1.5)
+
+
+async def hold_always(stage: Stage, logic: Logic) -> Verdict:
+    return Verdict(ok=True, writes=0)
+
+
+async def break_down(stage: Stage, logic: Logic) -> Verdict:
+    async with anyio.create_task_group():
+        raise RuntimeError("the flood ran dry")
+
+
+async def never_end(stage: Stage, logic: Logic) -> Verdict:
+    stage.report("waiting for ever")
+    await anyio.sleep_forever()
+
+
+quick = Incident("quick", "ends at once", play_quickly)
+lucky = Incident("lucky", "the original gets through", hold_always)
+broken = Incident("broken", "cannot be played", break_down)
+endless = Incident("endless", "never ends", never_end)

@@ -1,0 +1,275 @@
+"""`reconcile demo`, as a person meets it."""
+
+import io
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from reconcile.commands import main
+from reconcile.commands.demo import commands_in
+from reconcile.commands.playing import Play, Played, Playing
+from reconcile.commands.screen import incident_table, result_line
+from reconcile.incidents import Incident, Verdict
+from tests.commands import fake_incidents
+from tests.commands.helpers import Command, running
+
+Offer = Callable[..., None]
+
+ENTRY_POINTS = """
+[reconcile.controllers]
+worker-groups = controllers.workergroups:controller
+registry-secrets = controllers.registrysecrets:controller
+[reconcile.incidents]
+{name} = tests.commands.fake_incidents:{name}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo puts its files."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def offer(monkeypatch: pytest.MonkeyPatch) -> Offer:
+    """Make these the incidents that are installed."""
+
+    def use(*incidents: Incident) -> None:
+        by_name = {incident.name: incident for incident in incidents}
+        monkeypatch.setattr("reconcile.commands.demo.bundled_incidents", lambda: by_name)
+
+    fake_incidents.SEEN.clear()
+    use(fake_incidents.quick)
+    return use
+
+
+def demo_with(name: str, *arguments: str, home: Path) -> Any:
+    """The demo as a process of its own, with one of the fake incidents in place of the bundled ones."""
+    information = home / "reconcile_runtime-0.1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: reconcile-runtime\nVersion: 0.1.0\n")
+    (information / "entry_points.txt").write_text(ENTRY_POINTS.format(name=name))
+    return running("demo", *arguments, home=home, path=home)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that the demo ends with before it has started, at status 2."""
+    assert main(["demo", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert fake_incidents.SEEN == []
+    return err
+
+
+# --- playing -----------------------------------------------------------------------------------
+
+
+def test_each_incident_is_played_on_the_originals_logic_and_on_ours(offer: Offer, home: Path) -> None:
+    assert main(["demo", "--once"]) == 0
+    assert fake_incidents.SEEN == [
+        "quick-original original embedded https",
+        "quick-ours ours embedded https",
+    ]
+
+
+def test_the_report_has_our_counts_and_those_of_the_original(offer: Offer, home: Path) -> None:
+    assert main(["demo", "--once", "--json", str(home / "out.json")]) == 0
+    assert json.loads((home / "out.json").read_text()) == {
+        "incidents": [
+            {
+                "name": "quick",
+                "ok": True,
+                "deleted": 1,
+                "created": 0,
+                "seconds": 1.5,
+                "original": {
+                    "ok": False,
+                    "deleted": 3,
+                    "created": 2,
+                    "seconds": 1.23,
+                    "explanation": "three went",
+                },
+            }
+        ]
+    }
+
+
+def test_a_sabotaged_incident_fails_the_run_and_the_others_are_played_as_ever(
+    offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(fake_incidents.quick, fake_incidents.lucky)
+    assert main(["demo", "--sabotage", "quick", "--json", str(home / "out.json")]) == 1
+    quick, lucky = json.loads((home / "out.json").read_text())["incidents"]
+    assert (quick["ok"], quick["deleted"], quick["created"]) == (False, 3, 2)
+    assert (lucky["ok"], lucky["writes"]) == (True, 0)
+    assert [line.split()[1] for line in fake_incidents.SEEN] == ["original", "original"]
+    assert "did not hold: quick (sabotaged)" in capsys.readouterr().out
+
+
+def test_an_original_that_gets_through_is_a_note(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
+    offer(fake_incidents.lucky)
+    assert main(["demo", "--once"]) == 0
+    assert "note: lucky: the original did not fail this time" in capsys.readouterr().out
+
+
+def test_an_incident_that_breaks_has_shown_nothing_and_fails_the_run(
+    offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(fake_incidents.broken)
+    assert main(["demo", "--once"]) == 1
+    out = capsys.readouterr().out
+    assert "note: broken: ours: could not be played: RuntimeError: the flood ran dry" in out
+    log = Path(re.search(r"see (\S+)", out)[1])  # type: ignore[index]
+    assert "the flood ran dry" in log.read_text()
+    assert not (log.parent / "kubeconfig").exists()
+
+
+def test_an_incident_that_does_not_end_is_given_up(
+    offer: Offer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("reconcile.commands.playing.TIME_LIMIT", 0.2)
+    offer(fake_incidents.endless)
+    assert main(["demo", "--once"]) == 1
+    assert "it took longer than 0.2 s" in capsys.readouterr().out
+
+
+def test_nothing_is_left_of_a_demo_that_went_well(offer: Offer, home: Path) -> None:
+    assert main(["demo", "--once"]) == 0
+    assert list(home.glob("reconcile-*")) == []
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
+def test_an_unknown_incident_cannot_be_sabotaged(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
+    offer(fake_incidents.quick, fake_incidents.lucky)
+    assert "the incidents are quick, lucky" in complaint(capsys, "--sabotage", "nonsense")
+
+
+def test_a_report_that_cannot_be_written_is_found_before_the_start(
+    offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "No such file or directory" in complaint(capsys, "--once", "--json", str(home / "no" / "out.json"))
+    assert "Is a directory" in complaint(capsys, "--once", "--json", str(home))
+
+
+def test_a_port_in_use_is_one_line_and_leaves_nothing(
+    offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert f"port {port} on 127.0.0.1 is in use" in complaint(capsys, "--port", str(port))
+    assert list(home.glob("reconcile-*")) == []
+
+
+# --- on the screen -----------------------------------------------------------------------------
+
+
+def held() -> Play:
+    play = Play(fake_incidents.quick, now="ours: watching for 8 s, with 200 events a second")
+    play.original = Played(Verdict(ok=False, deleted=3, created=2))
+    play.ours = Played(Verdict(ok=True, deleted=1, created=0))
+    return play
+
+
+def rendered(play: Play, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(incident_table([play], 3.0, width))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 110])
+def test_the_table_fits_and_says_all_without_colours(width: int) -> None:
+    text = rendered(held(), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for word in ("quick", "3 deleted", "2 created", "1 deleted", "0 created", "holds"):
+        assert word in text
+    assert "\x1b" not in text
+
+
+def test_the_table_shows_how_long_a_side_has_been_played() -> None:
+    play = Play(fake_incidents.quick, original=Playing(since=1.0))
+    assert "playing 2 s" in rendered(play, 110)
+
+
+def test_a_failed_incident_is_told_in_capitals() -> None:
+    play = Play(fake_incidents.quick, sabotaged=True)
+    play.original = play.ours = Played(Verdict(ok=False, deleted=3, created=2))
+    assert "FAILED" in rendered(play, 110)
+    assert "sabotaged" in rendered(play, 110)
+
+
+def test_a_result_is_both_sides_on_one_line() -> None:
+    assert result_line(held()) == "original: 3 deleted, 2 created | ours: 1 deleted, 0 created | holds"
+
+
+def test_commands_to_try_stand_in_the_samples_and_are_sorted_by_number() -> None:
+    samples = ["# try 3: c d\nkind: A\n", "# A sample\n# try 1: a\n# try 2: b; c\nkind: B\n"]
+    assert commands_in(samples) == ["a", "b; c", "c d"]
+
+
+# --- staying up and ending ---------------------------------------------------------------------
+
+
+def export_of(command: Command) -> Path:
+    return Path(command.wait_for("export KUBECONFIG=").strip().removeprefix("export KUBECONFIG="))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stays_up_with_three_commands_to_try_until_it_is_told_to_end(
+    number: signal.Signals, home: Path
+) -> None:
+    with demo_with("quick", home=home) as command:
+        command.wait_for("all 1 incidents hold")
+        kubeconfig = export_of(command)
+        assert kubeconfig.is_file()
+        tries = [command.wait_for("kubectl").strip() for _ in range(3)]
+        command.wait_for("")
+        if shutil.which("kubectl"):
+            for line in tries:
+                done = subprocess.run(
+                    ["sh", "-ec", line],
+                    env={
+                        "KUBECONFIG": str(kubeconfig),
+                        "PATH": "/usr/local/bin:/usr/bin:/bin",
+                        "HOME": str(home),
+                    },
+                    capture_output=True,
+                    text=True,
+                    timeout=20,
+                )
+                assert done.returncode == 0, f"{line}\n{done.stderr}"
+                assert done.stdout
+        assert command.seconds_to_end(number) < 2
+        assert command.process.returncode == 0
+        assert "\x1b" not in command.said
+        assert command.complaints == ""
+    assert not kubeconfig.parent.exists()
+    assert not [file for file in (home / ".kube").glob("*") if file.name != "cache"]
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 0), (("--once",), 130)])
+def test_ctrl_c_while_an_incident_is_played_ends_it_within_two_seconds(
+    arguments: tuple[str, ...], status: int, home: Path
+) -> None:
+    with demo_with("endless", *arguments, home=home) as command:
+        command.wait_for("waiting for ever")
+        assert command.seconds_to_end() < 2
+        assert command.process.returncode == status
+        assert command.complaints == ""
+    assert sorted(file.name for file in home.iterdir()) == ["reconcile_runtime-0.1.0.dist-info", "stderr"]
