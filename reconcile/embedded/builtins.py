@@ -88,6 +88,14 @@ def _others() -> tuple[ServedResource, ...]:
             has_generation=True,
         ),
         _built_in(
+            "autoscaling",
+            "v2",
+            "HorizontalPodAutoscaler",
+            short_names=("hpa",),
+            categories=("all",),
+            has_status=True,
+        ),
+        _built_in(
             "apiextensions.k8s.io", "v1", "CustomResourceDefinition", short_names=("crd", "crds"),
             categories=("api-extensions",), namespaced=False, has_status=True, has_generation=True,
             answers_object_on_delete=True, unconditional_update=False,

@@ -6,6 +6,7 @@ Everything is derived from the log's changes; `settle` works off what they left 
 
 import datetime
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -44,11 +45,11 @@ class Housekeeping:
         self._woken: anyio.Event | None = None
         engine.log.on_change(self._note)
 
-    async def run(self) -> None:
-        """Keep house until cancelled."""
+    async def run(self, settle: Callable[[], None]) -> None:
+        """Call `settle` after every change, and when something falls due, until cancelled."""
         while True:
             self._woken = anyio.Event()
-            self.settle()
+            settle()
             with anyio.move_on_after(self._seconds_to_next_expiry()):
                 await self._woken.wait()
 

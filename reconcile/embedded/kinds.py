@@ -69,6 +69,7 @@ def built_in_rules() -> Mapping[tuple[str, str], KindRules]:
         ("apps", "Deployment"): KindRules(_prepare_deployment, _validate_selector),
         ("apps", "ReplicaSet"): KindRules(_prepare_replica_set, _validate_selector),
         ("batch", "Job"): KindRules(_prepare_job),
+        ("autoscaling", "HorizontalPodAutoscaler"): KindRules(_prepare_autoscaler, _validate_autoscaler),
         ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
             prepare_definition, validate_definition
         ),
@@ -436,4 +437,24 @@ def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]
     replicas = spec["replicas"]
     if isinstance(replicas, int) and replicas < 0:
         causes.append(value_invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
+    return causes
+
+
+def _prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
+    _default(autoscaler.setdefault("spec", {}), "minReplicas", 1)
+    if old is None:
+        autoscaler["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+
+
+def _validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:
+    spec = autoscaler["spec"]
+    least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
+    causes: list[FieldCause] = []
+    if least < 1:
+        causes.append(value_invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+    if most < 1:
+        causes.append(value_invalid("spec.maxReplicas", most, "must be greater than 0"))
+    if most < least:
+        why = "must be greater than or equal to `minReplicas`"
+        causes.append(value_invalid("spec.maxReplicas", most, why))
     return causes

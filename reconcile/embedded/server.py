@@ -107,7 +107,7 @@ class ApiServer:
 
     async def run(self) -> None:
         """Do the same after every change, and when something falls due, until cancelled."""
-        await self._housekeeping.run()
+        await self._housekeeping.run(self.settle)
 
     def close(self) -> None:
         """End every watch."""

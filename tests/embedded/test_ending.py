@@ -1,5 +1,6 @@
 """How objects end: finalizers, grace periods, owners, namespaces, definitions, expiry."""
 
+import anyio
 import pytest
 
 from tests.embedded.api_client import (
@@ -225,3 +226,16 @@ def test_events_expire_an_hour_after_they_were_last_written(api: Api) -> None:
     api.server.settle()
     assert gone(api, f"{path}/a")
     assert api.ok("GET", "/apis/events.k8s.io/v1/namespaces/default/events/b")["deprecatedCount"] == 2
+
+
+async def test_a_running_server_stops_serving_a_definition_that_ended(api: Api) -> None:
+    watch = api.watch(WIDGETS)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(api.server.run)
+            await anyio.wait_all_tasks_blocked()
+            api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
+            await anyio.wait_all_tasks_blocked()
+            assert watch.closed
+            assert api.server.resources.get("example.com", "v1", "widgets") is None
+            group.cancel_scope.cancel()
