@@ -47,6 +47,7 @@ class Watch:
         self._log = log
         self._timeline: Timeline = log.timeline(resource.storage_key)
         self._selection = selection
+        self._narrows = selection.narrows
         self._form = form
         self._table = table
         self._columns_sent = False
@@ -139,10 +140,13 @@ class Watch:
         self._position = self._timeline.end
 
     def _change_line(self, change: Change) -> bytes | None:
-        matched = change.old is not None and self._selection.matches(change.old)
-        if change.new is not None and self._selection.matches(change.new):
+        matched = change.old is not None and self._selects(change.old)
+        if change.new is not None and self._selects(change.new):
             return self._shared_line(change, "MODIFIED" if matched else "ADDED", change.new)
         return self._shared_line(change, "DELETED", change.left) if matched else None
+
+    def _selects(self, stored: Stored) -> bool:
+        return not self._narrows or self._selection.matches(stored)
 
     def _shared_line(self, change: Change, kind: str, stored: Stored) -> bytes:
         if self._form.kind == "table":
