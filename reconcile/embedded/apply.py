@@ -182,12 +182,12 @@ def _apply(
     if live is not None and not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
         managers = _updated({}, {}, before, node, first, api_version, time)
-    intent = _with_last_applied(before, intent, owner)
     merged = merge(node, before, intent)
     mine = Ownership(field_set(node, intent), api_version, managers[owner].time if owner in managers else "")
     applied = {**managers, owner: mine}
     if owner in managers:
-        merged = _pruned(node, merged, applied, managers[owner].fields)
+        # Merged once more, since pruning also empties what the intent wants to be empty.
+        merged = merge(node, _pruned(node, merged, applied, managers[owner].fields), intent)
     change = compare(node, before, merged)
     taken = change.added.union(change.modified)
     if not force:
@@ -195,7 +195,9 @@ def _apply(
     result = dict(tracked(released(applied, taken.union(change.removed), keeper=owner)))
     if change and owner in result:
         result[owner] = Ownership(result[owner].fields, api_version, time)
-    obj: dict[str, Any] = copied(merged) or {}
+    obj: dict[str, Any] = copied(merged)
+    if owner.name == _KUBECTL and _annotation(obj):
+        obj["metadata"]["annotations"][_LAST_APPLIED] = _last_applied(intent)
     if entries := encode(result):
         obj.setdefault("metadata", {})["managedFields"] = entries
     return obj
@@ -276,17 +278,12 @@ def _applied_by_kubectl(live: dict[str, Any], node: Node, owner: Manager) -> Fie
         return NO_FIELDS
 
 
-def _with_last_applied(live: dict[str, Any], intent: dict[str, Any], owner: Manager) -> dict[str, Any]:
-    """kubectl's annotation follows what kubectl applies, once the object has it."""
-    if owner.name != _KUBECTL or not _annotation(live):
-        return intent
-    metadata = intent.get("metadata") or {}
-    annotations = {
-        name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED
-    }
-    plain = {**intent, "metadata": {**metadata, "annotations": annotations}}
-    text = msgspec.json.encode(plain).decode() + "\n"
-    return {**intent, "metadata": {**metadata, "annotations": {**annotations, _LAST_APPLIED: text}}}
+def _last_applied(intent: dict[str, Any]) -> str:
+    """What kubectl's annotation says of an intent; it follows what kubectl applies from the server."""
+    plain = copied(intent)
+    annotations = (plain.get("metadata") or {}).get("annotations") or {}
+    annotations.pop(_LAST_APPLIED, None)
+    return msgspec.json.encode(plain).decode() + "\n"
 
 
 def _annotation(obj: Mapping[str, Any]) -> str:

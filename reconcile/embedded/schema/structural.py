@@ -123,7 +123,7 @@ def _type(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
         message = f"Unsupported value: {quoted(kind)}: supported values: {supported}"
         yield FieldCause("FieldValueNotSupported", message, f"{path}.type")
         return
-    if kind == "array" and not schema.get("items"):
+    if kind == "array" and "items" not in schema:
         yield _required(f"{path}.items", "must be specified")
     if kind != "array" and "items" in schema:
         yield _forbidden(f"{path}.items", 'may only be set if type is "array"')

@@ -1,0 +1,138 @@
+"""Which schemas a CustomResourceDefinition may have."""
+
+from typing import Any
+
+import pytest
+
+from reconcile.embedded.schema import check_structural
+
+PATH = "spec.validation.openAPIV3Schema"
+STRING = {"type": "string"}
+REQUIRED, INVALID, FORBIDDEN, UNSUPPORTED, WRONG_TYPE = (
+    "FieldValueRequired",
+    "FieldValueInvalid",
+    "FieldValueForbidden",
+    "FieldValueNotSupported",
+    "FieldValueTypeInvalid",
+)
+
+
+def keyed(keys: list[str], **items: Any) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": keys,
+        "items": {"type": "object", **items},
+    }
+
+
+@pytest.mark.rule("api-118")
+@pytest.mark.parametrize(
+    "member",
+    [
+        STRING,
+        {"x-kubernetes-int-or-string": True},
+        {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        {"x-kubernetes-preserve-unknown-fields": True},
+        {"type": "object", "additionalProperties": STRING},
+        {"type": "object", "properties": {"a": STRING}, "oneOf": [{"required": ["a"]}]},
+        {"type": "object", "properties": {"a": STRING}, "not": {"properties": {"a": {"enum": ["x"]}}}},
+        keyed(["name"], required=["name"], properties={"name": STRING}),
+        keyed(["name"], properties={"name": {**STRING, "default": ""}}),
+        {"type": "array", "x-kubernetes-list-type": "set", "items": STRING},
+        {"type": "object", "default": {"a": "x"}, "properties": {"a": STRING}},
+        {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+    ],
+)
+def test_a_structural_schema_has_no_fault(member: dict[str, Any]) -> None:
+    assert check_structural({"type": "object", "properties": {"spec": member}}, PATH) == []
+
+
+@pytest.mark.rule("api-118")
+@pytest.mark.parametrize(
+    ("member", "reason", "place"),
+    [
+        ({"properties": {}}, REQUIRED, ".type"),
+        ({"type": "text"}, UNSUPPORTED, ".type"),
+        ({"type": "integer", "default": "x"}, WRONG_TYPE, ".default"),
+        ({"type": "object", "properties": {}, "default": {"b": 1}}, INVALID, ".default"),
+        ({"type": "array"}, REQUIRED, ".items"),
+        ({"type": "array", "items": {}}, REQUIRED, ".items.type"),
+        ({"type": "object", "additionalProperties": False}, FORBIDDEN, ".additionalProperties"),
+        (
+            {"type": "object", "additionalProperties": STRING, "properties": {"a": STRING}},
+            FORBIDDEN,
+            ".additionalProperties",
+        ),
+        ({"type": "array", "items": STRING, "uniqueItems": True}, FORBIDDEN, ".uniqueItems"),
+        ({"type": "object", "$ref": "#/x"}, FORBIDDEN, ".$ref"),
+        ({"type": "string", "pattern": "("}, INVALID, ".pattern"),
+        ({"type": "string", "pattern": "(?=a)"}, INVALID, ".pattern"),
+        ({"type": "object", "anyOf": [{"type": "object"}]}, FORBIDDEN, ".anyOf[0].type"),
+        ({"type": "object", "not": {"description": "x"}}, FORBIDDEN, ".not.description"),
+        ({"type": "object", "allOf": [{"properties": {"a": {}}}]}, REQUIRED, ".allOf[0].properties[a]"),
+        ({"type": "string", "x-kubernetes-int-or-string": True}, FORBIDDEN, ".type"),
+        (
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": False},
+            INVALID,
+            ".x-kubernetes-preserve-unknown-fields",
+        ),
+        ({"type": "object", "x-kubernetes-embedded-resource": True}, REQUIRED, ".properties"),
+        ({"type": "object", "x-kubernetes-map-type": "set"}, UNSUPPORTED, ".x-kubernetes-map-type"),
+        (
+            {"type": "array", "items": STRING, "x-kubernetes-list-type": "bag"},
+            UNSUPPORTED,
+            ".x-kubernetes-list-type",
+        ),
+        (keyed([], properties={}), REQUIRED, ".x-kubernetes-list-map-keys"),
+        (keyed(["b"], properties={"a": STRING}), INVALID, ".x-kubernetes-list-map-keys[0]"),
+        (keyed(["a"], properties={"a": STRING}), REQUIRED, ".items.properties[a].default"),
+        (
+            keyed(["a"], required=["a"], properties={"a": {"type": "object"}}),
+            INVALID,
+            ".items.properties[a].type",
+        ),
+        (
+            {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"},
+            INVALID,
+            ".items.x-kubernetes-map-type",
+        ),
+        (
+            {"type": "array", "items": STRING, "x-kubernetes-list-map-keys": ["a"]},
+            INVALID,
+            ".x-kubernetes-list-type",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_place(member: dict[str, Any], reason: str, place: str) -> None:
+    causes = check_structural({"type": "object", "properties": {"spec": member}}, PATH)
+    assert [(cause.reason, cause.field) for cause in causes] == [(reason, f"{PATH}.properties[spec]{place}")]
+
+
+@pytest.mark.rule("api-118")
+@pytest.mark.parametrize(
+    ("schema", "reason", "place"),
+    [
+        ({"properties": {"spec": {"type": "object"}}}, REQUIRED, ".type"),
+        ({"type": "array", "items": STRING}, INVALID, ".type"),
+        ({"type": "object", "nullable": True}, FORBIDDEN, ".nullable"),
+        (
+            {
+                "type": "object",
+                "properties": {"metadata": {"type": "object", "properties": {"labels": STRING}}},
+            },
+            FORBIDDEN,
+            ".properties[metadata]",
+        ),
+        ({"type": "object", "properties": {"kind": {"type": "integer"}}}, INVALID, ".properties[kind].type"),
+    ],
+)
+def test_the_root_is_an_object_with_ordinary_metadata(
+    schema: dict[str, Any], reason: str, place: str
+) -> None:
+    causes = check_structural(schema, PATH)
+    assert [(cause.reason, cause.field) for cause in causes] == [(reason, f"{PATH}{place}")]
