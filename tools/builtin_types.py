@@ -7,6 +7,7 @@ say, comes from the tables below. Run it with `python tools/builtin_types.py` af
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -237,13 +238,17 @@ NOT_REQUIRED = {
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the file; with `--check` only see that it is what would be written."""
     types: dict[str, Any] = {}
     for model in KINDS.values():
         collect(model, types, in_status=False)
-    document = {"kinds": KINDS, "types": dict(sorted(types.items()))}
     check_tables(types)
-    TARGET.write_text(json.dumps(document, separators=(",", ":"), sort_keys=False) + "\n")
+    document = {"kinds": KINDS, "types": dict(sorted(types.items()))}
+    text = json.dumps(document, separators=(",", ":")) + "\n"
+    if sys.argv[1:] != ["--check"]:
+        TARGET.write_text(text)
+    elif TARGET.read_text() != text:
+        raise SystemExit(f"{TARGET.name} is out of date: run tools/builtin_types.py")
 
 
 def collect(name: str, types: dict[str, Any], *, in_status: bool) -> None:

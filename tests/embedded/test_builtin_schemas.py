@@ -1,5 +1,8 @@
 """The shapes of the built-in kinds."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.schema import compile_schema
 
+ROOT = Path(__file__).parents[2]
 KINDS = [
     ("", "v1", kind)
     for kind in (
@@ -57,6 +61,13 @@ def test_every_kind_has_type_metadata_and_members_of_its_own(group: str, version
     schema = compile_schema(openapi, unique_lists=False)
     assert schema.prune({"metadata": {}, "bogus": 1}) == ["bogus"]
     assert schema.unevaluated_rules == ()
+
+
+def test_the_shapes_are_those_of_the_client_library() -> None:
+    check = subprocess.run(
+        [sys.executable, ROOT / "tools" / "builtin_types.py", "--check"], capture_output=True, text=True
+    )
+    assert (check.returncode, check.stderr) == (0, "")
 
 
 def test_an_unknown_kind_is_a_key_error() -> None:

@@ -129,6 +129,11 @@ def test_a_fault_is_named_with_its_place(member: dict[str, Any], reason: str, pl
             ".properties[metadata]",
         ),
         ({"type": "object", "properties": {"kind": {"type": "integer"}}}, INVALID, ".properties[kind].type"),
+        (
+            {"type": "object", "properties": {"kind": {"type": "string", "default": "X"}}},
+            FORBIDDEN,
+            ".properties[kind].default",
+        ),
     ],
 )
 def test_the_root_is_an_object_with_ordinary_metadata(

@@ -6,7 +6,7 @@ from typing import Any
 
 from reconcile.embedded.schema.checks import compile_pattern
 from reconcile.embedded.schema.cleaning import prune
-from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
 from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted
 from reconcile.embedded.status import FieldCause
@@ -46,7 +46,7 @@ def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
     causes.extend(_schema(openapi, path))
     if causes:
         return causes
-    return list(_defaults(openapi, path))
+    return list(_root_defaults(openapi, path))
 
 
 def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
@@ -262,21 +262,24 @@ def _composed(
     yield from _compositions(part, outer, path)
 
 
-def _defaults(schema: Mapping[str, Any], path: str, name: str = "") -> Iterator[FieldCause]:
-    """A default must itself be valid, and have no field that would be pruned."""
-    if schema.get("default", ABSENT) is not ABSENT:
-        yield from _default(schema, f"{path}.default")
-    for member_name, member in schema.get("properties", {}).items():
-        if not (name == "" and path.endswith("openAPIV3Schema") and member_name in EMBEDDED_FIELDS):
-            yield from _defaults(member, f"{path}.properties[{member_name}]", member_name)
+def _root_defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    for name, member in schema.get("properties", {}).items():
+        where = f"{path}.properties[{name}]"
+        if name not in EMBEDDED_FIELDS:
+            yield from _defaults(member, where)
         elif "default" in member:
-            yield _forbidden(f"{path}.properties[{member_name}].default", "must not be set")
-    if isinstance(schema.get("items"), Mapping):
-        yield from _defaults(schema["items"], f"{path}.items", "items")
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        yield from _defaults(
-            schema["additionalProperties"], f"{path}.additionalProperties", "additionalProperties"
-        )
+            yield _forbidden(f"{where}.default", "must not be set")
+
+
+def _defaults(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    """A default must itself be valid, and have no field that would be pruned."""
+    if "default" in schema:
+        yield from _default(schema, f"{path}.default")
+    for name, member in schema.get("properties", {}).items():
+        yield from _defaults(member, f"{path}.properties[{name}]")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            yield from _defaults(schema[keyword], f"{path}.{keyword}")
 
 
 def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
