@@ -229,10 +229,19 @@ LONG_INTEGERS = {
 NOT_REQUIRED = {
     "CoreV1Event.involvedObject",
     "CoreV1Event.metadata",
+    "EventsV1Event.eventTime",
+    "V1ControllerRevision.revision",
     "V1CustomResourceDefinitionVersion.served",
     "V1CustomResourceDefinitionVersion.storage",
     "V1EndpointSlice.endpoints",
+    "V1HTTPHeader.value",
+    "V1ISCSIPersistentVolumeSource.lun",
+    "V1ISCSIVolumeSource.lun",
+    "V1LimitRangeSpec.limits",
+    "V1PreferredSchedulingTerm.preference",
     "V1RoleRef.apiGroup",
+    "V1SleepAction.seconds",
+    "V1Sysctl.value",
 }
 """Fields that the published types require and the server does not: it takes the zero value."""
 
