@@ -193,7 +193,7 @@ class Client:
     ) -> O:
         """Read the object live, write what `change` makes different; again on fresh state if it was stale.
 
-        `change` gets the object and returns it changed (`attrs.evolve`); it may run several times.
+        `change` gets the object and returns it changed (`obj.replace(...)`); it may run several times.
         """
         for attempt in range(_MODIFY_ATTEMPTS):
             live = await self.get(model, name, namespace, live=True)

@@ -53,6 +53,7 @@ def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
 @frozen(kw_only=True, slots=False)
 class _Options(Generic[T]):
     cleanup: Cleanup[T] | None = None
+    on_terminating: Cleanup[T] | None = None
     owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
     name: str = ""
@@ -67,7 +68,8 @@ class Controller(_Options[T]):
 
     `reconcile` is called with a `Context` whenever an object may not be as it should: it is never
     absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
-    before one goes. `owns` names the kinds of its children, `watches` further kinds whose changes
+    before one goes; `on_terminating` sees objects that are going without holding them (what a node
+    does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
     concern it.
 
     `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
@@ -82,6 +84,8 @@ class Controller(_Options[T]):
     def __attrs_post_init__(self) -> None:
         for kind in self.kinds:
             kind_of(kind)
+        if self.cleanup is not None and self.on_terminating is not None:
+            raise TypeError("give cleanup= or on_terminating=, one of the two")
         if self.workers < 1:
             raise ValueError(f"a controller needs 1 worker or more, not {self.workers}")
         if not self.name:

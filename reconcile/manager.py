@@ -125,9 +125,16 @@ class Manager:
         if self._embedded:
             await self._run_embedded(task_status)
             return
-        transport = self._transport or await _connect()
+        if self._transport is not None:
+            await self._run_on(self._transport, task_status)
+            return
+        transport = await _connect()
         self._transport = transport
-        await self._run_on(transport, task_status)
+        try:
+            await self._run_on(transport, task_status)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await transport.aclose()
 
     async def __aenter__(self) -> Self:
         """Start in a task of its own and wait until the workers run."""

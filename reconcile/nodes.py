@@ -17,18 +17,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import anyio
+import msgspec
 from attrs import define, field, frozen
 
-from informers import AlreadyExists
+from informers import AlreadyExists, Snapshot
 from reconcile.client import Client
 from reconcile.context import Context
-from reconcile.controller import Controller, wakes_by_default
+from reconcile.controller import Controller
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
 from reconcile.requests import Result, TerminalError
 
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
+SOON = 0.001
+"""A wait shorter than this (s) is none: it could be too short for a clock to see it pass."""
 STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
 
 Phase = Literal["schedule", "start", "fail", "ready", "end", "wait"]
@@ -101,7 +104,9 @@ class SimulatedNodes:
     @property
     def controller(self) -> Controller[Pod]:
         """The controller that plays scheduler and kubelet."""
-        return Controller(Pod, self._keep, name="simulated-nodes", wakes=_pod_changed, workers=20)
+        return Controller(
+            Pod, self._keep, on_terminating=self._keep, name="simulated-nodes", wakes=_pod_changed, workers=20
+        )
 
     async def register(self, client: Client) -> None:
         """Create the Node objects that are not there yet, and make them Ready."""
@@ -125,7 +130,7 @@ class SimulatedNodes:
         step = next_step(pod, self.delays, now - known_since, now - going_since)
         if step.phase == "wait":
             return None
-        if step.seconds > 0:
+        if step.seconds > SOON:
             return Result(after=step.seconds)
         await self._take(step.phase, pod, ctx)
         return None
@@ -222,9 +227,44 @@ def _conditions(ready: bool, now: str) -> list[dict[str, Any]]:
     return [{"type": t, "status": str(ok), "lastTransitionTime": now} for t, ok in states.items()]
 
 
-def _pod_changed(old: Any, new: Any) -> bool:
-    """A node cares about every change of a pod, its status included: it is the one that writes it."""
-    return wakes_by_default(old, new) or old.version != new.version
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_Condition] | None = None
+
+
+class _Read(msgspec.Struct):
+    """What `next_step` reads of a pod, and nothing else: decoding all of it for every change is dear."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_read = msgspec.json.Decoder(_Read)
+
+
+def _pod_changed(old: Snapshot, new: Snapshot) -> bool:
+    """Whether a pod has changed in what a node goes by. Labels and messages are nothing to it."""
+    before, after = _read.decode(old.raw), _read.decode(new.raw)
+    for pod in (before, after):
+        told = pod.metadata.annotations or {}
+        pod.metadata.annotations = {name: told[name] for name in (BEHAVIOUR, STOP_SECONDS) if name in told}
+    return before != after
 
 
 def _now(ctx: Context[Any]) -> str:

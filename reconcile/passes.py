@@ -96,6 +96,9 @@ class Passes(Generic[T]):
         snapshot = await client.snapshot(resource, request.key)
         if snapshot is None:
             return Result()
+        if snapshot.terminating and self.controller.on_terminating is not None:
+            context = self._context(snapshot, request, client, log, causes, attempt)
+            return await self._call(self.controller.on_terminating, context)
         if snapshot.terminating:
             return await self._clean_up(
                 snapshot, self._context(snapshot, request, client, log, causes, attempt)

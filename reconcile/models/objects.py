@@ -121,11 +121,15 @@ class Object(_Model):
         """Whether deletion was asked for and has not ended."""
         return self.metadata.deletion_timestamp is not None
 
+    def replace(self, **changes: Any) -> Self:
+        """The same object with some of its fields changed: `site.replace(spec=...)`."""
+        this: Any = self
+        changed: Self = attrs.evolve(this, **changes)
+        return changed
+
     def with_metadata(self, **changes: Any) -> Self:
         """The same object with some fields of its metadata changed."""
-        this: Any = self
-        changed: Self = attrs.evolve(this, metadata=attrs.evolve(self.metadata, **changes))
-        return changed
+        return self.replace(metadata=attrs.evolve(self.metadata, **changes))
 
 
 class Unstructured(Object):

@@ -22,7 +22,15 @@ from reconcile.testing.faults import (
 )
 from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateTransport
-from reconcile.testing.loop import DeadlockError, RealWorldError, SimulationError, VirtualTimeLoop, simulate
+from reconcile.testing.loop import (
+    DeadlockError,
+    LivelockError,
+    RealWorldError,
+    SimulationError,
+    TimeLimitError,
+    VirtualTimeLoop,
+    simulate,
+)
 from reconcile.testing.once import Pass, describe, run_once
 from reconcile.testing.requests import RecordedRequest
 
@@ -41,6 +49,7 @@ __all__ = [
     "FaultPlan",
     "FaultyTransport",
     "LateTransport",
+    "LivelockError",
     "LoseReply",
     "Pass",
     "RealWorldError",
@@ -50,6 +59,7 @@ __all__ = [
     "SimulationError",
     "SlowReply",
     "Stall",
+    "TimeLimitError",
     "VirtualClock",
     "VirtualTimeLoop",
     "When",

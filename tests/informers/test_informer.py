@@ -166,6 +166,20 @@ async def make(client: Client, name: str) -> ConfigMap:
     return await client.create(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
 
 
+def test_a_list_of_many_pages_is_whole_and_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("informers.informer.PAGE", 2)
+
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        for name in "abcde":
+            await make(client, name)
+        informer.relist()
+        await anyio.sleep(1)
+        assert sorted(s.key.name for s in informer.store) == list("abcde")
+        assert [r.query.get("limit") for r in transport.requests if r.verb == "list"] == ["2"] * 4
+
+    informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
+
+
 @pytest.mark.rule("inv-17")
 def test_a_day_of_normal_watches_costs_one_list() -> None:
     async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from informers import CacheSyncFailed
 from reconcile import (
@@ -122,6 +122,7 @@ def test_its_own_status_write_does_not_wake_a_reconciler() -> None:
     played(scenario)
 
 
+@pytest.mark.rule("inv-36")
 @pytest.mark.parametrize("seed", range(10))
 def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(seed: int) -> None:
     async def make_one(ctx: Context[Toy]) -> Result:
@@ -145,6 +146,51 @@ def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(seed:
             assert len(await world.client.list(ConfigMap, "default")) == 1
 
     played(scenario, seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_is(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        runs = 0
+
+        async def keep_three(ctx: Context[Toy]) -> Result:
+            nonlocal runs
+            runs += 1
+            children = [child for child in await ctx.owned(ConfigMap) if not child.terminating]
+            if not children and runs == 1:
+                for _ in range(5):
+                    await ctx.create(
+                        ConfigMap(metadata=ObjectMeta(generate_name="c-", finalizers=("x.io/y",)))
+                    )
+            elif len(children) > 3:
+                await ctx.delete(children[0])
+            return Result(again=runs < 20)
+
+        async with world.running(Controller(Toy, keep_three, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+            left = await world.client.list(ConfigMap, "default")
+            assert [child.terminating for child in left].count(True) == 2
+
+    played(scenario, seed)
+
+
+def test_success_starts_the_back_off_afresh() -> None:
+    attempts: list[int] = []
+
+    async def fail_now_and_then(ctx: Context[Toy]) -> Result | None:
+        attempts.append(ctx.attempt)
+        if len(attempts) in (1, 2, 4):
+            raise RuntimeError("no")
+        return Result(after=1) if len(attempts) == 3 else None
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail_now_and_then)):
+            await world.make()
+            await anyio.sleep(10)
+        assert attempts == [0, 1, 2, 0, 1]
+
+    played(scenario)
 
 
 def test_a_failing_key_is_retried_with_growing_delays_and_does_not_stop_others() -> None:
@@ -183,7 +229,7 @@ def test_a_terminal_error_is_not_retried_until_the_object_changes() -> None:
             await world.make()
             await anyio.sleep(100)
             assert runs == 1
-            await world.client.modify(Toy, "a", "default", lambda toy: evolve(toy, spec=ToySpec(size=5)))
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
             await anyio.sleep(100)
             assert runs == 2
 

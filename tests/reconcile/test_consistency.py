@@ -1,0 +1,91 @@
+"""A key sees its own writes, also those whose fate it does not know."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from reconcile import AlreadyExists, Context, Controller, ObjectMeta, Result
+from reconcile.kinds import ConfigMap
+from reconcile.testing import Fault, FaultPlan, LoseReply, Refuse, Stall, When
+from tests.reconcile.test_manager import Toy, World, played
+
+
+async def ensure_one(ctx: Context[Toy]) -> None:
+    """The classic: create the missing one, under a name that the server chooses."""
+    if not await ctx.owned(ConfigMap):
+        await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="child-")))
+
+
+def kept(plan: FaultPlan, seed: int, reconcile: Any = ensure_one) -> list[str]:
+    """The names of the children that stand after a minute under `plan`."""
+    names: list[str] = []
+
+    async def scenario(world: World) -> None:
+        world.transport.plan = plan
+        world.transport._counts = [0] * len(plan.faults)
+        async with world.running(Controller(Toy, reconcile, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+            names.extend(child.name for child in await world.client.list(ConfigMap, "default"))
+
+    played(scenario, seed)
+    return names
+
+
+@pytest.mark.rule("inv-37")
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("what", [LoseReply(), Refuse(500, "InternalError"), Refuse(504, "Timeout")])
+def test_a_write_whose_fate_is_unknown_is_never_made_twice(what: Any, seed: int) -> None:
+    plan = FaultPlan((Fault(When("create", "*/configmaps"), what),))
+    assert len(kept(plan, seed)) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_silent_watch_is_healed_by_one_list(seed: int) -> None:
+    async def again(ctx: Context[Toy]) -> Result:
+        await ensure_one(ctx)
+        return Result(after=1)
+
+    plan = FaultPlan((Fault(When("watch", "*/configmaps"), Stall()),))
+    assert len(kept(plan, seed, again)) == 1
+
+
+def test_a_cancelled_write_is_looked_for_before_the_next_run_decides() -> None:
+    async def hasty(ctx: Context[Toy]) -> Result:
+        await ensure_one(ctx)
+        return Result()
+
+    async def scenario(world: World) -> None:
+        world.transport.plan = FaultPlan()
+        controller = Controller(Toy, hasty, owns=[ConfigMap], timeout=0.001)
+        async with world.running(controller):
+            await world.make()
+            await anyio.sleep(30)
+            assert len(await world.client.list(ConfigMap, "default")) <= 1
+
+    played(scenario)
+
+
+def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
+    outcomes: list[str] = []
+
+    async def create_if_missing(ctx: Context[Toy]) -> None:
+        if await ctx.client.find(ConfigMap, "child", "default") is None:
+            try:
+                await ctx.create(ConfigMap(metadata=ObjectMeta("child")))
+            except AlreadyExists:
+                outcomes.append("taken")
+                raise
+        outcomes.append("there")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, create_if_missing, owns=[ConfigMap])):
+            await world.client.create(ConfigMap(metadata=ObjectMeta("child", "default")))
+            await world.make()
+            await anyio.sleep(30)
+        assert outcomes in (["taken", "there"], ["there"])
+
+    for seed in range(5):
+        outcomes.clear()
+        played(scenario, seed)

@@ -1,0 +1,229 @@
+"""What a run may say of its object, and when it is written."""
+
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, Result, resource
+from reconcile.context import merge_conditions
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When, run_once
+
+
+@frozen
+class Spec:
+    size: int = 1
+
+
+@frozen
+class Status:
+    size: int = 0
+    note: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1")
+class Thing(Object):
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+THING = Thing(metadata=ObjectMeta("thing", "default"), spec=Spec(size=3))
+
+
+def controller(reconcile: Any, **options: Any) -> Controller[Thing]:
+    return Controller(Thing, reconcile, **options)
+
+
+async def test_status_is_collected_and_written_once_at_the_end() -> None:
+    async def twice(ctx: Context[Thing]) -> None:
+        ctx.status(size=1)
+        ctx.status(size=ctx.object.spec.size, note="n")
+        ctx.condition("Ready", True, reason="Done")
+
+    client = FakeClient(THING)
+    done = await run_once(controller(twice), THING, client)
+    assert done.writes == ["patch things/status default/thing"]
+    thing = await client.get(Thing, "thing", "default")
+    assert (thing.status.size, thing.status.note) == (3, "n")
+    assert done.conditions["Ready"]["observedGeneration"] == 1
+    assert (await run_once(controller(twice), THING, client)).writes == []
+
+
+async def test_a_status_field_set_to_none_is_taken_away() -> None:
+    async def clear(ctx: Context[Thing]) -> None:
+        ctx.status(note=None)
+
+    client = FakeClient(Thing(metadata=THING.metadata, status=Status(size=2, note="old")))
+    await run_once(controller(clear), THING, client)
+    status = (await client.get(Thing, "thing", "default")).status
+    assert (status.note, status.size) == (None, 2)
+
+
+async def test_a_status_field_that_the_model_does_not_have_is_a_mistake() -> None:
+    async def wrong(ctx: Context[Thing]) -> None:
+        ctx.status(sizes=1)
+
+    done = await run_once(controller(wrong), THING, FakeClient(THING))
+    assert isinstance(done.error, TypeError)
+    assert "has no field 'sizes'" in str(done.error)
+
+
+async def test_what_a_run_said_before_it_failed_is_still_written() -> None:
+    async def fail(ctx: Context[Thing]) -> None:
+        ctx.condition("Ready", False, reason="Quota", message="too many")
+        ctx.event("Failed", "quota", warning=True)
+        raise RuntimeError("quota")
+
+    done = await run_once(controller(fail), THING, FakeClient(THING))
+    assert done.conditions["Ready"]["reason"] == "Quota"
+    assert done.events == ["Warning Failed: quota"]
+    assert done.retry
+    assert str(done.error) == "quota"
+
+
+async def test_the_same_news_counts_up_one_event() -> None:
+    async def tell(ctx: Context[Thing]) -> None:
+        ctx.event("Told", "news")
+        ctx.event("Told", "news")
+
+    client = FakeClient(THING)
+    assert (await run_once(controller(tell), THING, client)).events == ["Normal Told: news", "again, 2 times"]
+
+
+async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:
+    async def ready(ctx: Context[Thing]) -> None:
+        ctx.condition("Ready", True, reason="Done")
+
+    client = FakeClient(THING, plan=FaultPlan((Fault(When("patch"), RefuseAsStale()),)))
+    done = await run_once(controller(ready), THING, client)
+    assert (done.error, done.retry) == (None, True)
+    assert (await run_once(controller(ready), THING, client)).retry is False
+
+
+async def test_a_child_is_owned_and_lands_in_the_namespace_of_its_owner() -> None:
+    async def one_child(ctx: Context[Thing]) -> None:
+        await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
+        assert [child.name for child in await ctx.owned(ConfigMap)] == ["child"]
+
+    client = FakeClient(THING)
+    done = await run_once(controller(one_child, owns=[ConfigMap]), THING, client)
+    assert done.error is None
+    child = await client.get(ConfigMap, "child", "default")
+    (owner,) = child.metadata.owner_references
+    assert (owner.kind, owner.name, owner.controller, owner.block_owner_deletion) == (
+        "Thing",
+        "thing",
+        True,
+        True,
+    )
+
+
+@pytest.mark.rule("K8")
+async def test_applying_a_child_again_does_not_add_another_owner() -> None:
+    async def reapply(ctx: Context[Thing]) -> None:
+        child = await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
+        await ctx.apply(child)
+
+    client = FakeClient(THING)
+    assert (await run_once(controller(reapply, owns=[ConfigMap]), THING, client)).error is None
+    assert len((await client.get(ConfigMap, "child", "default")).metadata.owner_references) == 1
+
+
+async def test_an_object_of_another_namespace_is_not_owned() -> None:
+    async def elsewhere(ctx: Context[Thing]) -> None:
+        await ctx.apply(ConfigMap(metadata=ObjectMeta("far", "kube-system"), data={}))
+
+    client = FakeClient(THING)
+    assert (await run_once(controller(elsewhere), THING, client)).error is None
+    assert (await client.get(ConfigMap, "far", "kube-system")).metadata.owner_references == ()
+
+
+async def test_a_missing_object_is_nothing_to_do() -> None:
+    async def never(ctx: Context[Thing]) -> None:
+        raise AssertionError("called for an object that is not there")
+
+    done = await run_once(controller(never), "default/nobody", FakeClient())
+    assert (done.error, done.writes, done.retry) == (None, [], False)
+
+
+async def test_a_terminating_object_is_not_reconciled() -> None:
+    async def never(ctx: Context[Thing]) -> None:
+        raise AssertionError("called for an object that is going")
+
+    client = FakeClient(THING.with_metadata(finalizers=("example.com/other",)))
+    await client.delete(await client.get(Thing, "thing", "default"))
+    assert (await run_once(controller(never), THING, client)).error is None
+
+
+async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its_path() -> None:
+    async def never(ctx: Context[Thing]) -> None:
+        raise AssertionError("called for an object that does not fit")
+
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    client = FakeClient()
+    client.serve(Thing)
+    definition = {"spec": {"versions": [_version(loose)]}}
+    client._send_now(
+        "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com", definition
+    )
+    client.add(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "Thing",
+            "metadata": {"name": "thing"},
+            "spec": {"size": "x"},
+        }
+    )
+    done = await run_once(controller(never), THING, client)
+    assert ".spec.size" in str(done.error)
+    assert not done.retry
+
+
+def _version(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+
+
+async def test_blocking_code_runs_inline_under_run_once() -> None:
+    async def block(ctx: Context[Thing]) -> Result:
+        ctx.status(size=await ctx.run_sync(max, 4, ctx.object.spec.size))
+        return Result(after=5)
+
+    client = FakeClient(THING)
+    assert (await run_once(controller(block), THING, client)).result == Result(after=5)
+    assert (await client.get(Thing, "thing", "default")).status.size == 4
+
+
+def test_a_transition_time_moves_only_with_the_status() -> None:
+    before = [
+        {"type": "A", "status": "True", "reason": "Old", "lastTransitionTime": "t0", "x": 1},
+        {"type": "B", "status": "False", "lastTransitionTime": "t0"},
+    ]
+    wanted = [
+        {"type": "A", "status": "True", "reason": "New", "message": ""},
+        {"type": "C", "status": "True", "reason": "R", "message": ""},
+    ]
+    merged = merge_conditions(before, wanted, "t1", 7)
+    assert [(c["type"], c["lastTransitionTime"]) for c in merged] == [("A", "t0"), ("B", "t0"), ("C", "t1")]
+    assert merged[0] | {"message": ""} == {
+        **before[0],
+        "reason": "New",
+        "message": "",
+        "observedGeneration": 7,
+    }
+    assert (
+        merge_conditions(merged, [{**wanted[0], "status": "False"}], "t2", 8)[0]["lastTransitionTime"] == "t2"
+    )
+
+
+@pytest.mark.parametrize("values", [{"after": 0}, {"after": -1}, {"after": 1, "again": True}])
+def test_a_result_that_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Result"):
+        Result(**values)

@@ -1,0 +1,258 @@
+"""Classes and JSON: names, absence and zeros, errors with paths, definitions."""
+
+import datetime
+import enum
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import (
+    Condition,
+    DoesNotFit,
+    Object,
+    ObjectMeta,
+    definition_of,
+    field,
+    kind_of,
+    resource,
+    unstructured,
+)
+from reconcile.diffing import contains, merge_diff, same, touches_list
+from reconcile.kinds import Pod, Secret
+from reconcile.models import decode, encode
+from reconcile.models.codec import camel_case
+from reconcile.testing import FakeClient
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@frozen
+class Port:
+    number: int
+    target: int | str | None = None
+
+
+@frozen
+class EverySpec:
+    """Every kind of field."""
+
+    image: str
+    pull_secret: str | None = None
+    count: int = 1
+    ratio: float = 0.5
+    on: bool = False
+    since: datetime.datetime | None = None
+    color: Color = Color.RED
+    mode: Literal["fast", "slow"] = "fast"
+    ports: tuple[Port, ...] = ()
+    labels: Mapping[str, str] = {}
+    extra: Mapping[str, Any] = {}
+    pod_ip: str = field(default="", wire="podIP")
+
+
+@frozen
+class EveryStatus:
+    ready: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1", columns={"Ready": ".status.ready"}, short_names=("ev",), categories=("all",))
+class Every(Object):
+    spec: EverySpec
+    status: EveryStatus = EveryStatus()
+
+
+FULL = {
+    "image": "i",
+    "pullSecret": "p",
+    "count": 0,
+    "ratio": 1.5,
+    "on": True,
+    "since": "2026-01-02T03:04:05Z",
+    "color": "blue",
+    "mode": "slow",
+    "ports": [{"number": 1, "target": "http"}, {"number": 2, "target": 3}],
+    "labels": {"a": "b"},
+    "extra": {"deep": [1, {"x": None}]},
+    "podIP": "10.0.0.1",
+}
+
+
+def body(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Every", "metadata": {"name": "e"}, "spec": spec}
+
+
+def test_every_field_goes_there_and_back_under_its_wire_name() -> None:
+    assert encode(decode(Every, body(**FULL)))["spec"] == FULL
+
+
+def test_absence_gives_the_default_and_null_means_absence_where_none_is_not_allowed() -> None:
+    spec = decode(Every, body(image="i", count=None, ports=None, pullSecret=None)).spec
+    assert spec == EverySpec(image="i")
+
+
+def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
+    written = encode(Every(metadata=ObjectMeta("e"), spec=EverySpec(image="", count=0, on=False)))["spec"]
+    assert (written["image"], written["count"], written["on"]) == ("", 0, False)
+    assert "pullSecret" not in written
+    assert "since" not in written
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({}, r"image is missing @ \.spec\.image"),
+        ({"image": 1}, r"wrong type @ \.spec\.image"),
+        ({"image": "i", "count": "1"}, r"wrong type @ \.spec\.count"),
+        ({"image": "i", "on": 1}, r"wrong type @ \.spec\.on"),
+        ({"image": "i", "count": True}, r"wrong type @ \.spec\.count"),
+        ({"image": "i", "ports": [{"number": 1}, {}]}, r"number is missing @ \.spec\.ports\[1\]\.number"),
+        ({"image": "i", "color": "green"}, r"not allowed @ \.spec\.color"),
+        ({"image": "i", "since": "yesterday"}, r"not allowed @ \.spec\.since"),
+        ({"image": "i", "ports": "x"}, r"@ \.spec\.ports"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_path_and_without_its_value(
+    spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DoesNotFit, match=message) as caught:
+        decode(Every, body(**spec))
+    assert "yesterday" not in str(caught.value)
+    assert "green" not in str(caught.value)
+
+
+def test_a_naive_time_is_refused() -> None:
+    spec = EverySpec(image="i", since=datetime.datetime(2026, 1, 1))  # noqa: DTZ001
+    with pytest.raises(ValueError, match="without a time zone"):
+        encode(Every(metadata=ObjectMeta("e"), spec=spec))
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [("pull_secret", "pullSecret"), ("a", "a"), ("from_", "from"), ("node_port_x", "nodePortX")],
+)
+def test_camel_case(name: str, wire: str) -> None:
+    assert camel_case(name) == wire
+
+
+def test_the_definition_is_accepted_by_the_server_and_says_what_the_class_says() -> None:
+    definition = definition_of(Every)
+    version = definition["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert spec["required"] == ["image"]
+    assert spec["properties"]["count"] == {"type": "integer", "format": "int64", "default": 1}
+    assert spec["properties"]["color"] == {"type": "string", "enum": ["red", "blue"]}
+    assert spec["description"] == "Every kind of field."
+    assert version["subresources"] == {"status": {}}
+    assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Ready", "Age"]
+    stored = FakeClient(Every(metadata=ObjectMeta("e"), spec=EverySpec(image="i", count=0))).add(
+        {**body(**FULL), "metadata": {"name": "full", "namespace": "default"}}
+    )
+    assert stored["spec"] == FULL
+
+
+def test_a_class_that_is_no_object_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"must be a subclass of Object: class Wrong\(Object\)"):
+
+        @resource("example.com/v1")  # type: ignore[type-var]
+        class Wrong:
+            pass
+
+
+def test_a_subclass_without_the_decorator_is_no_kind() -> None:
+    class Bare(Object):
+        pass
+
+    with pytest.raises(TypeError, match="Bare is not a kind: decorate it"):
+        kind_of(Bare)
+
+
+def test_a_field_without_a_schema_is_named() -> None:
+    @frozen
+    class Odd:
+        thing: int | bytes = 0
+
+    @resource("example.com/v1")
+    class OddKind(Object):
+        spec: Odd = Odd()
+
+    with pytest.raises(TypeError, match=r"Odd\.thing: a union other than"):
+        definition_of(OddKind)
+
+
+def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:
+    some = unstructured("v1", "Some")
+    obj = decode(some, b'{"metadata":{"name":"a"},"spec":{"x":[1,2]}}')
+    assert (obj.name, obj["spec"]) == ("a", {"x": [1, 2]})
+    assert encode(obj) == {
+        "apiVersion": "v1",
+        "kind": "Some",
+        "metadata": {"name": "a"},
+        "spec": {"x": [1, 2]},
+    }
+    renamed = obj.with_metadata(name="b", labels={"l": "m"})
+    assert encode(renamed)["metadata"] == {"name": "b", "labels": {"l": "m"}}
+
+
+def test_a_secret_does_not_show_its_data() -> None:
+    assert "aHVudGVyMg" not in repr(Secret(metadata=ObjectMeta("s"), data={"password": "aHVudGVyMg=="}))
+
+
+def test_a_pod_is_ready_by_its_condition() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    assert decode(Pod, {"metadata": {"name": "p"}, "status": ready}).ready
+    assert not decode(Pod, {"metadata": {"name": "p"}}).ready
+
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
+
+
+def merged(document: Any, patch: Any) -> Any:
+    """RFC 7386, written again from its text."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+@pytest.mark.rule("K7")
+@given(OBJECTS, OBJECTS)
+def test_a_diff_applied_to_the_state_before_gives_the_state_after(before: Any, after: Any) -> None:
+    assert same(merged(before, merge_diff(before, after)), after)
+
+
+@given(OBJECTS)
+def test_equal_states_differ_by_nothing(state: Any) -> None:
+    assert merge_diff(state, state) == {}
+    assert contains(state, state)
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_state_contains_an_intent_exactly_if_merging_it_changes_nothing(live: Any, intent: Any) -> None:
+    if contains(live, intent) and not touches_list(intent):
+        assert same(merged(live, intent), live)
+    if not touches_list(intent) and not same(merged(live, intent), live):
+        assert not contains(live, intent)
+
+
+@pytest.mark.parametrize(("one", "other"), [(True, 1), (False, 0), (0, ""), ([], {}), (None, False)])
+def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
+    assert not same(one, other)
+    assert merge_diff({"x": one}, {"x": other}) == {"x": other}
