@@ -1,8 +1,8 @@
 """`reconcile apiserver`: the embedded API server, alone."""
 
-import errno
+import logging
 import shlex
-import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -10,15 +10,23 @@ from pathlib import Path
 
 import anyio
 import click
+from anyio.abc import TaskGroup
 from attrs import frozen
 
 from informers.clock import SystemClock
+from reconcile.client import Client
+from reconcile.commands.cluster import FIELD_MANAGER, cannot_listen
 from reconcile.commands.errors import Problem
-from reconcile.embedded import ApiServer
+from reconcile.commands.logs import configure_logs
+from reconcile.commands.stopping import alone, on_signal
+from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, check_kubeconfig_target, write_kubeconfig
+from reconcile.manager import Manager
+from reconcile.nodes import SimulatedNodes
 
 _TOKEN_LENGTH = 512
+_NODES = 1000
 
 
 @frozen
@@ -29,6 +37,7 @@ class Options:
     token: str | None
     kubeconfig: Path | None
     tls: bool
+    nodes: int
 
 
 @click.command()
@@ -42,9 +51,21 @@ class Options:
     type=click.Path(path_type=Path),
     help="Where to write the kubeconfig. Default: a temporary file, removed at the end.",
 )
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, _NODES),
+    default=0,
+    show_default=True,
+    help="Simulated nodes, on which pods become Running and Ready.",
+)
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, and no token unless one is given.")
 def apiserver(
-    port: int, token: str | None, token_file: Path | None, kubeconfig_out: Path | None, insecure_http: bool
+    port: int,
+    token: str | None,
+    token_file: Path | None,
+    kubeconfig_out: Path | None,
+    nodes: int,
+    insecure_http: bool,
 ) -> None:
     """Run the embedded API server by itself, until Ctrl-C.
 
@@ -59,7 +80,9 @@ def apiserver(
         _check_token(token, "--token")
     if token is None and not insecure_http:
         token = SystemClock().uuid().hex
-    options = Options(port, token, kubeconfig_out, tls=not insecure_http)
+    configure_logs(sys.stderr, pretty=sys.stderr.isatty())
+    logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
+    options = Options(port, token, kubeconfig_out, tls=not insecure_http, nodes=nodes)
     with _kubeconfig_path(options.kubeconfig) as path:
         anyio.run(_serve_until_stopped, options, path)
 
@@ -100,32 +123,28 @@ def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
 
 async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
     server = ApiServer()
-    async with AsyncExitStack() as stack:
-        signals = stack.enter_context(anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
-        try:
-            face = await stack.enter_async_context(
-                serve(server, port=options.port, tls=options.tls, token=options.token)
-            )
-        except OSError as error:
-            raise _cannot_listen(options.port, error) from None
-        _write(kubeconfig, face)
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(server.run)
-        _greet(face, kubeconfig)
-        async for _ in signals:
-            tasks.cancel_scope.cancel()
-            break
+    with anyio.CancelScope() as scope, on_signal(scope.cancel), alone():
+        async with AsyncExitStack() as stack:
+            try:
+                face = await stack.enter_async_context(
+                    serve(server, port=options.port, tls=options.tls, token=options.token)
+                )
+            except OSError as error:
+                raise cannot_listen(options.port, error) from None
+            _write(kubeconfig, face)
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks.start_soon(server.run)
+            if options.nodes:
+                await _start_nodes(tasks, server, options.nodes)
+            _greet(face, kubeconfig)
+            await anyio.sleep_forever()
     click.echo("\nstopped")
 
 
-def _cannot_listen(port: int, error: OSError) -> Problem:
-    if error.errno == errno.EADDRINUSE:
-        return Problem(
-            f"port {port} on 127.0.0.1 is in use", "choose another --port, or leave it out for a free one"
-        )
-    if error.errno == errno.EACCES:
-        return Problem(f"port {port} needs privileges that you do not have", "choose a --port above 1023")
-    return Problem(f"cannot listen on port {port} of 127.0.0.1", error.strerror or str(error))
+async def _start_nodes(tasks: TaskGroup, server: ApiServer, count: int) -> None:
+    nodes = SimulatedNodes(count)
+    await nodes.register(Client(InProcessTransport(server), field_manager=FIELD_MANAGER))
+    await tasks.start(Manager(nodes.controller, transport=InProcessTransport(server)).run)
 
 
 def _write(path: Path, face: Face) -> None:

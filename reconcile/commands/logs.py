@@ -30,7 +30,11 @@ def configure_logs(stream: IO[str], *, pretty: bool, verbose: bool = False) -> N
 
 def _formatter(pretty: bool) -> logging.Formatter:
     if pretty:
-        last: list[Any] = [structlog.dev.ConsoleRenderer(colors=False, pad_event_to=24)]
+        # the default would show local variables, and with them Secrets and tokens
+        plain = structlog.dev.plain_traceback
+        last: list[Any] = [
+            structlog.dev.ConsoleRenderer(colors=False, pad_event_to=24, exception_formatter=plain)
+        ]
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     return structlog.stdlib.ProcessorFormatter(

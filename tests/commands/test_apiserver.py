@@ -1,15 +1,18 @@
 """`reconcile apiserver`, as a person meets it."""
 
 import importlib.metadata
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +87,28 @@ def test_a_kubeconfig_that_was_asked_for_stays_and_a_second_start_overwrites_it(
             process.wait(timeout=2)
     assert seen[0] != seen[1] == kubeconfig.read_text()
     assert "token" in seen[0]
+
+
+def call(url: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return json.loads(answer.read())
+
+
+def test_with_nodes_a_pod_runs(tmp_path: Path) -> None:
+    with running("--insecure-http", "--nodes", "2", home=tmp_path) as (_, (where, _, _)):
+        url = where.removeprefix("API server on ")
+        nodes = call(f"{url}/api/v1/nodes")["items"]
+        assert [node["metadata"]["name"] for node in nodes] == ["node-0", "node-1"]
+        pods = f"{url}/api/v1/namespaces/default/pods"
+        spec = {"containers": [{"name": "main", "image": "busybox"}]}
+        call(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec})
+        deadline = time.monotonic() + 10
+        while (pod := call(f"{pods}/a"))["status"].get("phase") != "Running":
+            assert time.monotonic() < deadline, pod
+            time.sleep(0.1)
+        assert pod["spec"]["nodeName"] in ("node-0", "node-1")
 
 
 def test_a_port_in_use_is_one_line_and_writes_nothing(
