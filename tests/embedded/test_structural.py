@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reconcile.embedded.schema import check_structural
+from reconcile.embedded.schema import check_structural, compile_schema
 
 PATH = "spec.validation.openAPIV3Schema"
 STRING = {"type": "string"}
@@ -141,3 +143,68 @@ def test_the_root_is_an_object_with_ordinary_metadata(
 ) -> None:
     causes = check_structural(schema, PATH)
     assert [(cause.reason, cause.field) for cause in causes] == [(reason, f"{PATH}{place}")]
+
+
+@pytest.mark.parametrize(
+    ("member", "place"),
+    [
+        ([], ""),
+        (None, ""),
+        ({"type": ["string", "null"]}, ".type"),
+        ({"type": "object", "properties": []}, ".properties"),
+        ({"type": "object", "properties": {"a": "string"}}, ".properties[a]"),
+        ({"type": "object", "required": "a"}, ".required"),
+        ({"type": "object", "required": [1]}, ".required[0]"),
+        ({"type": "array", "items": None}, ".items"),
+        ({"type": "string", "pattern": 1}, ".pattern"),
+        ({"type": "string", "maxLength": "5"}, ".maxLength"),
+        ({"type": "string", "enum": "a"}, ".enum"),
+        ({"type": "object", "oneOf": {"required": ["a"]}}, ".oneOf"),
+        ({"type": "object", "oneOf": [1]}, ".oneOf[0]"),
+        ({"type": "object", "not": True}, ".not"),
+        (
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": "true"},
+            ".x-kubernetes-preserve-unknown-fields",
+        ),
+    ],
+)
+def test_what_is_no_schema_is_named_instead_of_tried(member: Any, place: str) -> None:
+    causes = check_structural({"type": "object", "properties": {"spec": member}}, PATH)
+    assert [(cause.reason, cause.field) for cause in causes] == [
+        (WRONG_TYPE, f"{PATH}.properties[spec]{place}")
+    ]
+
+
+def test_a_multiple_of_nothing_is_no_rule() -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "integer", "multipleOf": 0}}}
+    assert [cause.field for cause in check_structural(schema, PATH)] == [
+        f"{PATH}.properties[spec].multipleOf"
+    ]
+
+
+KEYWORD_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-1, 2), st.sampled_from(["object", "array", "string", "a", "("])
+)
+SCHEMAS = st.recursive(
+    st.dictionaries(st.sampled_from(["type", "nullable", "pattern", "minLength", "default"]), KEYWORD_VALUES),
+    lambda inner: st.fixed_dictionaries(
+        {"type": st.sampled_from(["object", "array", "string"])},
+        optional={
+            "properties": st.dictionaries(st.sampled_from("ab"), inner, max_size=2) | KEYWORD_VALUES,
+            "items": inner | KEYWORD_VALUES,
+            "additionalProperties": inner | KEYWORD_VALUES,
+            "oneOf": st.lists(inner, max_size=2) | KEYWORD_VALUES,
+            "not": inner,
+            "x-kubernetes-list-type": st.sampled_from(["map", "set", 1]),
+            "x-kubernetes-list-map-keys": st.lists(st.sampled_from(["a", 1]), max_size=2),
+        },
+    ),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS)
+def test_any_schema_is_either_faulty_or_of_use(schema: dict[str, Any]) -> None:
+    obj = {"a": {"b": [1, "x"]}, "b": None}
+    faulty = bool(check_structural(schema, PATH))
+    assert faulty or isinstance(compile_schema(schema).validate(obj), list)

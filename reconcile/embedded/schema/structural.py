@@ -9,6 +9,7 @@ from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
 from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted
+from reconcile.embedded.schema.wellformed import malformed
 from reconcile.embedded.status import FieldCause
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -42,9 +43,9 @@ _METADATA_MEMBERS = frozenset({"name", "generateName"})
 
 def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
     """What keeps an `openAPIV3Schema` from being structural; `path` is its own, as causes begin with it."""
-    causes = list(_root(openapi, path))
-    causes.extend(_schema(openapi, path))
-    if causes:
+    if causes := list(malformed(openapi, path)):
+        return causes
+    if causes := [*_root(openapi, path), *_schema(openapi, path)]:
         return causes
     return list(_root_defaults(openapi, path))
 

@@ -1,0 +1,82 @@
+"""Whether something is an OpenAPI v3 schema at all: each keyword has a value of its type."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from reconcile.embedded.schema.values import is_number, quoted, type_name
+from reconcile.embedded.status import FieldCause
+
+_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "additionalProperties": ("object", "boolean"),
+    "allOf": ("array",),
+    "anyOf": ("array",),
+    "description": ("string",),
+    "enum": ("array",),
+    "exclusiveMaximum": ("boolean",),
+    "exclusiveMinimum": ("boolean",),
+    "format": ("string",),
+    "items": ("object", "array"),
+    "maxItems": ("integer",),
+    "maxLength": ("integer",),
+    "maxProperties": ("integer",),
+    "maximum": ("number", "integer"),
+    "minItems": ("integer",),
+    "minLength": ("integer",),
+    "minProperties": ("integer",),
+    "minimum": ("number", "integer"),
+    "multipleOf": ("number", "integer"),
+    "not": ("object",),
+    "nullable": ("boolean",),
+    "oneOf": ("array",),
+    "pattern": ("string",),
+    "properties": ("object",),
+    "required": ("array",),
+    "title": ("string",),
+    "type": ("string",),
+    "uniqueItems": ("boolean",),
+    "x-kubernetes-embedded-resource": ("boolean",),
+    "x-kubernetes-int-or-string": ("boolean",),
+    "x-kubernetes-list-map-keys": ("array",),
+    "x-kubernetes-list-type": ("string",),
+    "x-kubernetes-map-type": ("string",),
+    "x-kubernetes-preserve-unknown-fields": ("boolean",),
+    "x-kubernetes-validations": ("array",),
+}
+_LISTS_OF_NAMES: Final = ("required", "x-kubernetes-list-map-keys")
+_LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf")
+
+
+def malformed(schema: Any, path: str) -> Iterator[FieldCause]:
+    """The keywords whose values are of a wrong type."""
+    if not isinstance(schema, Mapping):
+        yield _wrong_type(schema, ("object",), path)
+        return
+    for keyword, value in schema.items():
+        expected = _KEYWORDS.get(keyword)
+        if expected is not None and type_name(value) not in expected:
+            yield _wrong_type(value, expected, f"{path}.{keyword}")
+        elif keyword == "multipleOf" and is_number(value) and value <= 0:
+            why = f"Invalid value: {quoted(value)}: must be greater than 0"
+            yield FieldCause("FieldValueInvalid", why, f"{path}.multipleOf")
+        else:
+            yield from _below(keyword, value, f"{path}.{keyword}")
+
+
+def _below(keyword: str, value: Any, path: str) -> Iterator[FieldCause]:
+    if keyword == "properties":
+        for name, member in value.items():
+            yield from malformed(member, f"{path}[{name}]")
+    elif keyword in _LISTS_OF_SCHEMAS:
+        for index, part in enumerate(value):
+            yield from malformed(part, f"{path}[{index}]")
+    elif keyword in _LISTS_OF_NAMES:
+        for index, name in enumerate(value):
+            if not isinstance(name, str):
+                yield _wrong_type(name, ("string",), f"{path}[{index}]")
+    elif keyword == "not" or (keyword in ("items", "additionalProperties") and isinstance(value, Mapping)):
+        yield from malformed(value, path)
+
+
+def _wrong_type(value: Any, expected: tuple[str, ...], path: str) -> FieldCause:
+    why = f'must be of type {" or ".join(expected)}: "{type_name(value)}"'
+    return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {why}", path)
