@@ -1,0 +1,29 @@
+"""What the README shows is what the test suite runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+SHOWN = re.findall(r"<!-- (\S+) -->\n```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_readme_shows_an_operator_and_its_test() -> None:
+    assert [path for path, _ in SHOWN] == ["docs/examples/site/sites.py", "docs/examples/site/test_sites.py"]
+
+
+@pytest.mark.parametrize(("path", "code"), SHOWN)
+def test_the_code_of_the_readme_is_that_of_the_file(path: str, code: str) -> None:
+    assert code == (ROOT / path).read_text()
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
+def test_a_link_of_the_readme_leads_somewhere(target: str) -> None:
+    assert (ROOT / target).exists()
+
+
+def test_the_readme_counts_the_recorded_conversations_rightly() -> None:
+    scenarios = len(list((ROOT / "tests/conformance/scenarios").glob("*/*.json")))
+    assert f"held to {scenarios} conversations" in README
