@@ -42,21 +42,28 @@ class Options:
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="P",
+    help="Port on 127.0.0.1. Default: a free one.",
 )
-@click.option("--token", help="Bearer token of the administrator. Default: a random one.")
-@click.option("--token-file", type=click.Path(path_type=Path), help="File that holds the token.")
+@click.option("--token", metavar="T", help="Bearer token of the administrator. Default: a random one.")
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="File that holds the token."
+)
 @click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Where to write the kubeconfig. Default: a temporary file, removed at the end.",
 )
 @click.option(
     "--nodes",
     type=click.IntRange(0, _NODES),
     default=0,
-    show_default=True,
-    help="Simulated nodes, on which pods become Running and Ready.",
+    metavar="N",
+    help="Simulated nodes, on which pods become Running and Ready. Default: none.",
 )
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, and no token unless one is given.")
 def apiserver(
