@@ -19,7 +19,7 @@ from .views import CLUSTER_LABEL, GROUP_LABEL, pod_view
 CLUSTER = "raycluster-demo"
 GROUP = "small"
 BYSTANDERS = 5
-OWN_SHARE = 5
+OWN_SHARE = 8
 PATIENCE = 30.0
 TICK = 0.05
 
@@ -36,7 +36,7 @@ class Scenario:
     goal: int = 4
     stop_seconds: float = 5.0
     lag: tuple[float, float] = field(default=(0.2, 1.0))
-    flood: float = 260.0
+    flood: float = 240.0
     flood_heard: float = 200.0
     seconds: float = 8.0
 

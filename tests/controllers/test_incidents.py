@@ -1,0 +1,231 @@
+"""The two incidents, in virtual time and over many seeds: ours holds in each, the control fails.
+
+`kuberay-1d-extra-restart`, `-flood`, `-stuck` and `-order` are the checks that systems.md 1d adds.
+"""
+
+from collections.abc import Callable, Collection
+
+import anyio
+import pytest
+from attrs import evolve
+
+from controllers.registrysecrets import definition as pipelines
+from controllers.registrysecrets import incident as copying
+from controllers.workergroups import RayCluster, RayClusterSpec, make_controller
+from controllers.workergroups import definition as clusters
+from controllers.workergroups import incident as scaling
+from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
+from reconcile import Client, ObjectMeta
+from reconcile.incidents import Logic, Observer, Verdict, bundled_incidents, observe
+from reconcile.kinds import Namespace, Pod
+from reconcile.nodes import BEHAVIOUR, STOP_SECONDS, Delays
+from reconcile.testing import simulate
+from tests.controllers.world import NAMESPACE, World, world
+
+SCENARIO = scaling.Scenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, seconds=4.0)
+QUICK = Delays(start=0.2, stop=0.2)
+
+
+def scale_down(seed: int, logic: Logic, scenario: scaling.Scenario = SCENARIO) -> Verdict:
+    async def run() -> Verdict:
+        async with world(seed, clusters(), delays=QUICK) as here:
+            return await scaling.play(here.stage, logic, scenario)
+        raise AssertionError("unreachable")
+
+    return simulate(run, seed=seed)
+
+
+@pytest.mark.rule("kuberay-1d-13")
+@pytest.mark.parametrize("seed", range(20))
+def test_scaling_down_by_one_deletes_one_worker_and_makes_none(seed: int) -> None:
+    verdict = scale_down(seed, "ours")
+    assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_original_deletes_more_than_one(seed: int) -> None:
+    verdict = scale_down(seed, "original")
+    assert not verdict.ok
+    assert verdict.deleted is not None
+    assert verdict.deleted > 1
+
+
+def test_the_original_makes_workers_again_once_its_victims_are_gone() -> None:
+    verdict = scale_down(0, "original", evolve(SCENARIO, seconds=10.0))
+    assert verdict.created is not None
+    assert verdict.created > 0
+
+
+def test_a_flood_that_did_not_come_is_no_proof() -> None:
+    verdict = scale_down(0, "ours", evolve(SCENARIO, flood=1.0))
+    assert (verdict.deleted, verdict.created) == (1, 0)
+    assert not verdict.ok
+    assert "fewer than" in verdict.explanation
+
+
+def test_ten_workers_under_a_flood_become_nine_by_one_deletion() -> None:
+    verdict = scale_down(1, "ours", evolve(SCENARIO, workers=10, goal=9))
+    assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
+
+
+def test_an_incident_leaves_no_cluster_behind() -> None:
+    async def run() -> None:
+        async with world(0, clusters(), delays=QUICK) as here:
+            await scaling.play(here.stage, "ours", SCENARIO)
+            await anyio.sleep(10)
+            assert await here.user.list(RayCluster) == []
+            names = [pod.name for pod in await here.user.list(Pod)]
+            assert all(name.startswith("bystander") for name in names)
+
+    simulate(run)
+
+
+# What an operator has to survive beyond the incident.
+
+
+def cluster(replicas: int, **annotations: str) -> RayCluster:
+    def template(name: str, **said: str) -> dict[str, object]:
+        return {"metadata": {"annotations": said}, "spec": {"containers": [{"name": name, "image": "ray"}]}}
+
+    group = WorkerGroupSpec(group_name="small", template=template("worker", **annotations), replicas=replicas)
+    spec = RayClusterSpec(
+        head_group_spec=HeadGroupSpec(template=template("head")), worker_group_specs=(group,)
+    )
+    return RayCluster(metadata=ObjectMeta("ray", NAMESPACE), spec=spec)
+
+
+def scaled(replicas: int) -> Callable[[RayCluster], RayCluster]:
+    def change(old: RayCluster) -> RayCluster:
+        group = evolve(old.spec.worker_group_specs[0], replicas=replicas)
+        spec = evolve(old.spec, worker_group_specs=(group,))
+        return RayCluster(metadata=old.metadata, spec=spec, status=old.status)
+
+    return change
+
+
+async def workers(user: Client) -> dict[str, Pod]:
+    found = await user.list(Pod, NAMESPACE, labels={"ray.io/node-type": "worker"})
+    return {pod.uid: pod for pod in found}
+
+
+async def all_ready(here: World, count: int) -> dict[str, Pod]:
+    for _ in range(60):
+        found = await workers(here.user)
+        if len(found) == count and all(pod.ready for pod in found.values()):
+            return found
+        await anyio.sleep(0.5)
+    raise AssertionError(f"there are not {count} Ready workers: {found}")
+
+
+def counts(observer: Observer, before: Collection[str]) -> tuple[int, int]:
+    """Workers deleted, and workers made since."""
+    pods = [c for c in observer.changes if c.last.labels.get("ray.io/node-type") == "worker"]
+    gone = {c.last.uid for c in pods if c.new is None or c.new.terminating}
+    return len(gone), len({c.last.uid for c in pods} - set(before))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(seed: int) -> None:
+    async def run() -> None:
+        async with world(seed, clusters(), delays=QUICK) as here:
+            async with here.running(make_controller()):
+                await here.user.create(cluster(5, **{STOP_SECONDS: "5"}))
+                before = await all_ready(here, 5)
+            async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
+                await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(4))
+                async with here.running(make_controller()):
+                    assert await observer.until(lambda: counts(observer, before)[0] > 0, 20)
+                for _ in range(3):
+                    async with here.running(make_controller()):
+                        await anyio.sleep(1)
+                async with here.running(make_controller()):
+                    await anyio.sleep(10)
+                assert counts(observer, before) == (1, 0)
+            assert len(await workers(here.user)) == 4
+
+    simulate(run, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None:
+    async def run() -> None:
+        async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
+            await here.user.create(cluster(3, **{BEHAVIOUR: "hang-terminating"}))
+            before = await all_ready(here, 3)
+            async with observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock) as observer:
+                await here.user.delete(next(iter(before.values())))
+                await anyio.sleep(20)
+                assert counts(observer, before) == (1, 1)
+            live = [pod for pod in (await workers(here.user)).values() if not pod.terminating]
+            assert len(live) == 3
+            assert all(pod.ready for pod in live)
+
+    simulate(run, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
+    async def run() -> None:
+        async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
+            await here.user.create(cluster(2))
+            before = await all_ready(here, 2)
+            await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(3))
+            await all_ready(here, 3)
+            await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(2))
+            await anyio.sleep(10)
+            assert set(await workers(here.user)) == set(before)
+
+    simulate(run, seed=seed)
+
+
+def test_a_settled_cluster_is_written_to_no_more() -> None:
+    async def run() -> None:
+        async with world(0, clusters(), delays=QUICK) as here, here.running(make_controller()) as recorded:
+            await here.user.create(cluster(3))
+            await all_ready(here, 3)
+            await anyio.sleep(5)
+            sent = len(recorded.writes)
+            await anyio.sleep(1800)
+            assert len(recorded.writes) == sent
+            status = (await here.user.get(RayCluster, "ray", NAMESPACE)).status
+            assert (status.state, status.ready_worker_replicas) == ("ready", 3)
+
+    simulate(run)
+
+
+# The registry secrets.
+
+
+def copy_secret(seed: int, logic: Logic) -> Verdict:
+    async def run() -> Verdict:
+        async with world(seed, pipelines(), delays=QUICK) as here:
+            verdict = await copying.play(here.stage, logic)
+            await anyio.sleep(5)
+            left = {namespace.name for namespace in await here.user.list(Namespace)}
+            assert not left & {f"{NAMESPACE}-test", f"{NAMESPACE}-production"}
+            return verdict
+        raise AssertionError("unreachable")
+
+    return simulate(run, seed=seed)
+
+
+@pytest.mark.rule("kubero-5d-10")
+@pytest.mark.parametrize("seed", range(20))
+def test_after_the_copies_are_there_nothing_is_written(seed: int) -> None:
+    verdict = copy_secret(seed, "ours")
+    assert (verdict.ok, verdict.writes) == (True, 0), verdict
+    assert verdict.seconds >= 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_original_never_stops_writing(seed: int) -> None:
+    verdict = copy_secret(seed, "original")
+    assert not verdict.ok
+    assert verdict.writes is not None
+    assert verdict.writes > 20
+
+
+def test_both_incidents_are_found_by_name() -> None:
+    found = bundled_incidents()
+    assert found["worker-group-scale-down"] is scaling.incident
+    assert found["registry-secret-copy"] is copying.incident
