@@ -1,0 +1,291 @@
+"""One pass at a time: what the controller of worker groups sends, says, and leaves alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from attrs import evolve
+
+from controllers.workergroups import RayCluster, RayClusterSpec, controller, definition
+from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
+from reconcile import ObjectMeta
+from reconcile.kinds import Pod, PodCondition, PodStatus, Service
+from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, When, run_once
+from tests.controllers.world import SAMPLES
+
+OURS = Path(__file__).parents[2] / "docs" / "samples" / "ray-cluster.yaml"
+THEIRS = SAMPLES / "kuberay"
+
+needs_samples = pytest.mark.skipif(
+    not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine (shared/samples/kuberay)"
+)
+
+
+def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
+    container = {"name": "ray", "image": "ray"}
+    template = {"spec": {"containers": [container]}}
+    group = WorkerGroupSpec(group_name="small", template=template, replicas=replicas)
+    given = RayClusterSpec(HeadGroupSpec(template=template), (group,))
+    return RayCluster(metadata=ObjectMeta("ray", "default"), spec=evolve(given, **spec))
+
+
+async def once(client: FakeClient, name: str = "ray") -> Pass:
+    return await run_once(controller, f"default/{name}", client)
+
+
+async def live(client: FakeClient, name: str = "ray") -> RayCluster:
+    return await client.get(RayCluster, name, "default")
+
+
+async def pods(client: FakeClient) -> list[Pod]:
+    return list(await client.list(Pod, "default"))
+
+
+async def become_ready(client: FakeClient) -> None:
+    for pod in await pods(client):
+        await set_phase(client, pod, "Running", ready=True)
+
+
+async def set_phase(client: FakeClient, pod: Pod, phase: str, *, ready: bool = False) -> None:
+    ready_now = PodCondition("Ready", str(ready))
+    status = PodStatus(phase=phase, pod_ip="10.0.0.1", conditions=(ready_now,))
+    changed = Pod(metadata=pod.metadata, spec=pod.spec, status=status)
+    await client.modify(Pod, pod.name, "default", lambda _: changed, subresource="status")
+
+
+async def scale(client: FakeClient, replicas: int) -> None:
+    def change(old: RayCluster) -> RayCluster:
+        return RayCluster(metadata=old.metadata, spec=cluster(replicas).spec, status=old.status)
+
+    await client.modify(RayCluster, "ray", "default", change)
+
+
+async def test_a_new_cluster_gets_its_service_its_head_and_its_workers() -> None:
+    client = FakeClient(cluster(2))
+    made = await once(client)
+    assert made.writes == [
+        "apply services default/ray-head-svc",
+        "create pods default/ray-head-*",
+        "create pods default/ray-small-worker-*",
+        "create pods default/ray-small-worker-*",
+        "patch rayclusters/status default/ray",
+    ]
+    assert sorted(event.split(":")[0] for event in made.events) == [
+        "Normal CreatedHeadPod",
+        "Normal CreatedWorkerPod",
+        "Normal CreatedWorkerPod",
+    ]
+    owner = await live(client)
+    for pod in await pods(client):
+        assert [reference.uid for reference in pod.metadata.owner_references] == [owner.uid]
+
+
+async def test_a_ready_cluster_says_so_and_is_then_written_to_no_more() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+    await become_ready(client)
+    settled = await once(client)
+    assert settled.conditions["HeadPodReady"]["status"] == "True"
+    assert settled.conditions["RayClusterProvisioned"]["status"] == "True"
+    status = (await live(client)).status
+    assert (status.state, status.desired_worker_replicas, status.ready_worker_replicas) == ("ready", 2, 2)
+    assert status.head.service_name == "ray-head-svc"
+    # A headless Service has no address of its own.
+    assert status.head.service_ip == status.head.pod_ip == "10.0.0.1"
+    assert status.observed_generation == 1
+    again = await once(client)
+    assert (again.writes, again.events) == ([], [])
+
+
+@pytest.mark.rule("kuberay-1d-11")
+async def test_a_status_that_has_not_changed_is_not_written_and_one_that_has_is() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    await once(client)
+    assert (await once(client)).writes == []
+    await become_ready(client)
+    assert (await once(client)).writes == ["patch rayclusters/status default/ray"]
+
+
+async def test_a_surplus_worker_is_deleted_by_its_uid_and_told_of() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+    before = {pod.uid for pod in await pods(client)}
+    await scale(client, 1)
+    made = await once(client)
+    deletions = [request for request in client.transport.requests if request.verb == "delete"]
+    assert len(deletions) == 1
+    assert deletions[0].body["preconditions"]["uid"] in before
+    assert len(await pods(client)) == 2
+    assert [event.split(":")[0] for event in made.events] == ["Normal DeletedWorkerPod"]
+
+
+async def test_a_pod_that_was_replaced_under_its_name_is_not_deleted() -> None:
+    """The server refuses the uid, and the next pass sees the new pod for what it is."""
+    conflict = Refuse(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
+    client = FakeClient(cluster(2), plan=FaultPlan((Fault(When("delete"), conflict),)))
+    await once(client)
+    await scale(client, 1)
+    made = await once(client)
+    assert made.retry
+    assert len(await pods(client)) == 3
+    assert (await once(client)).error is None
+    assert len(await pods(client)) == 2
+
+
+@pytest.mark.rule("kuberay-1d-05")
+async def test_a_failed_head_is_replaced() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    head = next(pod for pod in await pods(client) if "-head-" in pod.name)
+    await set_phase(client, head, "Failed")
+    made = await once(client)
+    assert f"delete pods default/{head.name}" in made.writes
+    assert "create pods default/ray-head-*" in made.writes
+    heads = [pod for pod in await pods(client) if "-head-" in pod.name]
+    assert [pod.uid != head.uid for pod in heads] == [True]
+
+
+async def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    await become_ready(client)
+    await once(client)
+    for pod in await pods(client):
+        await set_phase(client, pod, "Running")
+    made = await once(client)
+    assert made.conditions["RayClusterProvisioned"]["status"] == "True"
+    assert made.conditions["HeadPodReady"]["status"] == "False"
+    assert (await live(client)).status.state == ""
+
+
+async def test_a_pod_that_only_has_the_labels_is_neither_counted_nor_deleted() -> None:
+    labels = {"ray.io/cluster": "ray", "ray.io/node-type": "worker", "ray.io/group": "small"}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    stray = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray", "labels": labels}, "spec": spec}
+    client = FakeClient(cluster(1), stray)
+    assert "create pods default/ray-small-worker-*" in (await once(client)).writes
+    await scale(client, 0)
+    await once(client)
+    names = {pod.name for pod in await pods(client)}
+    assert "stray" in names
+    assert not any("worker" in name for name in names)
+
+
+@pytest.mark.rule("kuberay-1d-14")
+async def test_a_cluster_of_another_manager_is_not_written_to() -> None:
+    client = FakeClient(cluster(2, managed_by="kueue.x-k8s.io/multikueue"))
+    made = await once(client)
+    assert (made.writes, made.events, made.error) == ([], [], None)
+
+
+async def test_a_feature_that_is_missing_refuses_the_whole_cluster_and_is_told_once() -> None:
+    client = FakeClient(cluster(2, enable_in_tree_autoscaling=True))
+    made = await once(client)
+    assert made.writes == ["patch rayclusters/status default/ray"]
+    assert len(made.events) == 1
+    assert "spec.enableInTreeAutoscaling is not supported" in made.events[0]
+    assert made.conditions["ReplicaFailure"]["reason"] == "Refused"
+    assert (await live(client)).status.state == "failed"
+    again = await once(client)
+    assert (again.writes, again.events, again.retry) == ([], [], False)
+
+
+@pytest.mark.rule("kuberay-1d-14")
+async def test_a_pod_that_cannot_be_made_is_a_condition_and_is_tried_again() -> None:
+    quota = Refuse(403, "Forbidden", "exceeded quota: pods=1")
+    full = FaultPlan((Fault(When("create", "*/pods", nth=2), quota),))
+    client = FakeClient(cluster(2), plan=full)
+    made = await once(client)
+    assert made.retry
+    failure = made.conditions["ReplicaFailure"]
+    assert (failure["status"], failure["reason"]) == ("True", "FailedCreateWorkerPod")
+    assert failure["message"] == "exceeded quota: pods=1"
+    assert "Warning FailedCreateWorkerPod: exceeded quota: pods=1" in made.events
+    later = await once(client)
+    assert later.error is None
+    assert later.conditions["ReplicaFailure"]["status"] == "False"
+    assert len(await pods(client)) == 3
+
+
+async def test_a_service_that_was_changed_by_hand_is_put_right() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    service = await client.get(Service, "ray-head-svc", "default")
+    await client.merge(service, {"spec": {"selector": {"ray.io/cluster": "elsewhere"}}}, guard={})
+    await once(client)
+    mended = await client.get(Service, "ray-head-svc", "default")
+    assert mended.spec.selector["ray.io/cluster"] == "ray"
+
+
+async def test_the_pods_of_a_group_that_left_the_spec_go() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+
+    def change(old: RayCluster) -> RayCluster:
+        return RayCluster(
+            metadata=old.metadata, spec=evolve(old.spec, worker_group_specs=()), status=old.status
+        )
+
+    await client.modify(RayCluster, "ray", "default", change)
+    await once(client)
+    assert ["-head-" in pod.name for pod in await pods(client)] == [True]
+
+
+# The definition, and the manifests that users have.
+
+
+def test_our_definition_serves_kuberays_columns_and_a_status() -> None:
+    version = definition()["spec"]["versions"][0]
+    columns = {column["name"]: column["type"] for column in version["additionalPrinterColumns"]}
+    assert columns["desired workers"] == "integer"
+    assert list(columns)[-1] == "Age"
+    assert version["subresources"] == {"status": {}}
+    assert definition()["metadata"]["name"] == "rayclusters.ray.io"
+
+
+@needs_samples
+def test_the_model_has_every_field_of_kuberays_spec() -> None:
+    """What the model does not have could be asked for without being refused."""
+    ours = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    versions = manifest(THEIRS / "crd-rayclusters.yaml")["spec"]["versions"]
+    theirs = next(v for v in versions if v["name"] == "v1")["schema"]["openAPIV3Schema"]["properties"]
+    for path in (("spec",), ("spec", "headGroupSpec"), ("spec", "workerGroupSpecs"), ("status",)):
+        assert fields(theirs, path) - fields(ours, path) == set()
+
+
+def fields(properties: dict[str, Any], path: tuple[str, ...]) -> set[str]:
+    node: dict[str, Any] = {"properties": properties}
+    for name in path:
+        node = node["properties"][name]
+        node = node.get("items", node)
+    return set(node["properties"])
+
+
+async def test_the_sample_of_this_project_is_run() -> None:
+    await run_sample(FakeClient(), manifest(OURS))
+
+
+@needs_samples
+@pytest.mark.parametrize("installed", ["ours", "theirs"])
+async def test_kuberays_sample_is_run_unchanged_with_either_definition(installed: str) -> None:
+    client = FakeClient()
+    if installed == "theirs":
+        client.add(manifest(THEIRS / "crd-rayclusters.yaml"))
+    await run_sample(client, manifest(THEIRS / "ray-cluster.sample.yaml"))
+
+
+def manifest(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
+    return found
+
+
+async def run_sample(client: FakeClient, sample: dict[str, Any]) -> None:
+    client.serve(RayCluster)
+    name = client.add(sample)["metadata"]["name"]
+    assert (await once(client, name)).error is None
+    await become_ready(client)
+    assert (await once(client, name)).error is None
+    assert (await live(client, name)).status.state == "ready"
+    assert (await once(client, name)).writes == []
