@@ -16,8 +16,6 @@ from reconcile.models import ObjectMeta
 
 TIME_LIMIT = 60.0
 """Seconds that one incident may take on one logic."""
-AT_ONCE = 2
-"""Incidents that are played side by side: more would only take the processor from each other."""
 
 Side = Literal["original", "ours"]
 
@@ -98,16 +96,12 @@ def _counts(side: Playing | Played | None) -> dict[str, object]:
 
 
 async def play_all(plays: Sequence[Play], cluster: Cluster) -> None:
-    """Play every incident; how far each is can be read from `plays` all the time."""
-    limit = anyio.CapacityLimiter(AT_ONCE)
+    """Play every incident; how far each is can be read from `plays` all the time.
 
-    async def take_turn(play: Play) -> None:
-        async with limit:
-            await _play_both(play, cluster)
-
-    async with anyio.create_task_group() as group:
-        for play in plays:
-            group.start_soon(take_turn, play)
+    One after the other: an incident is a load, and two would take the processor from each other.
+    """
+    for play in plays:
+        await _play_both(play, cluster)
 
 
 async def _play_both(play: Play, cluster: Cluster) -> None:
