@@ -1,7 +1,4 @@
-"""The two incidents, in virtual time and over many seeds: ours holds in each, the control fails.
-
-`kuberay-1d-extra-restart`, `-flood`, `-stuck` and `-order` are the checks that systems.md 1d adds.
-"""
+"""The two incidents, in virtual time and over many seeds: ours holds in each, the control fails."""
 
 from collections.abc import Callable, Collection
 
@@ -35,7 +32,6 @@ def scale_down(seed: int, logic: Logic, scenario: scaling.Scenario = SCENARIO) -
     return simulate(run, seed=seed)
 
 
-@pytest.mark.rule("kuberay-1d-13")
 @pytest.mark.parametrize("seed", range(20))
 def test_scaling_down_by_one_deletes_one_worker_and_makes_none(seed: int) -> None:
     verdict = scale_down(seed, "ours")
@@ -63,6 +59,7 @@ def test_a_flood_that_did_not_come_is_no_proof() -> None:
     assert "fewer than" in verdict.explanation
 
 
+@pytest.mark.rule("kuberay-1d-flood")
 def test_ten_workers_under_a_flood_become_nine_by_one_deletion() -> None:
     verdict = scale_down(1, "ours", evolve(SCENARIO, workers=10, goal=9))
     assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
@@ -124,6 +121,7 @@ def counts(observer: Observer, before: Collection[str]) -> tuple[int, int]:
     return len(gone), len({c.last.uid for c in pods} - set(before))
 
 
+@pytest.mark.rule("kuberay-1d-restart")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(seed: int) -> None:
     async def run() -> None:
@@ -146,6 +144,7 @@ def test_a_restart_between_the_deletion_and_its_end_deletes_no_second_worker(see
     simulate(run, seed=seed)
 
 
+@pytest.mark.rule("kuberay-1d-stuck")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None:
     async def run() -> None:
@@ -163,6 +162,7 @@ def test_a_worker_that_hangs_in_terminating_is_replaced(seed: int) -> None:
     simulate(run, seed=seed)
 
 
+@pytest.mark.rule("kuberay-1d-order")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
     async def run() -> None:

@@ -330,7 +330,7 @@ def test_when_the_foreign_secret_goes_the_copy_takes_its_place() -> None:
         theirs = await here.user.create(Secret(metadata=ObjectMeta("kubero-pull-secret", "shop-test")))
         await here.user.create(source())
         await here.user.create(pipeline("test"))
-        await anyio.sleep(5)
+        await anyio.sleep(30)
         done = await written(recorded, lambda: here.user.delete(theirs))
         assert done == ["create shop-test"]
 

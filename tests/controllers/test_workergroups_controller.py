@@ -98,7 +98,6 @@ async def test_a_ready_cluster_says_so_and_is_then_written_to_no_more() -> None:
     assert (again.writes, again.events) == ([], [])
 
 
-@pytest.mark.rule("kuberay-1d-11")
 async def test_a_status_that_has_not_changed_is_not_written_and_one_that_has_is() -> None:
     client = FakeClient(cluster(1))
     await once(client)
