@@ -5,10 +5,10 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Client, Manager, ObjectMeta
+from reconcile import Client, Manager, ObjectMeta, TerminalError
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
-from reconcile.nodes import BEHAVIOUR, Delays, SimulatedNodes, next_step
+from reconcile.nodes import BEHAVIOUR, STOP_SECONDS, Delays, SimulatedNodes, next_step
 from reconcile.testing import LateTransport, VirtualClock, simulate
 
 CONTAINERS = ({"name": "c", "image": "i"},)
@@ -152,3 +152,18 @@ READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
 def test_the_next_step_of_a_pod(given: Pod, age: float, step: tuple[str, float]) -> None:
     decided = next_step(given, DELAYS, age, 0)
     assert (decided.phase, decided.seconds) == step
+
+
+def test_a_pod_may_say_how_long_its_end_takes() -> None:
+    leaving = Pod(
+        metadata=ObjectMeta("p", annotations={STOP_SECONDS: "3"}, deletion_timestamp=VirtualClock().now())
+    )
+    assert next_step(leaving, DELAYS, 0, 1).seconds == 2
+
+
+def test_a_pod_that_says_nonsense_about_its_end_is_an_error_that_names_it() -> None:
+    leaving = Pod(
+        metadata=ObjectMeta("p", annotations={STOP_SECONDS: "soon"}, deletion_timestamp=VirtualClock().now())
+    )
+    with pytest.raises(TerminalError, match="'soon'"):
+        next_step(leaving, DELAYS, 0, 1)
