@@ -36,9 +36,9 @@ class Scenario:
     goal: int = 4
     stop_seconds: float = 5.0
     lag: tuple[float, float] = field(default=(0.2, 1.0))
-    flood: float = 240.0
+    flood: float = 250.0
     flood_heard: float = 200.0
-    seconds: float = 8.0
+    seconds: float = 9.0
 
 
 @frozen
