@@ -41,7 +41,7 @@ __all__ = [
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-TICKS_AT_ONE_TIME = 1_000_000
+TICKS_AT_ONE_TIME = 200_000
 """After so many rounds of the loop with no time passing, a simulation is called stuck."""
 
 CLEANUP_SECONDS = 60.0
