@@ -120,7 +120,7 @@ class Client:
         """The stored state of an object, or None."""
         informer = None if live or self.cache is None else self.cache.find(resource)
         if informer is None or not informer.covers(key.namespace):
-            return await self._read(resource, key)
+            return await self.read(resource, key)
         await self.settle(resource)
         return informer.store.get(key)
 
@@ -146,7 +146,7 @@ class Client:
     async def settle(self, resource: Resource | None = None) -> None:
         """Wait until the cache shows this key's own writes (of one resource, if given)."""
         if self.cache is not None and self._journal:
-            await self._journal.settle(self.cache, self.version, resource)
+            await self._journal.settle(self.cache, self, resource)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Client:
         resource = kind_of(obj).resource
         path = resource.path(obj.namespace, obj.name, subresource)
         await self._guarded("POST", resource, obj.key, path, body, _JSON, {})
-        self._journal.unknown(resource)
+        self._journal.unknown(resource, obj.key)
 
     async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
         """Change the replicas of `obj` through /scale from `expect` to `replicas`.
@@ -248,8 +248,8 @@ class Client:
             {"op": "replace", "path": "/spec/replicas", "value": replicas},
         ]
         path = resource.path(obj.namespace, obj.name, "scale")
+        self._journal.unknown(resource, obj.key)
         await self._send("PATCH", path, self._manager(), _PATCH, msgspec.json.encode(operations))
-        self._journal.unknown(resource)
 
     async def delete(
         self,
@@ -294,11 +294,12 @@ class Client:
             return None
         informer = None if self.cache is None else self.cache.find(resource)
         if informer is None or not informer.covers(key.namespace):
-            return await self._read(resource, key)
+            return await self.read(resource, key)
         await self.settle(resource)
         return informer.store.get(key)
 
-    async def _read(self, resource: Resource, key: Key) -> Snapshot | None:
+    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+        """The state of an object as the server has it now, or None."""
         try:
             return Snapshot.from_json(await self._send("GET", resource.path(key.namespace, key.name)))
         except NotFound:
@@ -350,13 +351,13 @@ class Client:
             if version.isdigit():
                 self._journal.stale(resource, key, metadata.get("uid", ""), int(version))
             else:
-                self._journal.unknown(resource)
+                self._journal.unknown(resource, key)
             raise
         except (AlreadyExists, PreconditionFailed, NotFound, OutcomeUnknown, ServerTimeout):
-            self._journal.unknown(resource)
+            self._journal.unknown(resource, key)
             raise
         except anyio.get_cancelled_exc_class():
-            self._journal.unknown(resource)
+            self._journal.unknown(resource, key)
             raise
 
     async def _send(

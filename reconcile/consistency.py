@@ -1,12 +1,14 @@
 """Your own writes are visible: what one key has written and its cache may not show yet.
 
 A write counts as seen when the store holds that object at that version or later, or when the store
-as a whole has reached the version. A deletion is seen when that uid is absent or terminating. A
-write of unknown outcome is seen when the store has reached a version that a consistent list gave
-afterwards. (cluster-api #13720, controller-runtime #3472, KEP-5647.)
+as a whole has reached the version. A deletion is seen when that uid is absent or terminating. After
+a write of unknown outcome the object is read live, and what was read is what has to be seen; where
+its name is not known, the store has to reach the version of a consistent list.
+(cluster-api #13720, controller-runtime #3472, KEP-5647.)
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from attrs import define, field, frozen
@@ -15,17 +17,24 @@ from informers import Cache, Informer, Key, Resource, Snapshot
 
 PATIENCE = 5.0
 """Seconds to wait for the cache, and once more after a relist."""
+SHORT_PATIENCE = 0.5
+"""The same where only a version is waited for: a store reaches it with the resource's next event or
+bookmark, which may be a minute away, so a relist is soon the better way."""
 
 
 class CacheBehind(Exception):
     """The cache does not show a write of this key, even after a relist."""
 
 
-class HasVersion(Protocol):
-    """Asks the server for the version of a resource, as of now."""
+class Live(Protocol):
+    """Asks the server, past every cache."""
 
-    def __call__(self, resource: Resource, namespace: str) -> Awaitable[int]:
+    def version(self, resource: Resource, namespace: str = "") -> Awaitable[int]:
         """The resourceVersion of a consistent list."""
+        ...
+
+    def read(self, resource: Resource, key: Key) -> Awaitable[Snapshot | None]:
+        """The object as it is now."""
         ...
 
 
@@ -51,12 +60,27 @@ class Write:
         return known is not None and known.uid == self.uid and known.version >= self.version
 
 
+@frozen
+class Absence:
+    """An object that the server does not have: not even under another uid."""
+
+    resource: Resource
+    key: Key
+
+    def seen_in(self, informer: Informer) -> bool:
+        """Whether a reader of this informer sees that it is gone, or could never see it."""
+        if not informer.covers(self.key.namespace):
+            return True
+        known = informer.store.get(self.key)
+        return known is None or known.terminating
+
+
 @define
 class Journal:
     """What one key wrote and has not seen yet."""
 
-    _writes: dict[tuple[Resource, Key], Write] = field(factory=dict, init=False)
-    _uncertain: set[Resource] = field(factory=set, init=False)
+    _writes: dict[tuple[Resource, Key], Write | Absence] = field(factory=dict, init=False)
+    _unknown: dict[tuple[Resource, Key | None], None] = field(factory=dict, init=False)
 
     def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
         """A create, an apply, an update or a patch came back with this."""
@@ -70,35 +94,52 @@ class Journal:
         """The server refused a write because the object is newer than `version`."""
         self._writes[resource, key] = Write(resource, key, uid, version + 1)
 
-    def unknown(self, resource: Resource) -> None:
-        """A write may have happened, or the cache was found to be wrong about some object."""
-        self._uncertain.add(resource)
+    def unknown(self, resource: Resource, key: Key) -> None:
+        """A write may have happened, or the cache was found to be wrong about the object.
+
+        A key without a name is an object whose name the server was to choose.
+        """
+        self._unknown[resource, key if key.name else None] = None
 
     def __bool__(self) -> bool:
-        return bool(self._writes or self._uncertain)
+        return bool(self._writes or self._unknown)
 
-    async def settle(self, cache: Cache, ask: HasVersion, only: Resource | None = None) -> None:
+    async def settle(self, cache: Cache, live: Live, only: Resource | None = None) -> None:
         """Wait until the cache shows everything noted here (of one resource, if `only`).
 
-        Raises CacheBehind when even a relist did not bring it, and the error of the request that
-        asks for a version.
+        Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
         """
-        for resource in [r for r in self._uncertain if only in (None, r)]:
-            informer = cache.find(resource)
-            if informer is not None:
-                version = await ask(resource, informer.namespace)
-                await _wait(informer, lambda i=informer, v=version: i.store.version >= v)  # type: ignore[misc]
-            self._uncertain.discard(resource)
+        for resource, key in [place for place in self._unknown if only in (None, place[0])]:
+            await self._find_out(cache, live, resource, key)
+            self._unknown.pop((resource, key), None)
         for place, write in [(p, w) for p, w in self._writes.items() if only in (None, w.resource)]:
             informer = cache.find(write.resource)
             if informer is not None:
-                await _wait(informer, lambda i=informer, w=write: w.seen_in(i))  # type: ignore[misc]
+                await _wait(informer, partial(write.seen_in, informer), PATIENCE)
             if self._writes.get(place) is write:
                 del self._writes[place]
 
+    async def _find_out(self, cache: Cache, live: Live, resource: Resource, key: Key | None) -> None:
+        informer = cache.find(resource)
+        if informer is None:
+            return
+        if key is None:
+            version = await live.version(resource, informer.namespace)
+            await _wait(informer, partial(_reached, informer, version), SHORT_PATIENCE)
+            return
+        found = await live.read(resource, key)
+        if found is not None:
+            self.wrote(resource, found)
+        else:
+            self._writes[resource, key] = Absence(resource, key)
 
-async def _wait(informer: Informer, seen: Callable[[], bool]) -> None:
-    if seen() or await informer.wait_until(seen, PATIENCE):
+
+def _reached(informer: Informer, version: int) -> bool:
+    return informer.store.version >= version
+
+
+async def _wait(informer: Informer, seen: Callable[[], bool], seconds: float) -> None:
+    if seen() or await informer.wait_until(seen, seconds):
         return
     informer.relist()
     if not await informer.wait_until(seen, PATIENCE):

@@ -151,7 +151,8 @@ class Manager:
     ) -> None:
         self.stop()
         if self._task is not None:
-            await self._task
+            with anyio.CancelScope(shield=True):  # the stop has a deadline of its own
+                await self._task
 
     async def _run_embedded(self, task_status: TaskStatus[None]) -> None:
         from reconcile.embedded import ApiServer, InProcessTransport

@@ -76,7 +76,7 @@ def demo(ctx: click.Context, once: bool, report: Path | None, sabotage: str | No
             configure_logs(stream, pretty=True)
             status = anyio.run(Demo(options, incidents, manager, folder).run)
     finally:
-        _tidy(folder, keep_log=status == 1 and log.stat().st_size > 0)
+        _tidy(folder, keep_log=status == 1)
     ctx.exit(status)
 
 
@@ -99,8 +99,9 @@ def _check_writable(path: Path) -> None:
 
 
 def _tidy(folder: Path, *, keep_log: bool) -> None:
-    """The kubeconfig goes with the server; the log stays where something went wrong."""
-    if keep_log:
+    """The kubeconfig goes with the server; the log stays where something went wrong, if there is one."""
+    log = folder / "demo.log"
+    if keep_log and log.exists() and log.stat().st_size > 0:
         (folder / "kubeconfig").unlink(missing_ok=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)

@@ -169,6 +169,7 @@ def test_the_newest_worker_goes_whatever_the_order_of_events(seed: int) -> None:
         async with world(seed, clusters(), delays=QUICK) as here, here.running(make_controller()):
             await here.user.create(cluster(2))
             before = await all_ready(here, 2)
+            await anyio.sleep(1)  # creation times have whole seconds
             await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(3))
             await all_ready(here, 3)
             await here.user.modify(RayCluster, "ray", NAMESPACE, scaled(2))
