@@ -36,6 +36,13 @@ _NOT_FOUND = Response(
     b"404 page not found\n",
 )
 _OK = Response(200, {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}, b"ok")
+_OPENAPI_V2 = Response(
+    200,
+    {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"},
+    # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl asks for it when version 3
+    # lacks a kind, and only then says which kind is missing; it wants protobuf, and a document.
+    b"\x0a\x032.0" b"\x12\x0c\x0a\x04none\x12\x04v1.0" b"\x42\x00",
+)
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
@@ -99,6 +106,8 @@ class Routes:
                 return self._resources(groups[""], version)
             case ["apis", group, version] if group in groups and version in groups[group].versions and group:
                 return self._resources(groups[group], version)
+            case ["openapi", "v2"]:
+                return _OPENAPI_V2
             case ["openapi", "v3", *rest]:
                 return self._schemas(groups, rest)
             case _:

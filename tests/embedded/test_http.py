@@ -276,11 +276,8 @@ async def test_discovery_in_a_form_that_is_not_spoken_is_a_406(client: aiohttp.C
         assert answer.status == 406
 
 
-@pytest.mark.rule("api-11")
 @pytest.mark.rule("api-12")
-@pytest.mark.parametrize(
-    "path", ["/openapi/v2", "/openapi/v3/apis/nope/v1", "/nothing", "/apis/nope", "/apis/apps/v9"]
-)
+@pytest.mark.parametrize("path", ["/openapi/v3/apis/nope/v1", "/nothing", "/apis/nope", "/apis/apps/v9"])
 async def test_an_unknown_path_is_a_text(client: aiohttp.ClientSession, path: str) -> None:
     async with client.get(path) as answer:
         assert (answer.status, await answer.text()) == (404, "404 page not found\n")

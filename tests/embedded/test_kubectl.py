@@ -264,6 +264,21 @@ def test_server_side_apply_shares_an_object_and_reports_conflicts(kubectl: Kubec
     assert kubectl.read("widget", "one")["spec"]["size"] == 9
 
 
+@pytest.mark.rule("api-11")
+@pytest.mark.parametrize("api_version", ["v1", "apps/v1", "nowhere.example.com/v1"])
+def test_an_unknown_kind_is_named(kubectl: Kubectl, api_version: str) -> None:
+    manifest = json.dumps({"apiVersion": api_version, "kind": "Nothing", "metadata": {"name": "one"}})
+    complaint = kubectl.refused("apply", "-f", "-", given=manifest)
+    assert f'no matches for kind "Nothing" in version "{api_version}"' in complaint
+
+
+def test_a_malformed_manifest_is_refused_and_nothing_of_it_is_applied(kubectl: Kubectl) -> None:
+    kubectl.refused("apply", "-f", "-", given="apiVersion: v1\nkind: [")
+    wrong = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": 1}})
+    assert "data.a" in kubectl.refused("apply", "-f", "-", given=wrong)
+    assert "not found" in kubectl.refused("get", "configmap", "c")
+
+
 @pytest.mark.rule("api-136")
 @pytest.mark.parametrize("verb", ["create", "apply"])
 def test_an_unknown_field_and_a_bad_value_are_refused(kubectl: Kubectl, verb: str) -> None:
