@@ -29,12 +29,13 @@ class Outcome:
     """What a run came to: `result`, or the `error` that it failed with.
 
     `stale` is true where the run stopped because it had worked on an old state: it is repeated at
-    once, and has not failed.
+    once, and has not failed. `reconcile_id` is what its log lines carry.
     """
 
     result: Result = field(factory=Result)
     error: Exception | None = None
     stale: bool = False
+    reconcile_id: str = ""
 
     @property
     def terminal(self) -> bool:
@@ -67,21 +68,23 @@ class Passes(Generic[T]):
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
         journal = self._journals.setdefault(request, Journal())
         client = self.client.bound(journal, self.controller.name)
-        log = self.log.bind(key=str(request), reconcile_id=str(client.clock.uuid())[:8])
+        reconcile_id = client.clock.uuid().hex[:8]
+        log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         try:
             with anyio.fail_after(self.controller.timeout):
                 result = await self._pass(request, client, log, causes, attempt)
         except StaleVersion as error:
             log.info("worked on an old state; running again", error=str(error))
-            return Outcome(stale=True)
+            return Outcome(stale=True, reconcile_id=reconcile_id)
         except TimeoutError:
-            return Outcome(error=ReconcileTimeout(f"took longer than {self.controller.timeout:g} s"))
+            late = ReconcileTimeout(f"took longer than {self.controller.timeout:g} s")
+            return Outcome(error=late, reconcile_id=reconcile_id)
         except Exception as error:
-            return Outcome(error=error)
+            return Outcome(error=error, reconcile_id=reconcile_id)
         finally:
             if not journal:
                 self._journals.pop(request, None)
-        return Outcome(result)
+        return Outcome(result, reconcile_id=reconcile_id)
 
     async def _pass(
         self,

@@ -118,15 +118,13 @@ class Runner(Generic[T]):
 
     def _retry(self, item: Item[Request], outcome: Outcome) -> None:
         self._failures += 1
+        log = self._log.bind(key=str(item.key), reconcile_id=outcome.reconcile_id)
         if outcome.terminal:
-            self._log.error("failed for good", key=str(item.key), error=str(outcome.error))
+            log.error("failed for good", error=_describe(outcome.error))
             return
         delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
-        self._log.warning(
-            "failed", key=str(item.key), error=_describe(outcome.error), retry_in=round(delay, 3)
-        )
-        if outcome.error is not None:
-            self._log.debug("traceback", key=str(item.key), exc_info=outcome.error)
+        log.warning("failed", error=_describe(outcome.error), retry_in=round(delay, 3))
+        log.debug("traceback", exc_info=outcome.error)
 
 
 def cause_of(informer: Informer, delta: Delta) -> Cause:

@@ -12,6 +12,7 @@ from reconcile.models import Object, definition_of, encode, kind_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.faulty import FaultyTransport
+from reconcile.testing.late import LateTransport
 
 _NO_FAULTS = FaultPlan()
 
@@ -22,7 +23,8 @@ class FakeClient(Client):
     Nothing is imitated: definitions, validation, versions, conflicts, finalizers and garbage
     collection are the server's. Reads are live. Kinds of models are defined as they come; an object
     without a namespace goes to `default`, and namespaces are made as needed. A mapping is a manifest.
-    `plan` says what goes wrong; `transport.requests` holds every request made through the client.
+    `plan` says what goes wrong; `transport.requests` holds every request made through the client. A
+    manager may run on `transport` too; its watches are late, by lags drawn from `seed`, never instant.
     """
 
     transport: FaultyTransport
@@ -31,11 +33,13 @@ class FakeClient(Client):
         self,
         *objects: Object | Mapping[str, Any],
         plan: FaultPlan = _NO_FAULTS,
+        seed: int = 0,
         clock: VirtualClock | None = None,
     ) -> None:
-        clock = clock or VirtualClock()
+        clock = clock or VirtualClock(seed)
         self.server = ApiServer(clock=clock)
-        transport = FaultyTransport(InProcessTransport(self.server, settle=True), plan)
+        late = LateTransport(InProcessTransport(self.server, settle=True), seed)
+        transport = FaultyTransport(late, plan)
         super().__init__(transport, clock=clock)
         for obj in objects:
             self.add(obj)

@@ -28,7 +28,7 @@ from reconcile import (
 )
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.testing import FaultyTransport, LateTransport, VirtualClock, simulate
+from reconcile.testing import FakeClient, FaultyTransport, LateTransport, VirtualClock, simulate
 
 
 @frozen
@@ -378,6 +378,36 @@ def test_a_manager_kept_to_a_namespace_leaves_others_alone() -> None:
             assert (await world.client.get(Toy, "b", "kube-system")).status.size == 0
 
     played(scenario)
+
+
+def test_a_manager_on_a_fake_client_hears_late() -> None:
+    async def run() -> None:
+        client = FakeClient(Toy(metadata=ObjectMeta("a", "default")), seed=3)
+        async with Manager(
+            Controller(Toy, keep_size), transport=client.transport, clock=client.clock
+        ) as manager:
+            client.add(Toy(metadata=ObjectMeta("b", "default"), spec=ToySpec(size=2)))
+            assert await manager.client.find(Toy, "b", "default") is None
+            await anyio.sleep(2)
+            assert (await manager.client.get(Toy, "b", "default")).status.size == 2
+
+    simulate(run)
+
+
+def test_a_failure_is_logged_with_controller_key_and_reconcile_id(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise TerminalError("why")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail)):
+            await world.make()
+            await anyio.sleep(1)
+
+    played(scenario)
+    (record,) = [r for r in caplog.records if r.getMessage() == "failed for good"]
+    said = vars(record)
+    assert (said["controller"], said["key"], said["error"]) == ("toy", "default/a", "TerminalError: why")
+    assert len(said["reconcile_id"]) == 8
 
 
 async def test_a_manager_is_an_async_context_with_an_embedded_server() -> None:
