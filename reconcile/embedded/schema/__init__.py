@@ -8,6 +8,7 @@ from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
 from reconcile.embedded.schema.object_meta import OBJECT_META
+from reconcile.embedded.schema.rules import Rules, compile_rules, unevaluated_rules
 from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
 from reconcile.embedded.status import FieldCause
@@ -38,6 +39,11 @@ class Schema:
         """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
         return _with_object_fields(self.root)
 
+    @cached_property
+    def rules(self) -> "Rules | None":
+        """The rules in CEL; None without any that this server can evaluate."""
+        return compile_rules(self._openapi)
+
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Remove fields that the schema does not know, in place; their paths: `spec.items[0].x`."""
         removed: list[str] = []
@@ -63,15 +69,17 @@ class Schema:
             and (old is None or not any(duplicates(self.root, old, "")))
         ):
             causes.extend(duplicates(self.root, obj, ""))
+        if self.rules is not None:
+            causes.extend(self.rules.causes(obj, old, causes))
         return causes
 
     @cached_property
     def unevaluated_rules(self) -> tuple[str, ...]:
         """The rules of the schema that this server cannot evaluate: `spec.x-kubernetes-validations[0]`.
 
-        They are CEL expressions and a few formats. Whoever serves the schema has to say so.
+        They are a few functions of CEL and a few formats. Whoever serves the schema has to say so.
         """
-        return tuple(_unevaluated(self._openapi, ""))
+        return (*unevaluated_rules(self._openapi), *_unevaluated(self._openapi, ""))
 
 
 def compile_schema(openapi: Mapping[str, Any] | None, *, unique_lists: bool = True) -> Schema:
@@ -97,8 +105,6 @@ def _with_object_fields(root: Node) -> Node:
 def _unevaluated(schema: Any, path: str) -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
-    for index in range(len(schema.get("x-kubernetes-validations", ()))):
-        yield f"{path}.x-kubernetes-validations[{index}]".lstrip(".")
     if schema.get("format") in UNCHECKED_FORMATS:
         yield f"{path}: format {schema['format']}"
     for name, member in schema.get("properties", {}).items():

@@ -7,6 +7,7 @@ from typing import Any
 from reconcile.embedded.schema.checks import compile_pattern
 from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.rules import rule_faults
 from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted
 from reconcile.embedded.schema.wellformed import malformed
@@ -36,6 +37,7 @@ _NOT_IN_COMPOSITIONS = (
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
 )
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _METADATA_MEMBERS = frozenset({"name", "generateName"})
@@ -47,7 +49,7 @@ def check_structural(openapi: Mapping[str, Any], path: str) -> list[FieldCause]:
         return causes
     if causes := [*_root(openapi, path), *_schema(openapi, path)]:
         return causes
-    return list(_root_defaults(openapi, path))
+    return [*_root_defaults(openapi, path), *rule_faults(openapi, path)]
 
 
 def _root(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:

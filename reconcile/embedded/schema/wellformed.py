@@ -42,6 +42,14 @@ _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "x-kubernetes-preserve-unknown-fields": ("boolean",),
     "x-kubernetes-validations": ("array",),
 }
+_RULE_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "fieldPath": ("string",),
+    "message": ("string",),
+    "messageExpression": ("string",),
+    "optionalOldSelf": ("boolean",),
+    "reason": ("string",),
+    "rule": ("string",),
+}
 _LISTS_OF_NAMES: Final = ("required", "x-kubernetes-list-map-keys")
 _LISTS_OF_SCHEMAS: Final = ("allOf", "anyOf", "oneOf")
 
@@ -69,12 +77,25 @@ def _below(keyword: str, value: Any, path: str) -> Iterator[FieldCause]:
     elif keyword in _LISTS_OF_SCHEMAS:
         for index, part in enumerate(value):
             yield from malformed(part, f"{path}[{index}]")
+    elif keyword == "x-kubernetes-validations":
+        for index, rule in enumerate(value):
+            yield from _malformed_rule(rule, f"{path}[{index}]")
     elif keyword in _LISTS_OF_NAMES:
         for index, name in enumerate(value):
             if not isinstance(name, str):
                 yield _wrong_type(name, ("string",), f"{path}[{index}]")
     elif keyword == "not" or (keyword in ("items", "additionalProperties") and isinstance(value, Mapping)):
         yield from malformed(value, path)
+
+
+def _malformed_rule(rule: Any, path: str) -> Iterator[FieldCause]:
+    if not isinstance(rule, Mapping):
+        yield _wrong_type(rule, ("object",), path)
+        return
+    for keyword, value in rule.items():
+        expected = _RULE_KEYWORDS.get(keyword)
+        if expected is not None and type_name(value) not in expected:
+            yield _wrong_type(value, expected, f"{path}.{keyword}")
 
 
 def _wrong_type(value: Any, expected: tuple[str, ...], path: str) -> FieldCause:

@@ -1,0 +1,230 @@
+"""Whether an object keeps the rules of its schema."""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final
+
+from attrs import define, evolve, field, frozen
+from cel_expr_python import cel
+
+from reconcile.embedded.schema.cel.rules import MAX_STEPS, BoundRule, Rule, field_steps, unevaluated
+from reconcile.embedded.schema.cel.values import Convert, aligned, converter, list_key
+from reconcile.embedded.schema.nodes import ABSENT
+from reconcile.embedded.schema.values import quoted, same
+from reconcile.embedded.status import FieldCause
+
+MAX_TOTAL_STEPS: Final = 1_000_000
+"""The iterations of loops that all rules together may take for one object, by an estimate from above."""
+
+_MAX_MESSAGE: Final = 5 * 1024
+_OUT_OF_BUDGET: Final = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+_BUDGET_EXCEEDED: Final = "Iteration budget exceeded"
+_KINDS: Final = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
+
+
+@frozen
+class RuleNode:
+    """The rules at a place of a schema, and below it. Only places with rules have one."""
+
+    schema: Mapping[str, Any]
+    rules: tuple[BoundRule, ...]
+    convert: Convert | None
+    members: Mapping[str, "RuleNode"]
+    additional: "RuleNode | None"
+    items: "RuleNode | None"
+
+
+class OutOfBudget(Exception):
+    """The rules would take too long for this object."""
+
+
+@define
+class Budget:
+    """How many steps are left for an object."""
+
+    left: int = field(default=MAX_TOTAL_STEPS)
+
+    def take(self, steps: int) -> None:
+        """Count an evaluation.
+
+        Raises:
+            OutOfBudget: There is nothing left.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise OutOfBudget
+
+
+def rule_tree(openapi: Mapping[str, Any]) -> RuleNode | None:
+    """The rules of an `openAPIV3Schema` that was found right; None if there are none."""
+    return _tree(openapi, "", frozenset(unevaluated(openapi)), is_object=True)
+
+
+def _tree(
+    schema: Mapping[str, Any], path: str, unevaluated: Set[str], *, is_object: bool = False
+) -> RuleNode | None:
+    members = {
+        name: node
+        for name, member in schema.get("properties", {}).items()
+        if (node := _tree(member, f"{path}.properties[{name}]", unevaluated)) is not None
+    }
+    additional, items = schema.get("additionalProperties"), schema.get("items")
+    below = within = None
+    if isinstance(additional, Mapping):
+        below = _tree(additional, f"{path}.additionalProperties", unevaluated)
+    if isinstance(items, Mapping):
+        within = _tree(items, f"{path}.items", unevaluated)
+    rules = tuple(_runnable(schema.get("x-kubernetes-validations", ()), path, unevaluated))
+    if not (rules or members or below or within):
+        return None
+    convert = converter(schema, is_object=is_object) if rules else None
+    return RuleNode(schema, rules, convert, members, below, within)
+
+
+def _runnable(entries: Sequence[Any], path: str, unevaluated: Set[str]) -> Iterator[BoundRule]:
+    for index, entry in enumerate(entries):
+        where = f"{path}.x-kubernetes-validations[{index}]".lstrip(".")
+        rule = Rule.read(entry)
+        if f"{where}.messageExpression" in unevaluated:
+            rule = evolve(rule, message_expression="")
+        if f"{where}.rule" not in unevaluated:
+            yield BoundRule(rule)
+
+
+def evaluate(node: RuleNode, value: Any, old: Any) -> list[FieldCause]:
+    """The rules that an object breaks; `old` is ABSENT on a create.
+
+    A rule that does not compare is not asked about what is the same as before.
+    """
+    causes: list[FieldCause] = []
+    try:
+        _evaluate(node, value, old, "", causes, Budget())
+    except OutOfBudget:
+        causes.append(FieldCause("FieldValueInvalid", f'Invalid value: "": {_OUT_OF_BUDGET}', "<nil>"))
+    return causes
+
+
+def _evaluate(
+    node: RuleNode, value: Any, old: Any, path: str, causes: list[FieldCause], budget: Budget
+) -> None:
+    if value is None:
+        return
+    if node.rules:
+        _evaluate_here(node, value, ABSENT if old is None else old, path, causes, budget)
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for name, member in value.items():
+            below = node.members.get(name) or node.additional
+            if below is not None:
+                where = f"{path}.{name}" if path else name
+                _evaluate(below, member, before.get(name, ABSENT), where, causes, budget)
+    elif isinstance(value, list) and node.items is not None:
+        earlier = _keyed(node, old)
+        keys = node.schema.get("x-kubernetes-list-map-keys", ())
+        for index, item in enumerate(value):
+            former = earlier.get(list_key(keys, item), ABSENT) if earlier else ABSENT
+            _evaluate(node.items, item, former, f"{path}[{index}]", causes, budget)
+
+
+def _keyed(node: RuleNode, old: Any) -> dict[tuple[str, ...], Any]:
+    """Only the items of lists of type map can be told from one update to the next."""
+    if node.schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return {}
+    keys = node.schema.get("x-kubernetes-list-map-keys", ())
+    return {list_key(keys, item): item for item in old}
+
+
+def _evaluate_here(
+    node: RuleNode, value: Any, old: Any, path: str, causes: list[FieldCause], budget: Budget
+) -> None:
+    held = old is not ABSENT
+    unchanged = held and same(value, old)
+    shown = former = size = None
+    for bound in node.rules:
+        if (unchanged and not bound.rule.uses_old) or _waits_for_old(bound.rule, held=held):
+            continue
+        if shown is None:
+            shown = value if node.convert is None else node.convert(value)
+        if former is None and held and bound.rule.uses_old:
+            matched = aligned(node.schema, old, value)
+            former = matched if node.convert is None else node.convert(matched)
+        if bound.rule.loops and size is None:
+            size = _size(value)
+        budget.take(_steps(bound.rule, size or 1))
+        cause = _judge(node, bound, bound.variables(shown, former, held=held), path)
+        if cause is not None:
+            causes.append(cause)
+
+
+def _waits_for_old(rule: Rule, *, held: bool) -> bool:
+    return rule.uses_old and not rule.optional_old and not held
+
+
+def _steps(rule: Rule, size: int) -> int:
+    return 1 if not rule.loops else min(MAX_STEPS, int(size) ** min(rule.loops, 4))
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_size(member) for member in value.values())
+    if isinstance(value, list):
+        return len(value) + sum(_size(item) for item in value)
+    return 1
+
+
+def _judge(node: RuleNode, bound: BoundRule, variables: dict[str, Any], path: str) -> FieldCause | None:
+    rule = bound.rule
+    where = path + "".join(f".{step}" for step in field_steps(rule.field_path) or ())
+    where = where.lstrip(".") or "<nil>"
+    try:
+        held = _answer(bound.program, variables)
+    except ValueError as error:
+        if _BUDGET_EXCEEDED in str(error):
+            raise OutOfBudget from None
+        why = f"{error} evaluating rule: {rule.message.strip() or rule.text.strip()}"
+        return FieldCause("FieldValueInvalid", _fault(node, why), path or "<nil>")
+    if held is True:
+        return None
+    why = _message(bound, variables)
+    if rule.reason == "FieldValueInvalid":
+        return FieldCause(rule.reason, _fault(node, why), where)
+    if rule.reason == "FieldValueDuplicate":
+        return FieldCause(rule.reason, f"Duplicate value: {quoted(_type(node))}", where)
+    return FieldCause(rule.reason, f"{_KINDS[rule.reason]}: {why}", where)
+
+
+def _message(bound: BoundRule, variables: dict[str, Any]) -> str:
+    """The message expression if it gives one line of text, else the message, else the rule itself."""
+    rule = bound.rule
+    if bound.message_program is not None:
+        try:
+            made = _answer(bound.message_program, variables)
+        except ValueError:
+            made = ""
+        if isinstance(made, str) and made.strip() and "\n" not in made and len(made) <= _MAX_MESSAGE:
+            return made.strip()
+    return rule.message.strip() or f"failed rule: {rule.text.strip()}"
+
+
+def _answer(program: cel.Expression, variables: dict[str, Any]) -> Any:
+    """What the expression gives.
+
+    Raises:
+        ValueError: It fails.
+    """
+    try:
+        result = program.eval(data=variables)
+        if result.type() == cel.Type.ERROR:
+            raise ValueError(str(result.value()).partition(": ")[2])
+        return result.value()
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(str(error).partition(": ")[2].partition(" [")[0]) from None
+
+
+def _fault(node: RuleNode, why: str) -> str:
+    return f"Invalid value: {quoted(_type(node))}: {why}"
+
+
+def _type(node: RuleNode) -> str:
+    return str(node.schema.get("type") or "")

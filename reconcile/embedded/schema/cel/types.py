@@ -1,0 +1,212 @@
+"""The CEL types of the places of a schema, for the type checker.
+
+An object with properties is a message of a descriptor pool made for the schema, so that a rule about a
+field that does not exist is found before any object is there.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import frozen
+from cel_expr_python import cel
+from google.protobuf import duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+
+_PACKAGE: Final = "object"
+_WELL_KNOWN: Final = (struct_pb2, timestamp_pb2, duration_pb2, wrappers_pb2)
+_RESERVED: Final = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in"),
+        *("let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while"),
+    }
+)
+_ACCESSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_NAMED: Final = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}},
+}
+OBJECT_FIELDS: Final[Mapping[str, Any]] = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": _NAMED,
+}
+"""What rules may read of every object, whatever its schema says."""
+
+
+def escaped(name: str) -> str | None:
+    """The name under which rules read a field; None for one that they cannot reach."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if _ACCESSIBLE.fullmatch(name) is None:
+        return None
+    for sign, word in _ESCAPES:
+        name = name.replace(sign, word)
+    return name
+
+
+@frozen
+class Shape:
+    """The type of a place: what is in a list or a map, the name of a message, or a scalar."""
+
+    kind: str
+    """list, map, message, dyn, int, double, bool, string, bytes, timestamp, duration."""
+    inner: "Shape | None" = None
+    name: str = ""
+    nullable: bool = False
+
+
+DYN: Final = Shape("dyn")
+_FORMATS: Final = {
+    "byte": Shape("bytes"),
+    "date": Shape("timestamp"),
+    "date-time": Shape("timestamp"),
+    "duration": Shape("duration"),
+}
+_SCALARS: Final = {"boolean": Shape("bool"), "integer": Shape("int"), "number": Shape("double")}
+_CEL_TYPES: Final = {
+    "dyn": cel.Type.DYN,
+    "int": cel.Type.INT,
+    "double": cel.Type.DOUBLE,
+    "bool": cel.Type.BOOL,
+    "string": cel.Type.STRING,
+    "bytes": cel.Type.BYTES,
+    "timestamp": cel.Type.TIMESTAMP,
+    "duration": cel.Type.DURATION,
+}
+_FIELD_TYPES: Final = {
+    "int": FieldDescriptorProto.TYPE_INT64,
+    "double": FieldDescriptorProto.TYPE_DOUBLE,
+    "bool": FieldDescriptorProto.TYPE_BOOL,
+    "string": FieldDescriptorProto.TYPE_STRING,
+    "bytes": FieldDescriptorProto.TYPE_BYTES,
+}
+_FIELD_MESSAGES: Final = {
+    "timestamp": ".google.protobuf.Timestamp",
+    "duration": ".google.protobuf.Duration",
+    "list": ".google.protobuf.ListValue",
+}
+_WRAPPERS: Final = {
+    "int": ".google.protobuf.Int64Value",
+    "double": ".google.protobuf.DoubleValue",
+    "bool": ".google.protobuf.BoolValue",
+    "string": ".google.protobuf.StringValue",
+    "bytes": ".google.protobuf.BytesValue",
+}
+_ANY_VALUE: Final = ".google.protobuf.Value"
+
+
+class Types:
+    """The types of one schema: `shape` every place first, then `pool`."""
+
+    def __init__(self) -> None:
+        self._file = FileDescriptorProto(name="object.proto", package=_PACKAGE, syntax="proto2")
+        self._file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN)
+        self._shapes: dict[int, Shape | None] = {}
+
+    def pool(self) -> DescriptorPool:
+        """The messages of all shapes."""
+        pool = DescriptorPool()
+        for module in _WELL_KNOWN:
+            pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        pool.AddSerializedFile(self._file.SerializeToString())
+        return pool
+
+    def shape(self, schema: Mapping[str, Any], *, is_object: bool = False) -> Shape | None:
+        """The shape of what a schema describes; None for what rules cannot read."""
+        known = self._shapes.get(id(schema))
+        if known is None:
+            known = self._shapes[id(schema)] = self._made(schema, is_object=is_object)
+        return known
+
+    def _made(self, schema: Mapping[str, Any], *, is_object: bool) -> Shape | None:
+        if schema.get("x-kubernetes-int-or-string"):
+            return DYN
+        kind, nullable = schema.get("type", ""), bool(schema.get("nullable"))
+        if kind == "object":
+            return self._object(schema, is_object=is_object)
+        if kind == "array":
+            items = schema.get("items")
+            inner = self.shape(items) if isinstance(items, Mapping) else None
+            return None if inner is None else Shape("list", inner)
+        if kind == "string":
+            found = _FORMATS.get(schema.get("format", ""), Shape("string"))
+        else:
+            found = _SCALARS.get(kind, DYN)
+            if found is DYN:
+                return None
+        return Shape(found.kind, nullable=nullable)
+
+    def _object(self, schema: Mapping[str, Any], *, is_object: bool) -> Shape | None:
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, Mapping):
+            inner = self.shape(additional)
+            return None if inner is None else Shape("map", inner)
+        if additional:
+            return Shape("map", DYN)
+        members = dict(schema.get("properties", {}))
+        if is_object or schema.get("x-kubernetes-embedded-resource"):
+            members |= OBJECT_FIELDS
+        return self._message(members)
+
+    def _message(self, members: Mapping[str, Any]) -> Shape:
+        name = f"Object{len(self._file.message_type)}"
+        message = self._file.message_type.add(name=name)
+        message.options.deprecated_legacy_json_field_conflicts = True
+        for member, schema in members.items():
+            shape, field = self.shape(schema), escaped(member)
+            if shape is not None and field is not None:
+                _add_field(message, field, shape)
+        return Shape("message", name=f"{_PACKAGE}.{name}")
+
+
+def cel_type(shape: Shape) -> cel.Type:
+    """The type that a variable of this shape is declared with."""
+    if shape.kind == "message":
+        return cel.Type(shape.name)
+    if shape.kind == "list":
+        return cel.Type.List(cel_type(shape.inner or DYN))
+    if shape.kind == "map":
+        return cel.Type.Map(cel.Type.STRING, cel_type(shape.inner or DYN))
+    return _CEL_TYPES[shape.kind]
+
+
+def _add_field(message: DescriptorProto, name: str, shape: Shape) -> None:
+    entry_name = _entry_name(name)
+    if shape.kind == "map" and any(entry.name == entry_name for entry in message.nested_type):
+        _declare(message, name, DYN)
+    elif shape.kind == "map":
+        entry = message.nested_type.add(name=entry_name)
+        entry.options.map_entry = True
+        _declare(entry, "key", Shape("string"))
+        _declare(entry, "value", shape.inner or DYN)
+        where = f".{_PACKAGE}.{message.name}.{entry.name}"
+        _declare(message, name, Shape("message", name=where[1:]), repeated=True)
+    elif shape.kind == "list":
+        _declare(message, name, shape.inner or DYN, repeated=True)
+    else:
+        _declare(message, name, shape)
+
+
+def _entry_name(field: str) -> str:
+    """What protobuf insists on calling the entries of a map."""
+    return "".join(word[:1].upper() + word[1:] for word in field.split("_")) + "Entry"
+
+
+def _declare(message: DescriptorProto, name: str, shape: Shape, *, repeated: bool = False) -> None:
+    """Maps and lists within maps and lists have no type here: their content is checked when a rule runs."""
+    number = len(message.field) + 1
+    field = message.field.add(name=name, number=number, json_name=f"field{number}")
+    field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
+    if shape.kind in _FIELD_TYPES and not (shape.nullable and not repeated):
+        field.type = _FIELD_TYPES[shape.kind]
+        return
+    field.type = FieldDescriptorProto.TYPE_MESSAGE
+    if shape.kind == "message":
+        field.type_name = f".{shape.name}"
+    elif shape.nullable and shape.kind in _WRAPPERS:
+        field.type_name = _WRAPPERS[shape.kind]
+    else:
+        field.type_name = _FIELD_MESSAGES.get(shape.kind, _ANY_VALUE)

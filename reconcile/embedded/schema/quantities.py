@@ -1,0 +1,65 @@
+"""Quantities: `500m`, `1.5Gi`, `2e3`. What they are worth, and the one form in which they are stored."""
+
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Final
+
+_SHAPE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([KMGTPE]i)|([numkMGTPE]))?")
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_SMALLEST: Final = Decimal("1e-9")
+_EXACT: Final = Context(prec=200)
+
+
+def quantity_value(text: str) -> Decimal:
+    """What a quantity is worth; less than a billionth is rounded away from zero.
+
+    Raises:
+        ValueError: It is no quantity.
+    """
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a quantity")
+    number, exponent, binary, decimal = found.groups()
+    value = Decimal(number)
+    if exponent:
+        value = _EXACT.scaleb(value, int(exponent[1:]))
+    elif binary:
+        value = _EXACT.multiply(value, Decimal(1024 ** _BINARY[binary]))
+    elif decimal:
+        value = _EXACT.scaleb(value, _DECIMAL[decimal])
+    return value.quantize(
+        _SMALLEST, rounding=ROUND_CEILING if value > 0 else ROUND_FLOOR, context=_EXACT
+    ).normalize(_EXACT)
+
+
+def canonical_quantity(text: str) -> str:
+    """The form in which the API server stores a quantity: no fraction, the largest suffix that fits.
+
+    `1000m` is `1`, `0.5` is `500m`, `1.5Gi` is `1536Mi`. The kind of suffix stays, but for binary ones
+    below 1024.
+
+    Raises:
+        ValueError: It is no quantity.
+    """
+    value = quantity_value(text)
+    if text.endswith("i") and abs(value) >= 1024 and value == value.to_integral_value():
+        return _binary(int(value))
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or not any(digits):
+        return "0"
+    step = exponent - exponent % 3
+    written = any(sign in text for sign in "eE") and not text.endswith("E")
+    step = step if written else min(step, max(_DECIMAL_SUFFIXES))
+    mantissa = int(_EXACT.scaleb(value, -step))
+    if written:
+        return f"{mantissa}e{step}" if step else str(mantissa)
+    return f"{mantissa}{_DECIMAL_SUFFIXES[step]}"
+
+
+def _binary(value: int) -> str:
+    for suffix, power in reversed(_BINARY.items()):
+        if value % 1024**power == 0:
+            return f"{value // 1024**power}{suffix}"
+    return str(value)

@@ -1,0 +1,93 @@
+"""Where schemas meet CEL: the library behind it is imported only when a schema has rules."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from reconcile.embedded.schema.nodes import ABSENT
+from reconcile.embedded.status import FieldCause
+
+if TYPE_CHECKING:
+    from reconcile.embedded.schema.cel import RuleNode
+
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_NOT_CHECKED: Final = FieldCause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+    "<nil>",
+)
+_KEYWORD: Final = "x-kubernetes-validations"
+
+
+@frozen
+class Rules:
+    """The rules of one schema."""
+
+    tree: "RuleNode"
+
+    def causes(
+        self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, faults: Sequence[FieldCause]
+    ) -> list[FieldCause]:
+        """The rules that an object breaks; after some `faults` nothing is asked, which is a fault too."""
+        if any(fault.reason in _BLOCKING for fault in faults):
+            return [_NOT_CHECKED]
+        from reconcile.embedded.schema.cel import evaluate
+
+        return evaluate(self.tree, obj, ABSENT if old is None else old)
+
+
+def compile_rules(openapi: Mapping[str, Any]) -> Rules | None:
+    """The rules of a schema that was found right."""
+    if not has_rules(openapi):
+        return None
+    try:
+        from reconcile.embedded.schema.cel import rule_tree
+    except ImportError:
+        return None
+    tree = rule_tree(openapi)
+    return None if tree is None else Rules(tree)
+
+
+def rule_faults(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
+    """What is wrong about the rules of a schema whose own path is `path`."""
+    if not has_rules(openapi):
+        return
+    try:
+        from reconcile.embedded.schema.cel import check_rules
+    except ImportError:
+        return
+    yield from check_rules(openapi, path)
+
+
+def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
+    """The places of rules that are kept and not evaluated: all of them where the CEL library is missing."""
+    if not has_rules(openapi):
+        return
+    try:
+        from reconcile.embedded.schema.cel import unevaluated
+    except ImportError:
+        yield f"any {_KEYWORD}: the extra `embedded` is not installed"
+        return
+    yield from unevaluated(openapi)
+
+
+def has_rules(schema: Any) -> bool:
+    """Whether there is any rule in a schema."""
+    if not isinstance(schema, Mapping):
+        return False
+    return (
+        bool(schema.get(_KEYWORD))
+        or any(has_rules(member) for member in schema.get("properties", {}).values())
+        or has_rules(schema.get("items"))
+        or has_rules(schema.get("additionalProperties"))
+    )

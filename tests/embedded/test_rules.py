@@ -1,0 +1,335 @@
+"""Rules in CEL: what a definition may say, and what objects they refuse."""
+
+from typing import Any
+
+import pytest
+
+from reconcile.embedded.schema import Schema, check_structural, compile_schema
+
+PATH = "spec.validation.openAPIV3Schema"
+RULE = f"{PATH}.properties[spec].x-kubernetes-validations[0]"
+MEMBERS: dict[str, Any] = {
+    "size": {"type": "integer"},
+    "most": {"type": "integer"},
+    "ratio": {"type": "number"},
+    "name": {"type": "string"},
+    "note": {"type": "string", "nullable": True},
+    "port": {"x-kubernetes-int-or-string": True},
+    "any": {"x-kubernetes-preserve-unknown-fields": True},
+    "when": {"type": "string", "format": "date-time"},
+    "wait": {"type": "string", "format": "duration"},
+    "data": {"type": "string", "format": "byte"},
+    "dash-ed": {"type": "string"},
+    "namespace": {"type": "string"},
+    "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+    "words": {"type": "array", "items": {"type": "string"}},
+    "numbers": {"type": "array", "items": {"type": "integer"}},
+    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    "ports": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["port"],
+        "items": {
+            "type": "object",
+            "required": ["port"],
+            "properties": {"port": {"type": "integer"}, "name": {"type": "string"}},
+        },
+    },
+}
+
+
+def schema(rule: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"spec": spec(rule, **more)}}
+
+
+def spec(rule: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": MEMBERS,
+        "x-kubernetes-validations": [{"rule": rule, **more}],
+    }
+
+
+def ruled(rule: str, **more: Any) -> Schema:
+    openapi = schema(rule, **more)
+    assert check_structural(openapi, PATH) == []
+    return compile_schema(openapi)
+
+
+def holds(rule: str, **members: Any) -> bool:
+    return ruled(rule).validate({"spec": members}) == []
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    ("rule", "members"),
+    [
+        ("self.size <= self.most", {"size": 1, "most": 2}),
+        ("!has(self.size) || self.size > 0", {}),
+        ("self.?size.orValue(3) == 3", {}),
+        ("self.ratio / 2.0 == 1.5", {"ratio": 3}),
+        ("self.note == null", {"note": None}),
+        ("type(self.port) == string || self.port > 1", {"port": 2}),
+        ("self.when < timestamp('2030-01-01T00:00:00Z')", {"when": "2026-01-01T00:00:00Z"}),
+        ("self.wait == duration('90s')", {"wait": "1m30s"}),
+        ("self.data == b'hi'", {"data": "aGk="}),
+        ("self.dash__dash__ed == self.__namespace__", {"dash-ed": "x", "namespace": "x"}),
+        ("self.labels.all(key, key.startsWith('a') && self.labels[key] != '')", {"labels": {"ab": "c"}}),
+        (
+            "self.ports.exists_one(p, p.port == 80 && p.name == 'web')",
+            {"ports": [{"port": 80, "name": "web"}]},
+        ),
+        ("self.ports.map(p, p.port).sum() == 3", {"ports": [{"port": 1}, {"port": 2}]}),
+        (
+            "self.numbers.isSorted() && self.numbers.min() == 1 && self.numbers.max() == 3",
+            {"numbers": [1, 2, 3]},
+        ),
+        ("sets.contains(self.tags, ['a'])", {"tags": ["b", "a"]}),
+        ("self.words.join('-').upperAscii() == 'A-B'", {"words": ["a", "b"]}),
+        ("'%s is %d'.format([self.name, self.size]) == 'a is 3'", {"name": "a", "size": 3}),
+        ("self.name.matches('^[a-z]+$') && self.name.find('b+') == 'bb'", {"name": "abbc"}),
+        (
+            "self.name.findAll('[0-9]+') == ['1', '22'] && self.name.findAll('[0-9]+', 1) == ['1']",
+            {"name": "1a22"},
+        ),
+        ("quantity(self.name).isGreaterThan(quantity('1Gi'))", {"name": "1025Mi"}),
+        ("quantity('1000m') == quantity('1') && quantity('1').add(2).asInteger() == 3", {}),
+        ("isQuantity('1.5Gi') && !isQuantity('a') && quantity('-1').sign() == -1", {}),
+        ("quantity('500m').asApproximateFloat() == 0.5 && !quantity('500m').isInteger()", {}),
+        ("quantity('2').sub(quantity('1')).compareTo(quantity('1')) == 0", {}),
+        ("isURL(self.name) && url(self.name).getHostname() == '::1'", {"name": "https://[::1]:80/a%20b?q=1"}),
+        (
+            "url(self.name).getPort() == '80' && url(self.name).getHost() == '[::1]:80'",
+            {"name": "https://[::1]:80/a"},
+        ),
+        (
+            "url(self.name).getScheme() == 'https' && url(self.name).getEscapedPath() == '/a%20b'",
+            {"name": "https://h/a%20b"},
+        ),
+        ("url(self.name).getQuery() == {'q': ['1', '2']}", {"name": "https://h/?q=1&q=2"}),
+        ("isIP(self.name) && ip(self.name).family() == 6 && ip(self.name).isLoopback()", {"name": "::1"}),
+        ("ip.isCanonical('::1') && !isIP('1.2.3') && ip('169.254.1.1').isLinkLocalUnicast()", {}),
+        ("cidr(self.name).containsIP('10.1.2.3') && !isCIDR('10.0.0.0')", {"name": "10.0.0.0/8"}),
+        (
+            "cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16')) && cidr('10.1.0.0/8').prefixLength() == 8",
+            {},
+        ),
+        (
+            "cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8') && cidr('10.1.0.0/8').ip() == ip('10.1.0.0')",
+            {},
+        ),
+    ],
+)
+def test_a_rule_that_holds_finds_no_fault(rule: str, members: dict[str, Any]) -> None:
+    assert holds(rule, **members)
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    ("rule", "members"),
+    [
+        ("self.size <= self.most", {"size": 3, "most": 2}),
+        ("self.size > 0", {}),
+        ("self.port > 1", {"port": "a"}),
+        ("10 / self.size == 1", {"size": 0}),
+        ("quantity(self.name).sign() == 1", {"name": "much"}),
+        ("self.when < timestamp('2020-01-01T00:00:00Z')", {"when": "2026-01-01T00:00:00Z"}),
+    ],
+)
+def test_a_rule_that_does_not_hold_or_fails_is_a_fault_of_its_place(
+    rule: str, members: dict[str, Any]
+) -> None:
+    causes = ruled(rule).validate({"spec": members})
+    assert [(cause.reason, cause.field) for cause in causes] == [("FieldValueInvalid", "spec")]
+    assert rule in causes[0].message
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    ("more", "reason", "field", "message"),
+    [
+        ({}, "FieldValueInvalid", "spec", 'Invalid value: "object": failed rule: self.size > 1'),
+        ({"message": "too few"}, "FieldValueInvalid", "spec", 'Invalid value: "object": too few'),
+        (
+            {"message": "too few", "messageExpression": "'only ' + string(self.size)"},
+            "FieldValueInvalid",
+            "spec",
+            'Invalid value: "object": only 1',
+        ),
+        (
+            {"message": "too few", "messageExpression": "self.name"},
+            "FieldValueInvalid",
+            "spec",
+            'Invalid value: "object": too few',
+        ),
+        (
+            {"reason": "FieldValueForbidden", "fieldPath": ".size", "message": "no"},
+            "FieldValueForbidden",
+            "spec.size",
+            "Forbidden: no",
+        ),
+        (
+            {"reason": "FieldValueRequired", "message": "say"},
+            "FieldValueRequired",
+            "spec",
+            "Required value: say",
+        ),
+        ({"reason": "FieldValueDuplicate"}, "FieldValueDuplicate", "spec", 'Duplicate value: "object"'),
+    ],
+)
+def test_a_rule_says_how_its_fault_is_told(
+    more: dict[str, Any], reason: str, field: str, message: str
+) -> None:
+    causes = ruled("self.size > 1", **more).validate({"spec": {"size": 1}})
+    assert [(cause.reason, cause.field, cause.message) for cause in causes] == [(reason, field, message)]
+
+
+@pytest.mark.rule("api-122")
+def test_rules_are_not_asked_about_an_object_of_wrong_types() -> None:
+    causes = ruled("self.size > 1").validate({"spec": {"size": "a"}})
+    assert [(cause.reason, cause.field) for cause in causes] == [
+        ("FieldValueTypeInvalid", "spec.size"),
+        ("FieldValueInvalid", "<nil>"),
+    ]
+    assert "some validation rules were not checked" in causes[1].message
+
+
+@pytest.mark.rule("api-122")
+def test_a_transition_rule_compares_with_what_was_there() -> None:
+    fixed = ruled("self.name == oldSelf.name", message="name is fixed")
+    assert fixed.validate({"spec": {"name": "a"}}) == []
+    assert fixed.validate({"spec": {"name": "a"}}, {"spec": {"name": "a"}}) == []
+    assert fixed.validate({"spec": {"name": "b"}}, {}) == []
+    (cause,) = fixed.validate({"spec": {"name": "b"}}, {"spec": {"name": "a"}})
+    assert (cause.field, cause.message) == ("spec", 'Invalid value: "object": name is fixed')
+
+
+@pytest.mark.rule("api-122")
+def test_an_optional_old_value_is_asked_about_on_creation_too() -> None:
+    rule = "oldSelf.hasValue() ? self.size >= oldSelf.value().size : self.size == 1"
+    growing = ruled(rule, optionalOldSelf=True)
+    assert growing.validate({"spec": {"size": 1}}) == []
+    assert len(growing.validate({"spec": {"size": 2}})) == 1
+    assert growing.validate({"spec": {"size": 2}}, {"spec": {"size": 1}}) == []
+    assert len(growing.validate({"spec": {"size": 1}}, {"spec": {"size": 2}})) == 1
+
+
+@pytest.mark.rule("api-123")
+def test_what_broke_a_rule_before_and_did_not_change_is_tolerated() -> None:
+    positive = ruled("self.size > 0")
+    assert positive.validate({"spec": {"size": 0}}, {"spec": {"size": 0}}) == []
+    assert len(positive.validate({"spec": {"size": 0, "most": 1}}, {"spec": {"size": 0}})) == 1
+
+
+@pytest.mark.rule("api-122")
+def test_items_of_a_keyed_list_are_compared_with_themselves() -> None:
+    member = {**MEMBERS["ports"], "items": {**MEMBERS["ports"]["items"]}}
+    member["items"]["x-kubernetes-validations"] = [{"rule": "self.name == oldSelf.name"}]
+    openapi = {"type": "object", "properties": {"ports": member}}
+    assert check_structural(openapi, PATH) == []
+    old = {"ports": [{"port": 1, "name": "a"}, {"port": 2, "name": "b"}]}
+    moved = {"ports": [{"port": 3, "name": "c"}, {"port": 2, "name": "b"}, {"port": 1, "name": "a"}]}
+    renamed = {"ports": [{"port": 2, "name": "b"}, {"port": 1, "name": "x"}]}
+    assert compile_schema(openapi).validate(moved, old) == []
+    assert [cause.field for cause in compile_schema(openapi).validate(renamed, old)] == ["ports[1]"]
+
+
+@pytest.mark.rule("api-122")
+def test_sets_and_keyed_lists_are_equal_in_any_order() -> None:
+    same = ruled("self == oldSelf")
+    old = {"spec": {"tags": ["a", "b"], "ports": [{"port": 1}, {"port": 2}], "words": ["a", "b"]}}
+    new = {"spec": {"tags": ["b", "a"], "ports": [{"port": 2}, {"port": 1}], "words": ["a", "b"]}}
+    assert same.validate(new, old) == []
+    assert len(same.validate({"spec": {**old["spec"], "words": ["b", "a"]}}, old)) == 1
+
+
+@pytest.mark.rule("api-122")
+def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> None:
+    openapi = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": MEMBERS}},
+        "x-kubernetes-validations": [
+            {"rule": "self.metadata.name == self.spec.name && self.kind == 'Thing'"}
+        ],
+    }
+    assert check_structural(openapi, PATH) == []
+    obj = {"kind": "Thing", "metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"name": "a"}}
+    assert compile_schema(openapi).validate(obj) == []
+    openapi["x-kubernetes-validations"] = [{"rule": "self.metadata.labels.size() > 0"}]
+    assert [cause.field for cause in check_structural(openapi, PATH)] == [
+        f"{PATH}.x-kubernetes-validations[0].rule"
+    ]
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    ("rule", "more", "reason", "place"),
+    [
+        ("self.nothing > 1", {}, "FieldValueInvalid", ".rule"),
+        ("self.size > 'a'", {}, "FieldValueInvalid", ".rule"),
+        ("self.size", {}, "FieldValueInvalid", ".rule"),
+        ("self.size >", {}, "FieldValueInvalid", ".rule"),
+        ("self.ports.all(p, p.nothing == 1)", {}, "FieldValueInvalid", ".rule"),
+        ("nothing(self.size)", {}, "FieldValueInvalid", ".rule"),
+        ("quantity(self.name) > 3", {}, "FieldValueInvalid", ".rule"),
+        ("", {}, "FieldValueRequired", ".rule"),
+        ("self.size\n> 1", {}, "FieldValueRequired", ".message"),
+        ("self.size > 1", {"message": "a\nb"}, "FieldValueInvalid", ".message"),
+        ("self.size > 1", {"message": " "}, "FieldValueInvalid", ".message"),
+        ("self.size > 1", {"messageExpression": "self.size"}, "FieldValueInvalid", ".messageExpression"),
+        ("self.size > 1", {"messageExpression": ""}, "FieldValueRequired", ".messageExpression"),
+        ("self.size > 1", {"reason": "Because"}, "FieldValueNotSupported", ".reason"),
+        ("self.size > 1", {"fieldPath": "size["}, "FieldValueInvalid", ".fieldPath"),
+        ("self.size > 1", {"optionalOldSelf": True}, "FieldValueInvalid", ".optionalOldSelf"),
+        ("self.size > 1", {"message": 1}, "FieldValueTypeInvalid", ".message"),
+    ],
+)
+def test_a_broken_rule_is_a_fault_of_the_schema(
+    rule: str, more: dict[str, Any], reason: str, place: str
+) -> None:
+    causes = check_structural(schema(rule, **more), PATH)
+    assert [(cause.reason, cause.field) for cause in causes] == [(reason, RULE + place)]
+
+
+@pytest.mark.rule("api-122")
+def test_items_that_cannot_be_told_apart_have_no_old_value() -> None:
+    openapi = {
+        "type": "object",
+        "properties": {
+            "words": {
+                "type": "array",
+                "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
+            }
+        },
+    }
+    (cause,) = check_structural(openapi, PATH)
+    assert cause.field == f"{PATH}.properties[words].items.x-kubernetes-validations[0].rule"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "format.dns1123Label().validate(self.name) == optional.none()",
+        "isSemver(self.name)",
+        "self.words.indexOf('a') == 0",
+    ],
+)
+def test_a_rule_that_cannot_be_evaluated_is_named_and_finds_no_fault(rule: str) -> None:
+    made = ruled(rule)
+    assert made.unevaluated_rules == ("properties[spec].x-kubernetes-validations[0].rule",)
+    assert made.validate({"spec": {"name": "?"}}) == []
+
+
+@pytest.mark.parametrize("size", [150, 3000])
+def test_no_rule_runs_without_end(size: int) -> None:
+    nested = ruled("self.numbers.all(a, self.numbers.all(b, self.numbers.all(c, a + b + c >= 0)))")
+    (cause,) = nested.validate({"spec": {"numbers": list(range(size))}})
+    assert "out of cost budget" in cause.message
+
+
+def test_many_rules_together_do_not_run_without_end() -> None:
+    item = spec("self.numbers.all(a, self.numbers.all(b, a + b >= 0))")
+    openapi = {"type": "object", "properties": {"all": {"type": "array", "items": item}}}
+    obj = {"all": [{"numbers": list(range(90))} for _ in range(200)]}
+    (cause,) = compile_schema(openapi).validate(obj)
+    assert "out of cost budget" in cause.message
