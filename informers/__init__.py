@@ -11,6 +11,7 @@ from informers.errors import (
     Expired,
     Forbidden,
     Invalid,
+    MalformedAnswer,
     NotFound,
     OutcomeUnknown,
     OwnedByOther,
@@ -26,8 +27,10 @@ from informers.errors import (
     error_from_response,
     error_from_status,
 )
-from informers.informer import Handler, Informer, InformerStatus
+from informers.handlers import AsyncHandler, Handler, Registration
+from informers.informer import Informer, InformerStatus
 from informers.logs import get_logger
+from informers.options import InformerOptions
 from informers.resource import Key, Resource
 from informers.snapshot import Owner, Snapshot
 from informers.store import Delta, Store
@@ -36,6 +39,7 @@ from informers.transport import Response, StreamingResponse, Transport
 __all__ = [
     "AlreadyExists",
     "ApiError",
+    "AsyncHandler",
     "BadRequest",
     "Cache",
     "CacheSyncFailed",
@@ -47,15 +51,18 @@ __all__ = [
     "Forbidden",
     "Handler",
     "Informer",
+    "InformerOptions",
     "InformerStatus",
     "Invalid",
     "Key",
+    "MalformedAnswer",
     "NotDeclared",
     "NotFound",
     "OutcomeUnknown",
     "OwnedByOther",
     "Owner",
     "PreconditionFailed",
+    "Registration",
     "Resource",
     "Response",
     "ServerError",

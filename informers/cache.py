@@ -1,14 +1,23 @@
 """The informers of one cluster: declared before they run, shared by all who read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
+from anyio.abc import TaskGroup
+from attrs import define, evolve
 
 from informers.clock import Clock, SystemClock
-from informers.errors import Forbidden, NotFound, StatusError, Unauthorized
-from informers.informer import Informer
+from informers.errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
+from informers.informer import Informer, InformerStatus
+from informers.logs import get_logger
+from informers.options import InformerOptions
 from informers.resource import Resource
 from informers.transport import Transport
+
+SYNC_SECONDS = 120.0
+"""So long (s) a resource may take to come for the first time."""
+
+_log = get_logger("informers")
 
 
 class NotDeclared(LookupError):
@@ -19,42 +28,92 @@ class CacheSyncFailed(Exception):
     """The first list of a resource did not come."""
 
 
+@define(eq=False)
+class _Entry:
+    informer: Informer
+    everywhere: bool
+    inherits: bool
+    users: int = 0
+    scope: anyio.CancelScope | None = None
+
+
 class Cache:
     """One informer per resource. Reads never start one: what is followed is declared.
 
-    `namespace` narrows every namespaced resource to one namespace, save those that are declared
-    `everywhere`.
+    `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
+    `everywhere` and those whose own options name namespaces. `options` of single resources go
+    before `defaults`. Run it with `run`, which also runs what is declared later.
     """
 
-    def __init__(self, transport: Transport, *, namespace: str = "", clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str = "",
+        namespaces: Sequence[str] = (),
+        defaults: InformerOptions | None = None,
+        options: Mapping[Resource, InformerOptions] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if namespace and namespaces:
+            raise ValueError("give namespace= or namespaces=, not both")
         self.transport = transport
-        self.namespace = namespace
+        self._namespaces = list(dict.fromkeys(namespaces)) or ([namespace] if namespace else [])
+        self._defaults = defaults or InformerOptions()
+        self._options = dict(options or {})
         self._clock = clock or SystemClock()
-        self._informers: dict[Resource, Informer] = {}
+        self._entries: dict[Resource, _Entry] = {}
+        self._group: TaskGroup | None = None
+
+    # --- what is followed -----------------------------------------------------------------------
+
+    @property
+    def namespace(self) -> str:
+        """The one namespace that is followed; empty for all, or for several."""
+        return self._namespaces[0] if len(self._namespaces) == 1 else ""
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces that are followed; none for all."""
+        return tuple(self._namespaces)
 
     def declare(self, resource: Resource, *, everywhere: bool = False) -> Informer:
         """The informer of a resource; made at the first call, shared by all later ones.
 
-        Raises ValueError if a resource that is followed in one namespace is now wanted everywhere.
+        Raises ValueError if a resource that is followed in some namespaces is now wanted everywhere.
         """
-        namespace = "" if everywhere or not resource.namespaced else self.namespace
-        known = self._informers.get(resource)
-        if known is None:
-            known = Informer(self.transport, resource, namespace=namespace, clock=self._clock)
-            self._informers[resource] = known
-        elif known.namespace and not namespace:
+        entry = self._entries.get(resource)
+        if entry is None:
+            entry = self._entries[resource] = self._make(resource, everywhere)
+            if self._group is not None:
+                self._group.start_soon(self._run, entry)
+        elif everywhere and entry.informer.namespaces:
+            followed = ", ".join(entry.informer.namespaces)
             raise ValueError(
-                f"{resource} is followed in namespace {known.namespace} only; declare it everywhere first"
+                f"{resource} is followed in namespace {followed} only; declare it everywhere first"
             )
-        return known
+        entry.users += 1
+        return entry.informer
+
+    def release(self, resource: Resource) -> None:
+        """Undo one `declare`. After the last, the informer stops and is forgotten. Raises NotDeclared."""
+        self.informer(resource)
+        entry = self._entries[resource]
+        entry.users -= 1
+        if entry.users > 0:
+            return
+        del self._entries[resource]
+        if entry.scope is not None:
+            entry.scope.cancel()
 
     def find(self, resource: Resource) -> Informer | None:
         """The informer of a resource, if it is declared."""
-        return self._informers.get(resource)
+        entry = self._entries.get(resource)
+        return None if entry is None else entry.informer
 
     def informer(self, resource: Resource) -> Informer:
         """The informer of a resource. Raises NotDeclared."""
-        informer = self._informers.get(resource)
+        informer = self.find(resource)
         if informer is None:
             raise NotDeclared(
                 f"{resource} is not followed by this cache: name it in owns= or watches= of the controller, "
@@ -62,36 +121,104 @@ class Cache:
             )
         return informer
 
-    def __iter__(self) -> Iterator[Informer]:
-        return iter(self._informers.values())
+    def add_namespace(self, namespace: str) -> None:
+        """Follow one more namespace of every resource that is narrowed as the cache is.
 
-    async def wait_synced(self, seconds: float = 120.0) -> None:
+        Raises ValueError if the cache follows all namespaces.
+        """
+        if not self._namespaces:
+            raise ValueError("all namespaces are followed already")
+        if namespace in self._namespaces:
+            return
+        self._namespaces.append(namespace)
+        for entry in self._inheriting():
+            entry.informer.add_namespace(namespace)
+
+    async def remove_namespace(self, namespace: str) -> None:
+        """Follow a namespace no more: its objects leave the stores, and handlers are told so.
+
+        Raises ValueError for the last one: a cache without a namespace would follow all.
+        """
+        if namespace not in self._namespaces:
+            return
+        if len(self._namespaces) == 1:
+            raise ValueError(f"{namespace} is the last namespace that is followed")
+        self._namespaces.remove(namespace)
+        for entry in self._inheriting():
+            await entry.informer.remove_namespace(namespace)
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter([entry.informer for entry in self._entries.values()])
+
+    def status(self) -> Sequence[InformerStatus]:
+        """What every informer does now."""
+        return [informer.status() for informer in self]
+
+    # --- running --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run every informer, also those declared from now on, until cancelled."""
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                for entry in self._entries.values():
+                    group.start_soon(self._run, entry)
+                await anyio.sleep_forever()
+        finally:
+            self._group = None
+
+    async def wait_synced(self, seconds: float = SYNC_SECONDS) -> None:
         """Wait for the first list of every resource.
 
-        Raises CacheSyncFailed, at once where the server refuses (401, 403, 404), after `seconds`
-        otherwise; the message says which resource and why.
+        What stands in the way (401, 403 with the RBAC rule that is missing, 404) is logged at once.
+        Raises CacheSyncFailed with it after `seconds`: a role or a definition may still be on its way.
         """
         async with anyio.create_task_group() as group:
             for informer in self:
                 group.start_soon(_wait_synced, informer, seconds)
 
+    async def _run(self, entry: _Entry) -> None:
+        with anyio.CancelScope() as entry.scope:
+            await entry.informer.run()
+
+    def _make(self, resource: Resource, everywhere: bool) -> _Entry:
+        options = self._options.get(resource, InformerOptions()).over(self._defaults)
+        inherits = options.namespaces is None and not everywhere and resource.namespaced
+        if everywhere:
+            options = evolve(options, namespaces=())
+        elif inherits:
+            options = evolve(options, namespaces=tuple(self._namespaces))
+        informer = Informer(self.transport, resource, options=options, clock=self._clock)
+        return _Entry(informer, everywhere, inherits and bool(self._namespaces))
+
+    def _inheriting(self) -> list[_Entry]:
+        return [entry for entry in self._entries.values() if entry.inherits]
+
 
 async def _wait_synced(informer: Informer, seconds: float) -> None:
-    def settled() -> bool:
-        return informer.synced or isinstance(informer.error, Unauthorized | Forbidden | NotFound)
+    def refused() -> bool:
+        return isinstance(informer.error, Unauthorized | Forbidden | NotFound)
 
-    await informer.wait_until(settled, seconds)
+    started = anyio.current_time()
+    if await informer.wait_until(lambda: informer.synced or refused(), seconds) and not informer.synced:
+        _log.warning("not followed yet", resource=str(informer.resource), why=explain(informer))
+        await informer.wait_until(lambda: informer.synced, started + seconds - anyio.current_time())
     if not informer.synced:
-        raise CacheSyncFailed(_why(informer, seconds))
+        raise CacheSyncFailed(explain(informer) or f"no list of {informer.resource} within {seconds:g} s")
 
 
-def _why(informer: Informer, seconds: float) -> str:
+def explain(informer: Informer) -> str:
+    """In a sentence, what stands in the way of an informer and what to do; empty if nothing does."""
     resource = informer.resource
     match informer.error:
+        case None:
+            return ""
         case NotFound():
             return (
                 f"the server has no {resource} ({resource.api_version}): install its CustomResourceDefinition"
             )
+        case Unauthorized():
+            return f"the server does not know who asks for {resource}: are the credentials still good?"
         case Forbidden():
             rule = (
                 f'apiGroups: ["{resource.group}"], resources: ["{resource.plural}"], verbs: ["list", "watch"]'
@@ -99,7 +226,7 @@ def _why(informer: Informer, seconds: float) -> str:
             return f"may not list {resource}; the RBAC rule that is missing: {{{rule}}}"
         case StatusError() as error:
             return f"cannot list {resource}: {error.message}"
-        case None:
-            return f"no list of {resource} within {seconds:g} s"
-        case error:
+        case ApiError() as error:
             return f"cannot list {resource}: {error}"
+        case error:
+            return f"cannot list {resource}: {type(error).__name__}: {error}"

@@ -2,11 +2,17 @@
 
 from typing import Any
 
+import anyio
 import msgspec
 
-from informers.errors import NotFound, error_from_response
+from informers.errors import MalformedAnswer, NotFound, error_from_response
 from informers.resource import Resource
 from informers.transport import Transport
+
+ABSENT_SECONDS = 5.0
+"""So long (s) the server's word that it has no such kind counts; a definition may be on its way."""
+
+_body = msgspec.json.Decoder(dict[str, Any])
 
 
 class UnknownKind(LookupError):
@@ -14,16 +20,24 @@ class UnknownKind(LookupError):
 
 
 class Discovery:
-    """Maps the apiVersion and kind of a manifest to a resource. Only what was found is remembered."""
+    """Maps the apiVersion and kind of a manifest to a resource.
+
+    What was found is remembered for good; that there is none, for `ABSENT_SECONDS`. However many
+    ask at once, a group is read once.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._known: dict[tuple[str, str], Resource] = {}
+        self._read_at: dict[str, float] = {}
+        self._locks: dict[str, anyio.Lock] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises UnknownKind, or the error of the request."""
         if (api_version, kind) not in self._known:
-            await self._read(api_version)
+            async with self._locks.setdefault(api_version, anyio.Lock()):
+                if (api_version, kind) not in self._known and self._may_have_come(api_version):
+                    await self._read(api_version)
         try:
             return self._known[api_version, kind]
         except KeyError:
@@ -31,6 +45,15 @@ class Discovery:
                 f"{self._transport.server} serves no kind {kind} in {api_version}: "
                 f"install its CustomResourceDefinition, or mend apiVersion and kind"
             ) from None
+
+    def forget(self, resource: Resource) -> None:
+        """Ask again next time: the server has answered that it does not serve this resource."""
+        self._known.pop((resource.api_version, resource.kind), None)
+        self._read_at.pop(resource.api_version, None)
+
+    def _may_have_come(self, api_version: str) -> bool:
+        read = self._read_at.get(api_version)
+        return read is None or anyio.current_time() - read >= ABSENT_SECONDS
 
     async def _read(self, api_version: str) -> None:
         group, slash, version = api_version.partition("/")
@@ -40,12 +63,18 @@ class Discovery:
         response = await self._transport.request("GET", path, {}, {"accept": "application/json"})
         if response.status >= 400:
             error = error_from_response(response.status, response.headers, response.body, f"GET {path}")
-            if isinstance(error, NotFound):
-                return
-            raise error
-        body: dict[str, Any] = msgspec.json.decode(response.body)
-        for entry in body.get("resources") or ():
-            if "/" in entry["name"]:
-                continue
-            found = Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
-            self._known[api_version, entry["kind"]] = found
+            if not isinstance(error, NotFound):
+                raise error
+        else:
+            self._note(group, version, response.body, f"GET {path}")
+        self._read_at[api_version] = anyio.current_time()
+
+    def _note(self, group: str, version: str, body: bytes, request: str) -> None:
+        api_version = f"{group}/{version}" if group else version
+        try:
+            for entry in _body.decode(body).get("resources") or ():
+                if "/" not in entry["name"]:
+                    found = Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
+                    self._known[api_version, entry["kind"]] = found
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise MalformedAnswer(f"{request}: what came is no list of resources: {error}") from error

@@ -4,6 +4,7 @@ ApiError
 ├── TransportError             no answer came
 │   ├── Unreachable            the server cannot have seen the request: sending again is safe
 │   └── OutcomeUnknown         it may have been carried out: look before sending again
+├── MalformedAnswer            what came is not what an API server says
 └── StatusError                the server answered and refused
     ├── BadRequest             400, 405, 406, 415: the request itself is wrong
     ├── Unauthorized           401
@@ -46,6 +47,10 @@ class Unreachable(TransportError):
 
 class OutcomeUnknown(TransportError):
     """The request was sent and no answer came: it may have been carried out."""
+
+
+class MalformedAnswer(ApiError):
+    """What came is not what an API server says: something else may answer in its place."""
 
 
 @frozen

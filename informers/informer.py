@@ -1,102 +1,79 @@
 """Keeps one store equal to one resource of one server, and tells handlers what changed."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import anyio
 import msgspec
 import structlog
+from anyio.abc import TaskGroup
 from attrs import define, frozen
 
 from informers.clock import Clock, SystemClock
-from informers.errors import ApiError, OutcomeUnknown, error_from_response, error_from_status
-from informers.lines import LineSplitter
+from informers.errors import NotFound
+from informers.feed import Collection, Feed, Sink
+from informers.handlers import AsyncHandler, Handler, Handlers, Registration
 from informers.logs import get_logger
-from informers.reflector import (
-    BookmarkRead,
-    Commit,
-    DropStage,
-    EventRead,
-    Failed,
-    Input,
-    Listing,
-    Output,
-    PageRead,
-    Put,
-    Reach,
-    Remove,
-    Rested,
-    Resting,
-    Stage,
-    State,
-    StreamEnded,
-    Watching,
-    step,
-)
-from informers.resource import Resource
+from informers.options import InformerOptions
+from informers.resource import Key, Resource
+from informers.selectors import selects
 from informers.snapshot import Snapshot
-from informers.store import Delta, Store
-from informers.transport import Response, StreamingResponse, Transport
+from informers.store import ALL, Delta, Store
+from informers.transport import Transport
 
-PAGE = 500
-WATCH_SECONDS = (300, 600)
-"""A watch asks the server to end it after a random time between these (s), as client-go does."""
-SILENCE = 30.0
-"""So long (s) after that time a stream that has not ended is dead, and is cut from here."""
+RESYNC_JITTER = 0.1
+"""A resync comes up to this part of its period later, lest all come at once."""
 
-Handler = Callable[[Delta], None]
-"""Told of each change, in order, after the store has it. Must not block and must not raise."""
-
-
-class _ListMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[msgspec.Raw] | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_list = msgspec.json.Decoder(_List)
-_event = msgspec.json.Decoder(_Event)
+InformerState = Literal["listing", "watching", "resting", "gone", "stopped"]
 
 
 @frozen
 class InformerStatus:
     """What an informer does now.
 
-    `state` is listing, watching, resting or stopped; `version` the one its store has reached;
-    `error` the last failure, which may be over; `relists` counts lists after the first.
+    `state`: listing, watching, resting (after a failure, or between two watches), gone (the server
+    does not serve the resource any more) or stopped. `namespace` is empty where all are followed.
+    `synced`: the first list is in the store and the handlers have heard of it. `bytes`: what the
+    bodies of all `objects` take in memory. `version`: the one that the store has reached.
+    `last_event`: when (wall time) the last change came. `restarts`: connections after the first;
+    `relists`: lists after the first; `failures`: requests and streams that broke. `error`: the last
+    failure, until a list succeeds. `lag`: seconds since the server last said anything, a bookmark
+    too; None before that and when it is stopped. `backlog`: changes that the slowest handler has yet
+    to hear of.
     """
 
     resource: str
     namespace: str
-    state: Literal["listing", "watching", "resting", "stopped"]
+    state: InformerState
     synced: bool
     objects: int
+    bytes: int
     version: int
+    last_event: datetime.datetime | None
+    restarts: int
     relists: int
     failures: int
     error: str
+    lag: float | None
+    backlog: int
 
 
 @define(eq=False)
-class _Registration:
-    handler: Handler
+class _Part:
+    """One namespace of an informer, or all: a feed, and the scope in which it runs."""
+
+    namespace: str
+    feed: Feed
+    scope: anyio.CancelScope | None = None
 
 
 class Informer:
     """A store that follows a resource of a server, with handlers that hear of each change.
 
-    `namespace` and `labels` (a label selector) narrow what is followed. Nothing runs until `run`
-    does; the store can be read at any time and is consistent with `store.version`.
+    What is followed and how it is kept is said by `options`; `namespace` is a short way to say
+    `InformerOptions(namespaces=[namespace])`. Nothing runs until `run` does; the store can be read
+    at any time and is consistent with `store.version`.
     """
 
     def __init__(
@@ -105,53 +82,135 @@ class Informer:
         resource: Resource,
         *,
         namespace: str = "",
-        labels: str = "",
+        options: InformerOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
+        options = options or InformerOptions()
+        wanted = options.namespaces if options.namespaces is not None else [namespace] if namespace else []
         self.resource = resource
-        self.namespace = namespace
-        self.labels = labels
-        self.store = Store()
+        self.options = options
+        self.store = Store(_parts(resource, wanted), options.shape(resource))
         self._transport = transport
         self._clock = clock or SystemClock()
-        self._path = resource.path(namespace)
-        self._state: State = Listing()
-        self._staged: list[Snapshot] = []
-        self._handlers: list[_Registration] = []
-        self._changed = anyio.Event()
-        self._cut: anyio.CancelScope | None = None
-        self._relist_asked = False
-        self._running = False
-        self._lists = 0
-        self._failures = 0
-        self.error: Exception | None = None
         self._log: structlog.stdlib.BoundLogger = get_logger("informers").bind(resource=str(resource))
+        self._handlers = Handlers(self._log)
+        self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
+        self._shards = selects(shard=options.shard) if options.shard else None
+        self._changed = anyio.Event()
+        self._group: TaskGroup | None = None
+        self._last_event: datetime.datetime | None = None
+        self._parts = {part: self._part(part) for part in self.store.parts}
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def namespace(self) -> str:
+        """Where to ask for what it follows: empty for all namespaces, else one of its own."""
+        return next(iter(self._parts), ALL)
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces that are followed; none for all."""
+        return [part for part in self._parts if part]
 
     @property
     def synced(self) -> bool:
         """Whether the first list is in the store and the handlers have heard of it."""
-        return self._lists > 0
+        return all(part.feed.status.synced for part in self._parts.values())
+
+    @property
+    def running(self) -> bool:
+        """Whether `run` runs."""
+        return self._group is not None
+
+    @property
+    def error(self) -> Exception | None:
+        """The last failure, until a list succeeds."""
+        errors = (part.feed.status.error for part in self._parts.values())
+        return next((error for error in errors if error is not None), None)
 
     def covers(self, namespace: str) -> bool:
-        """Whether an object in that namespace can be in the store at all (labels apart)."""
-        return not self.namespace or not self.resource.namespaced or namespace == self.namespace
+        """Whether an object in that namespace can be in the store at all (selectors apart)."""
+        return ALL in self._parts or namespace in self._parts
 
-    def add_handler(self, handler: Handler) -> Callable[[], None]:
-        """Have `handler` told of all objects there are, and of every change from now on.
+    def selects(self, snapshot: Snapshot) -> bool:
+        """Whether an object in that state is one of those that are followed."""
+        return self.covers(snapshot.key.namespace) and self._selects(snapshot)
 
-        Returns the call that takes it away again.
+    def status(self) -> InformerStatus:
+        """What the informer does now."""
+        feeds = [part.feed for part in self._parts.values()]
+        heard = [feed.status.heard for feed in feeds]
+        oldest = None if None in heard or not heard else min(at for at in heard if at is not None)
+        return InformerStatus(
+            resource=str(self.resource),
+            namespace=",".join(self.namespaces),
+            state=self._state(feeds),
+            synced=self.synced,
+            objects=len(self.store),
+            bytes=self.store.size,
+            version=self.store.version,
+            last_event=self._last_event,
+            restarts=sum(max(0, feed.status.connects - 1) for feed in feeds),
+            relists=sum(max(0, feed.status.lists - 1) for feed in feeds),
+            failures=sum(feed.status.failures for feed in feeds),
+            error=str(self.error or ""),
+            lag=None if oldest is None or self._group is None else anyio.current_time() - oldest,
+            backlog=self._handlers.backlog,
+        )
+
+    def _state(self, feeds: Sequence[Feed]) -> InformerState:
+        if self._group is None:
+            return "stopped"
+        if self.synced and any(isinstance(feed.status.error, NotFound) for feed in feeds):
+            return "gone"
+        states = {feed.state for feed in feeds}
+        return "resting" if "resting" in states else "listing" if "listing" in states else "watching"
+
+    # --- who hears of it ------------------------------------------------------------------------
+
+    def add_handler(self, handler: Handler, *, resync: float | None = None) -> Registration:
+        """Have `handler` told of all objects there are, before this returns, and of every later change.
+
+        It is called where the change happens, so it must be quick: what takes its time belongs into
+        an asynchronous handler. With `resync` it is told about so often (s) of everything again.
         """
-        registration = _Registration(handler)
-        for snapshot in self.store:
-            self._tell(registration, Delta(None, snapshot, initial=True))
-        self._handlers.append(registration)
-        return lambda: self._handlers.remove(registration)
+        registration = self._handlers.add(handler, self._present())
+        return self._resynced(registration, resync)
+
+    def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
+        """Have `handler` awaited for all objects there are and for every later change, while this runs."""
+        registration = self._handlers.add_async(handler, self._present())
+        return self._resynced(registration, resync)
+
+    def _present(self) -> Iterable[Delta]:
+        return [Delta(None, snapshot, initial=True) for snapshot in self.store]
+
+    def _resynced(self, registration: Registration, seconds: float | None) -> Registration:
+        registration.resync = seconds
+        if self._group is not None and seconds is not None:
+            self._group.start_soon(self._resync, registration, seconds)
+        return registration
+
+    async def _resync(self, registration: Registration, seconds: float) -> None:
+        """Replay the store to one handler, again and again; what it has yet to hear comes without."""
+        while not registration.removed:
+            await anyio.sleep(seconds * (1 + RESYNC_JITTER * self._clock.random()))
+            waiting = {delta.last.key for delta in registration.backlog}
+            registration.backlog.extend(
+                Delta(snapshot, snapshot, resync=True)
+                for snapshot in self.store
+                if snapshot.key not in waiting and not registration.removed
+            )
+            self._handlers.wake()
+            await self._handlers.settle()
+
+    # --- waiting --------------------------------------------------------------------------------
 
     def relist(self) -> None:
         """List anew as soon as possible, whatever the watch says."""
-        self._relist_asked = True
-        if self._cut is not None:
-            self._cut.cancel()
+        for part in self._parts.values():
+            part.feed.relist()
 
     async def wait_until(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
@@ -160,183 +219,144 @@ class Informer:
                 await self._changed.wait()
         return reached()
 
+    async def wait_version(self, version: int, seconds: float) -> bool:
+        """Wait until the store has reached a version; False after `seconds`."""
+        return await self.wait_until(lambda: self.store.version >= version, seconds)
+
     async def wait_synced(self) -> None:
         """Wait for the first list."""
         while not self.synced:
             await self._changed.wait()
 
-    def status(self) -> InformerStatus:
-        """What the informer does now."""
-        names: dict[type, Any] = {Listing: "listing", Watching: "watching", Resting: "resting"}
-        return InformerStatus(
-            resource=str(self.resource),
-            namespace=self.namespace,
-            state=names[type(self._state)] if self._running else "stopped",
-            synced=self.synced,
-            objects=len(self.store),
-            version=self.store.version,
-            relists=max(0, self._lists - 1),
-            failures=self._failures,
-            error=str(self.error or ""),
-        )
+    # --- running --------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`."""
-        self._running = True
+        if self._group is not None:
+            raise RuntimeError(f"the informer of {self.resource} runs already")
         try:
-            while True:
-                with self._interruptible():
-                    await self._follow()
-                if self._relist_asked:
-                    self._relist_asked = False
-                    self._staged.clear()
-                    self._state = Listing()
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self._handlers.start(group)
+                for registration in self._handlers.registrations:
+                    if registration.resync is not None:
+                        group.start_soon(self._resync, registration, registration.resync)
+                for part in self._parts.values():
+                    group.start_soon(self._run_part, part)
+                await anyio.sleep_forever()
         finally:
-            self._running = False
+            self._group = None
+            self._handlers.stop()
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        with anyio.CancelScope() as self._cut:
-            yield
-        self._cut = None
+    async def _run_part(self, part: _Part) -> None:
+        with anyio.CancelScope() as part.scope:
+            await part.feed.run()
 
-    async def _follow(self) -> None:
-        while not self._relist_asked:
-            match self._state:
-                case Listing(token):
-                    self._advance(await self._read_page(token))
-                case Watching(version):
-                    self._advance(await self._watch(version))
-                case Resting(seconds):
-                    await anyio.sleep(seconds)
-                    self._advance(Rested())
-
-    async def _read_page(self, token: str) -> Input:
-        query = {"limit": str(PAGE), **self._selectors()}
-        if token:
-            query["continue"] = token
-        try:
-            response = await self._transport.request("GET", self._path, query, _ACCEPT)
-            return _page(response, f"GET {self._path}")
-        except (ApiError, msgspec.DecodeError) as error:
-            return self._failed(error)
-
-    async def _watch(self, version: int) -> Input:
-        """Read one watch to its end, telling the state machine of each event on the way."""
-        started = anyio.current_time()
-        seen = _Seen()
-        low, high = WATCH_SECONDS
-        limit = low + (high - low) * self._clock.random()
-        query = {
-            "watch": "true",
-            "resourceVersion": str(version),
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(limit)),
-            **self._selectors(),
-        }
-        try:
-            with anyio.move_on_after(limit + SILENCE):
-                async with self._transport.stream("GET", self._path, query, _ACCEPT) as stream:
-                    await self._read_events(stream, seen)
-        except (ApiError, msgspec.DecodeError) as error:
-            return self._failed(error, anyio.current_time() - started)
-        return StreamEnded(anyio.current_time() - started, seen.events, self._clock.random())
-
-    async def _read_events(self, stream: StreamingResponse, seen: "_Seen") -> None:
-        if stream.status >= 400:
-            body = b"".join([chunk async for chunk in stream.chunks])
-            raise error_from_response(stream.status, stream.headers, body, f"WATCH {self._path}")
-        lines = LineSplitter()
-        async for chunk in stream.chunks:
-            for line in lines.feed(chunk):
-                given = _read_line(line, f"WATCH {self._path}")
-                if given is not None:
-                    seen.events += 1
-                    self._advance(given)
-            self._announce()
-        if lines.pending:
-            raise OutcomeUnknown("the stream ended within a line", f"WATCH {self._path}")
-
-    def _advance(self, given: Input) -> None:
-        self._state, outputs = step(self._state, given)
-        for output in outputs:
-            self._do(output)
-
-    def _do(self, output: Output) -> None:
-        match output:
-            case Put(snapshot):
-                self._publish(self.store.put(snapshot))
-            case Remove(snapshot):
-                self._publish(self.store.remove(snapshot))
-            case Reach(version):
-                self.store.version = max(self.store.version, version)
-            case Stage(snapshots):
-                self._staged.extend(snapshots)
-            case Commit(version):
-                self._commit(version)
-            case DropStage():
-                self._staged.clear()
-
-    def _commit(self, version: int) -> None:
-        initial = not self.synced
-        staged, self._staged = self._staged, []
-        for delta in self.store.replace(staged, version):
-            self._publish(Delta(delta.old, delta.new, initial))
-        self._lists += 1
-        self.error = None
+    def add_namespace(self, namespace: str) -> None:
+        """Follow one more namespace, at once if this runs. Raises ValueError if all are followed."""
+        if namespace in self._parts:
+            return
+        self.store.add_part(namespace)
+        part = self._parts[namespace] = self._part(namespace)
+        if self._group is not None:
+            self._group.start_soon(self._run_part, part)
         self._announce()
 
-    def _publish(self, delta: Delta | None) -> None:
-        if delta is None:
+    async def remove_namespace(self, namespace: str) -> None:
+        """Follow a namespace no more. Its objects leave the store, and handlers are told so (`missed`)."""
+        part = self._parts.get(namespace)
+        if part is None or not namespace:
             return
-        for registration in list(self._handlers):
-            self._tell(registration, delta)
+        del self._parts[namespace]
+        if part.scope is not None:
+            part.scope.cancel()
+        self._handlers.publish_all(self.store.remove_part(namespace))
+        await self._handlers.settle()
+        self._announce()
 
-    def _tell(self, registration: _Registration, delta: Delta) -> None:
-        try:
-            registration.handler(delta)
-        except Exception:
-            self._log.exception("a handler failed; it misses this change", key=str(delta.last.key))
+    # --- feeds ----------------------------------------------------------------------------------
+
+    def _part(self, namespace: str) -> _Part:
+        collection = Collection(
+            self.resource.path(namespace), self.options.query(), bool(self.options.metadata_only)
+        )
+        sink = _PartOfStore(namespace, self, self._handlers)
+        log = self._log.bind(namespace=namespace) if namespace else self._log
+        return _Part(namespace, Feed(self._transport, collection, self._read, sink, self._clock, log))
+
+    def _read(self, raw: bytes) -> Snapshot:
+        snapshot = Snapshot.from_json(raw, self.store.shape)
+        if not snapshot.key.name or not snapshot.version:
+            raise msgspec.DecodeError("an object without metadata.name or without a numeric resourceVersion")
+        return snapshot
+
+    def wants(self, snapshot: Snapshot) -> bool:
+        """Whether an object is within the shard; servers that know of no shards send all objects."""
+        return self._shards is None or self._shards(snapshot)
+
+    def _note_change(self) -> None:
+        self._last_event = self._clock.now()
 
     def _announce(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def _failed(self, error: Exception, seconds: float = 0.0) -> Failed:
-        self.error = error
-        self._failures += 1
-        self._log.warning("cannot follow the resource; trying again", error=str(error))
-        self._announce()
-        return Failed(error, self._clock.random(), seconds)
 
-    def _selectors(self) -> dict[str, str]:
-        return {"labelSelector": self.labels} if self.labels else {}
+@frozen(eq=False)
+class _PartOfStore(Sink):
+    """One part of an informer's store, as its feed writes it."""
+
+    part: str
+    informer: Informer
+    handlers: Handlers
+
+    def put(self, snapshot: Snapshot) -> None:
+        if not self.informer.wants(snapshot):
+            self.reach(snapshot.version)
+            return
+        self._publish(self.informer.store.put(snapshot))
+
+    def remove(self, snapshot: Snapshot) -> None:
+        self._publish(self.informer.store.remove(snapshot))
+
+    def reach(self, version: int) -> None:
+        self.informer.store.reach(version, self.part)
+
+    def stage(self, snapshots: Sequence[Snapshot]) -> None:
+        wants = self.informer.wants
+        self.informer.store.stage([snapshot for snapshot in snapshots if wants(snapshot)], self.part)
+
+    def unstage(self, key: Key) -> None:
+        self.informer.store.unstage(key, self.part)
+
+    def drop_stage(self) -> None:
+        self.informer.store.drop_stage(self.part)
+
+    def commit(self, version: int) -> None:
+        self._publish_all(self.informer.store.commit(version, self.part))
+
+    def clear(self) -> None:
+        self._publish_all(self.informer.store.clear(self.part))
+
+    def announce(self) -> None:
+        self.informer._announce()
+
+    async def settle(self) -> None:
+        if self.handlers.unsettled:
+            await self.handlers.settle()
+
+    def _publish(self, delta: Delta | None) -> None:
+        if delta is not None:
+            self.informer._note_change()
+            self.handlers.publish(delta)
+
+    def _publish_all(self, deltas: Sequence[Delta]) -> None:
+        if deltas:
+            self.informer._note_change()
+            self.handlers.publish_all(deltas)
+        self.informer._announce()
 
 
-_ACCEPT = {"accept": "application/json"}
-
-
-@define
-class _Seen:
-    events: int = 0
-
-
-def _page(response: Response, request: str) -> PageRead:
-    if response.status >= 400:
-        raise error_from_response(response.status, response.headers, response.body, request)
-    page = _list.decode(response.body)
-    snapshots = [Snapshot.from_json(item) for item in page.items or ()]
-    version = page.metadata.resource_version
-    return PageRead(snapshots, int(version) if version.isdigit() else 0, page.metadata.continue_)
-
-
-def _read_line(line: bytes, request: str) -> Input | None:
-    """One line of a watch; None for an event type that nobody has told us of."""
-    event = _event.decode(line)
-    if event.type == "ERROR":
-        raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
-    if event.type == "BOOKMARK":
-        return BookmarkRead(Snapshot.from_json(event.object).version)
-    if event.type in ("ADDED", "MODIFIED", "DELETED"):
-        return EventRead(event.type, Snapshot.from_json(event.object))  # type: ignore[arg-type]
-    return None
+def _parts(resource: Resource, namespaces: Iterable[str]) -> Sequence[str]:
+    wanted = list(dict.fromkeys(namespaces)) if resource.namespaced else []
+    return wanted if wanted and ALL not in wanted else [ALL]

@@ -1,6 +1,11 @@
-"""Chunks into lines, without waiting and without a limit on their length."""
+"""Chunks into lines, without waiting."""
 
 from collections.abc import Iterator
+
+from informers.errors import MalformedAnswer
+
+LONGEST = 64 << 20
+"""Bytes of a line after which it is held to be endless. API servers take objects of a few MB."""
 
 
 class LineSplitter:
@@ -10,23 +15,32 @@ class LineSplitter:
     than its length.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
         self._open: list[bytes] = []
+        self._pending = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without their line ends; empty ones are left out."""
+        """The lines that this chunk completes, without their line ends; empty ones are left out.
+
+        Raises MalformedAnswer for a line that does not end.
+        """
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             if self._open:
                 self._open.append(line)
                 line = b"".join(self._open)
                 self._open.clear()
+                self._pending = 0
             if line.strip():
                 yield line
         if rest:
             self._open.append(rest)
+            self._pending += len(rest)
+            if self._pending > self._longest:
+                raise MalformedAnswer(f"a line of more than {self._longest} bytes")
 
     @property
     def pending(self) -> int:
         """How many bytes of an unfinished line are held."""
-        return sum(map(len, self._open))
+        return self._pending

@@ -2,21 +2,32 @@
 
 A state says what is to be done next, an input what came of it:
 
-    Listing   read one page of a list           -> PageRead, Failed
-    Watching  watch from a version              -> EventRead, BookmarkRead, StreamEnded, Failed
-    Resting   wait, then go on with `then`      -> Rested
+    Streaming  watch, and be sent what there is first  -> EventRead, BookmarkRead, StreamEnded, Failed
+    Listing    read one page of a list                 -> ItemsRead, PageRead, Failed
+    Watching   watch from a version                    -> EventRead, BookmarkRead, StreamEnded, Failed
+    Resting    wait, then go on with `then`            -> Rested
 
-`step` gives the next state and what to do to the store. Lists are consistent (the version is left
-unset, never "0", which may answer from the past). A watch that ends is resumed from the last version;
-only a version that the server no longer keeps costs a new list.
+`step` gives the next state and what to do to the store. A streaming list goes on as a watch without a
+second request; where it fails for whatever reason, a paged list takes its place. Lists are consistent
+(the version is left unset, never "0", which may answer from the past). A watch that ends is resumed
+from the last version; only a version that the server no longer keeps, or that it has not reached,
+costs a new list. No two requests follow upon each other without a rest, save the first of a new list.
 """
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from informers.errors import Expired, ServerError, TooManyRequests, TransportError
+from informers.errors import (
+    Expired,
+    NotFound,
+    ServerError,
+    StatusError,
+    TooManyRequests,
+    TransportError,
+)
+from informers.resource import Key
 from informers.snapshot import Snapshot
 
 FIRST_REST = 0.8
@@ -24,17 +35,29 @@ LONGEST_REST = 30.0
 HEALTHY_AFTER = 120.0
 """A stream that lived this long (s) clears the failures before it (client-go's reflector)."""
 SHORT_STREAM = 1.0
-"""A stream that ended sooner (s) without an event is a failure: else a broken server means a hot loop."""
+"""A stream that ended sooner (s) is a failure: else a broken server means a hot loop."""
+RECONNECT_JITTER = 1.0
+"""At most so long (s) after the normal end of a stream comes the next, lest all come at once."""
 EMPTY_STREAMS_MEAN_EXPIRED = 3
 """So many short empty streams in a row: some servers drop an old version without a 410."""
+ABSENCES_MEAN_GONE = 2
+"""So many 404 in a row: one alone comes from servers that have just started."""
+
+
+@frozen
+class Streaming:
+    """Watch from nowhere: the server sends what there is, says so with a bookmark, and goes on."""
+
+    failures: int = 0
 
 
 @frozen
 class Listing:
-    """Read the page after `token` (empty: the first page)."""
+    """Read the page after `token` (empty: the first page); `absent` counts the 404 in a row."""
 
     token: str = ""
     failures: int = 0
+    absent: int = 0
 
 
 @frozen
@@ -51,17 +74,23 @@ class Resting:
     """Wait `seconds`, then go on with `then`."""
 
     seconds: float
-    then: "Listing | Watching"
+    then: "Streaming | Listing | Watching"
 
 
-State: TypeAlias = Listing | Watching | Resting
+State: TypeAlias = Streaming | Listing | Watching | Resting
+
+
+@frozen
+class ItemsRead:
+    """Objects of a page that is still coming."""
+
+    snapshots: Sequence[Snapshot]
 
 
 @frozen
 class PageRead:
-    """A page of a list: its objects, the version of the whole list, the token of the next page."""
+    """A page is whole: the version of the whole list, the token of the next page."""
 
-    snapshots: Sequence[Snapshot]
     version: int
     token: str = ""
 
@@ -76,9 +105,10 @@ class EventRead:
 
 @frozen
 class BookmarkRead:
-    """The server says that nothing up to `version` is missing."""
+    """Nothing up to `version` is missing; `whole` says that all there was has been sent."""
 
     version: int
+    whole: bool = False
 
 
 @frozen
@@ -104,7 +134,7 @@ class Rested:
     """The wait is over."""
 
 
-Input: TypeAlias = PageRead | EventRead | BookmarkRead | StreamEnded | Failed | Rested
+Input: TypeAlias = ItemsRead | PageRead | EventRead | BookmarkRead | StreamEnded | Failed | Rested
 
 
 @frozen
@@ -112,6 +142,13 @@ class Stage:
     """Keep these objects of an unfinished list aside."""
 
     snapshots: Sequence[Snapshot]
+
+
+@frozen
+class Unstage:
+    """An object of an unfinished list is gone again."""
+
+    key: Key
 
 
 @frozen
@@ -124,6 +161,11 @@ class Commit:
 @frozen
 class DropStage:
     """The list cannot be finished: forget what was staged."""
+
+
+@frozen
+class Clear:
+    """The resource is gone, and all its objects with it."""
 
 
 @frozen
@@ -147,27 +189,40 @@ class Reach:
     version: int
 
 
-Output: TypeAlias = Stage | Commit | DropStage | Put | Remove | Reach
+Output: TypeAlias = Stage | Unstage | Commit | DropStage | Clear | Put | Remove | Reach
+Step: TypeAlias = tuple[State, Sequence[Output]]
 
 
-def step(state: State, given: Input) -> tuple[State, Sequence[Output]]:
+def step(state: State, given: Input) -> Step:
     """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
     match state, given:
         case Watching(), EventRead(kind, snapshot):
-            output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
-            return Watching(max(state.version, snapshot.version)), (output,)
+            return _after_event(state, kind, snapshot)
         case Watching(), BookmarkRead(version):
-            return Watching(max(state.version, version)), (Reach(version),)
+            return _after_bookmark(state, version)
         case Watching(), StreamEnded():
-            return _after_stream(state, given), ()
+            return _after_watch(state, given), ()
         case Watching(), Failed():
             return _after_broken_watch(state, given), ()
-        case Listing(), PageRead(snapshots, version, token):
+        case Streaming(), EventRead("DELETED", snapshot):
+            return state, (Unstage(snapshot.key),)
+        case Streaming(), EventRead(_, snapshot):
+            return state, (Stage((snapshot,)),)
+        case Streaming(), BookmarkRead(version, whole):
+            # What was sent so far came in no order: only the bookmark says which version it is of.
+            return (Watching(version, state.failures), (Commit(version),)) if whole else (state, ())
+        case Streaming(), StreamEnded():
+            return Listing(failures=state.failures), (DropStage(),)
+        case Streaming(), Failed():
+            return _after_broken_streaming(state, given), (DropStage(),)
+        case Listing(), ItemsRead(snapshots):
+            return state, (Stage(snapshots),)
+        case Listing(), PageRead(version, token):
             if token:
-                return Listing(token), (Stage(snapshots),)
-            return Watching(version), (Stage(snapshots), Commit(version))
+                return Listing(token, state.failures), ()
+            return Watching(version, state.failures), (Commit(version),)
         case Listing(), Failed():
-            return _after_failed_list(state, given), (DropStage(),)
+            return _after_failed_list(state, given)
         case Resting(), Rested():
             return state.then, ()
     raise TypeError(f"{type(given).__name__} does not fit {type(state).__name__}")
@@ -176,31 +231,78 @@ def step(state: State, given: Input) -> tuple[State, Sequence[Output]]:
 def rest(failures: int, chance: float, error: Exception | None = None) -> float:
     """Seconds to wait after so many failures in a row; what the server asks for is the least."""
     seconds = min(FIRST_REST * 2.0 ** min(failures, 10), LONGEST_REST) * (1 + chance)
-    if isinstance(error, TooManyRequests) and error.retry_after is not None:
+    if isinstance(error, StatusError) and error.retry_after is not None:
         return max(seconds, error.retry_after)
     return seconds
 
 
-def _after_stream(state: Watching, ended: StreamEnded) -> State:
-    if ended.events or ended.seconds >= SHORT_STREAM:
-        return Watching(state.version)
-    empty = state.empty + 1
-    if empty >= EMPTY_STREAMS_MEAN_EXPIRED:
-        return Resting(rest(empty, ended.chance), Listing())
-    return Resting(rest(state.empty, ended.chance), evolve(state, empty=empty))
+def _after_event(state: Watching, kind: str, snapshot: Snapshot) -> Step:
+    version = snapshot.version
+    if version > state.version:
+        output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
+        return Watching(version, state.failures), (output,)
+    if kind == "DELETED":
+        # A deletion is for good, and some servers give it the version of the last change.
+        return state, (Remove(snapshot),)
+    return (state if version == state.version else _after_going_back(state)), ()
+
+
+def _after_bookmark(state: Watching, version: int) -> Step:
+    if version < state.version:
+        return _after_going_back(state), ()
+    return Watching(version, state.failures, state.empty), (Reach(version),)
+
+
+def _after_going_back(state: Watching) -> State:
+    """The server tells of a version before the one reached: it was restored from a backup, or repeats.
+
+    Only a list can say which.
+    """
+    return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
+
+
+def _after_watch(state: Watching, ended: StreamEnded) -> State:
+    if ended.seconds >= SHORT_STREAM:
+        failures = 0 if ended.seconds >= HEALTHY_AFTER else state.failures
+        return Resting(RECONNECT_JITTER * ended.chance, Watching(state.version, failures))
+    again = Watching(state.version, state.failures + 1, 0 if ended.events else state.empty + 1)
+    wait = rest(state.failures, ended.chance)
+    if again.empty >= EMPTY_STREAMS_MEAN_EXPIRED:
+        return Resting(wait, Streaming(again.failures))
+    return Resting(wait, again)
 
 
 def _after_broken_watch(state: Watching, failed: Failed) -> State:
-    if isinstance(failed.error, Expired):
-        return Listing()
     failures = 0 if failed.seconds >= HEALTHY_AFTER else state.failures
-    again = evolve(state, failures=failures + 1)
+    wait = rest(failures, failed.chance, failed.error)
+    if isinstance(failed.error, Expired):
+        return Streaming(1) if not failures else Resting(wait, Streaming(failures + 1))
+    if _not_reached_yet(failed.error):
+        return Resting(wait, Listing(failures=failures + 1))
     if isinstance(failed.error, TransportError | TooManyRequests | ServerError):
-        return Resting(rest(failures, failed.chance, failed.error), again)
-    return Resting(rest(failures, failed.chance), Listing(failures=failures + 1))
+        return Resting(wait, Watching(state.version, failures + 1, state.empty))
+    return Resting(wait, Listing(failures=failures + 1))
 
 
-def _after_failed_list(state: Listing, failed: Failed) -> State:
-    if isinstance(failed.error, Expired) and state.token:
+def _after_broken_streaming(state: Streaming, failed: Failed) -> State:
+    """A server that refuses what it was asked is asked for pages at once, any other after a rest."""
+    error = failed.error
+    if isinstance(error, StatusError) and not isinstance(error, TooManyRequests | ServerError):
         return Listing(failures=state.failures)
-    return Resting(rest(state.failures, failed.chance, failed.error), Listing(failures=state.failures + 1))
+    return Resting(rest(state.failures, failed.chance, error), Listing(failures=state.failures + 1))
+
+
+def _after_failed_list(state: Listing, failed: Failed) -> Step:
+    if isinstance(failed.error, Expired) and state.token and not state.failures:
+        return Listing(failures=1), (DropStage(),)
+    absent = state.absent + 1 if isinstance(failed.error, NotFound) else 0
+    then = Listing(failures=state.failures + 1, absent=absent)
+    output = Clear() if absent == ABSENCES_MEAN_GONE else DropStage()
+    return Resting(rest(state.failures, failed.chance, failed.error), then), (output,)
+
+
+def _not_reached_yet(error: Exception) -> bool:
+    """Whether the server says that it has not come to the version asked for yet."""
+    return isinstance(error, StatusError) and any(
+        cause.reason == "ResourceVersionTooLarge" for cause in error.causes
+    )

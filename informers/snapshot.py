@@ -1,10 +1,25 @@
-"""One object as it was at one version: its JSON, and the metadata that routing needs."""
+"""One object as it was at one version: its JSON, and the metadata that routing needs.
 
-from typing import Any, NamedTuple
+Memory is what a cache costs, so a snapshot is laid out tightly: its body is bytes, perhaps
+compressed; its uid 16 of them; what objects have in common (namespaces, labels, owners, finalizers)
+is held once for all. It holds no reference that could be part of a cycle, so the garbage collector
+need not know it.
+"""
+
+import binascii
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from attrs import define, field
 
 from informers.resource import Key
+from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Codec, Shape
+
+T = TypeVar("T")
+
+SHARED = 8192
+"""How many different values are kept for sharing, of each sort; when full, sharing starts anew."""
 
 
 class Owner(NamedTuple):
@@ -25,79 +40,140 @@ class _OwnerReference(msgspec.Struct, rename="camel"):
     controller: bool | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int | None = None
-    labels: dict[str, str] | None = None
+    labels: msgspec.Raw = msgspec.Raw()
     annotations: msgspec.Raw = msgspec.Raw()
-    owner_references: list[_OwnerReference] | None = None
+    owner_references: msgspec.Raw = msgspec.Raw()
     deletion_timestamp: str | None = None
-    finalizers: list[str] | None = None
+    finalizers: msgspec.Raw = msgspec.Raw()
     managed_fields: msgspec.Raw = msgspec.Raw()
 
 
-class _Object(msgspec.Struct):
+class _Object(msgspec.Struct, gc=False):
     metadata: _Metadata
+    kind: str = ""
 
 
 _metadata = msgspec.json.Decoder(_Object)
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
+_label_map = msgspec.json.Decoder(dict[str, str] | None)
+_references = msgspec.json.Decoder(list[_OwnerReference] | None)
+_names = msgspec.json.Decoder(list[str] | None)
 
 
-class Snapshot:
+@define(eq=False)
+class _Shared(Generic[T]):
+    """Values read from bytes, each made once for all who have the same bytes."""
+
+    _read: Callable[[bytes], T]
+    _known: dict[bytes, T] = field(factory=dict, init=False)
+
+    def of(self, raw: msgspec.Raw) -> T:
+        text = bytes(raw)
+        found = self._known.get(text)
+        if found is None:
+            found = self._read(text)
+            if len(self._known) >= SHARED:
+                self._known.clear()
+            self._known[text] = found
+        return found
+
+
+def _read_labels(text: bytes) -> tuple[str, ...]:
+    labels = _label_map.decode(text) if text else None
+    return tuple(part for pair in (labels or {}).items() for part in pair)
+
+
+def _read_owners(text: bytes) -> tuple[Owner, ...]:
+    references = _references.decode(text) if text else None
+    return tuple(_owner(reference) for reference in references or ())
+
+
+def _read_names(text: bytes) -> tuple[str, ...]:
+    return tuple(_names.decode(text) or ()) if text else ()
+
+
+_labels = _Shared(_read_labels)
+_owners = _Shared(_read_owners)
+_finalizers = _Shared(_read_names)
+_namespaces: dict[str, str] = {}
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One object at one version, kept as bytes and decoded when somebody reads it.
 
-    `raw` is the object's JSON without `metadata.managedFields`. Equality is identity of version:
-    two snapshots of one uid at one resourceVersion are the same state.
+    Deeply immutable. Equality is identity of version: two snapshots of one uid at one
+    resourceVersion are the same state. `annotations_hash` tells whether annotations differ;
+    `finalizers`, `owners`, `generation` and `deletion_timestamp` are the object's own.
     """
 
-    __slots__ = (
-        "annotations_hash",
-        "deletion_timestamp",
-        "finalizers",
-        "generation",
-        "key",
-        "labels",
-        "owners",
-        "raw",
-        "uid",
-        "version",
-    )
-
     key: Key
-    uid: str
     version: int
     generation: int | None
-    labels: dict[str, str]
     annotations_hash: int
     owners: tuple[Owner, ...]
     deletion_timestamp: str | None
     finalizers: tuple[str, ...]
-    raw: bytes
+    _uid: bytes | str
+    _labels: tuple[str, ...]
+    _body: bytes
+    _codec: Codec | None
 
     @classmethod
-    def from_json(cls, raw: bytes | msgspec.Raw) -> "Snapshot":
-        """Read a snapshot from an object's JSON.
+    def from_json(cls, raw: bytes | msgspec.Raw, shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
+        """Read a snapshot from an object's JSON, and keep of it what `shape` says.
 
         Raises msgspec.DecodeError (of which msgspec.ValidationError is one) for what is no object.
         """
-        metadata = _metadata.decode(raw).metadata
-        self = cls.__new__(cls)
-        self.key = Key(metadata.namespace, metadata.name)
-        self.uid = metadata.uid
-        self.version = int(metadata.resource_version) if metadata.resource_version.isdigit() else 0
-        self.generation = metadata.generation
-        self.labels = metadata.labels or {}
-        self.annotations_hash = hash(bytes(metadata.annotations))
-        self.owners = tuple(_owner(reference) for reference in metadata.owner_references or ())
-        self.deletion_timestamp = metadata.deletion_timestamp
-        self.finalizers = tuple(metadata.finalizers or ())
-        self.raw = _without_managed_fields(raw) if bytes(metadata.managed_fields) else bytes(raw)
-        return self
+        body = shape.before(bytes(raw))
+        decoded = _metadata.decode(body)
+        metadata = decoded.metadata
+        if shape.type_meta and not decoded.kind:
+            body = b"{" + shape.type_meta + body[body.index(b"{") + 1 :]
+        version = metadata.resource_version
+        return cls(
+            Key(_shared_namespace(metadata.namespace), metadata.name),
+            int(version) if version.isdigit() else 0,
+            metadata.generation,
+            hash(bytes(metadata.annotations)),
+            _owners.of(metadata.owner_references),
+            metadata.deletion_timestamp,
+            _finalizers.of(metadata.finalizers),
+            _packed(metadata.uid),
+            _labels.of(metadata.labels),
+            shape.keep(body, bytes(metadata.managed_fields)),
+            shape.codec,
+        )
+
+    @property
+    def uid(self) -> str:
+        """The object's uid."""
+        uid = self._uid
+        if isinstance(uid, str):
+            return uid
+        text = uid.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The object's labels, in a mapping of the caller's own."""
+        parts = iter(self._labels)
+        return dict(zip(parts, parts, strict=True))
+
+    @property
+    def raw(self) -> bytes:
+        """The object's JSON, without what its store leaves out (`metadata.managedFields`)."""
+        return self._body if self._codec is None else self._codec.unpack(self._body)
+
+    @property
+    def size(self) -> int:
+        """How many bytes its body takes in memory."""
+        return len(self._body)
 
     @property
     def terminating(self) -> bool:
@@ -114,13 +190,30 @@ class Snapshot:
         decoded: dict[str, Any] = _anything.decode(self.raw)
         return decoded
 
+    def same_as(self, other: "Snapshot") -> bool:
+        """Whether version and content are the same: one version can be told in two ways.
+
+        A schema that changed its defaults does so, and a server that was restored from a backup.
+        """
+        if self is other:
+            return True
+        if self != other:
+            return False
+        if self._body == other._body and self._codec is other._codec:
+            return True
+        return self.to_dict() == other.to_dict()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
             return NotImplemented
-        return self.key == other.key and self.uid == other.uid and self.version == other.version
+        return self.version == other.version and self.key == other.key and self._uid == other._uid
+
+    def __ne__(self, other: object) -> bool:
+        # A Struct has one of its own, which knows nothing of `__eq__` above.
+        return not self == other
 
     def __hash__(self) -> int:
-        return hash((self.key, self.uid, self.version))
+        return hash((self.key, self._uid, self.version))
 
     def __repr__(self) -> str:
         return f"Snapshot({self.key}, version={self.version})"
@@ -133,9 +226,18 @@ def _owner(reference: _OwnerReference) -> Owner:
     )
 
 
-def _without_managed_fields(raw: bytes | msgspec.Raw) -> bytes:
-    members = _members.decode(raw)
-    metadata = _members.decode(members["metadata"])
-    del metadata["managedFields"]
-    members["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
-    return msgspec.json.encode(members)
+def _packed(uid: str) -> bytes | str:
+    """16 bytes for a UUID as Kubernetes writes it, the text for anything else."""
+    if len(uid) != 36 or not uid[8] == uid[13] == uid[18] == uid[23] == "-":
+        return uid
+    try:
+        packed = binascii.unhexlify(uid.replace("-", ""))
+    except ValueError:
+        return uid
+    return packed if len(packed) == 16 and uid == uid.lower() else uid
+
+
+def _shared_namespace(namespace: str) -> str:
+    if len(_namespaces) >= SHARED:
+        _namespaces.clear()
+    return _namespaces.setdefault(namespace, namespace)

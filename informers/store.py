@@ -1,29 +1,36 @@
 """What an informer knows: one snapshot per key, and indexes over them that are never behind."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 
+from informers.indexes import Index, IndexFunction, by_namespace, by_owner
 from informers.resource import Key
+from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
 from informers.snapshot import Snapshot
 
-IndexFunction = Callable[[Snapshot], Iterable[Any]]
-"""The values under which a snapshot is found; must not raise."""
+ALL = ""
+"""The part of a store that holds every namespace, and what has none."""
 
 
 @frozen
 class Delta:
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
-    `initial` is true for what a first list brought. A deletion that was noticed only by its absence
-    from a later list carries the last state that was known. An object that was deleted and made
-    anew between two observations is one delta, with two uids.
+    `initial` is true for what a first list brought. `missed` is true for a deletion that was
+    noticed only by an absence (from a later list, or because its resource or its namespace is not
+    followed any more): it carries the last state that was known. `resync` is true for a replay of
+    what the store holds: old and new are one state. An object that was deleted and made anew
+    between two observations is one delta, with two uids.
     """
 
     old: Snapshot | None
     new: Snapshot | None
     initial: bool = False
+    missed: bool = False
+    resync: bool = False
 
     @property
     def last(self) -> Snapshot:
@@ -33,116 +40,216 @@ class Delta:
         return snapshot
 
 
-def by_owner(snapshot: Snapshot) -> Iterable[str]:
-    """The uids of all owners: the index that every store has, under `owner`."""
-    return [owner.uid for owner in snapshot.owners]
+@define(eq=False)
+class _Table:
+    """Objects that are listed together, at one version, with their indexes."""
 
+    indexes: dict[str, Index]
+    version: int = 0
+    filled: bool = False
+    size: int = 0
+    objects: dict[Key, Snapshot] = field(factory=dict)
 
-def by_namespace(snapshot: Snapshot) -> Iterable[str]:
-    """The namespace: the index that every store has, under `namespace`."""
-    return (snapshot.key.namespace,)
+    @classmethod
+    def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
+        return cls({name: Index(function) for name, function in functions.items()})
+
+    def set(self, snapshot: Snapshot) -> None:
+        old = self.objects.get(snapshot.key)
+        self.objects[snapshot.key] = snapshot
+        self.size += snapshot.size
+        if old is None:
+            for index in self.indexes.values():
+                index.add(snapshot)
+            return
+        self.size -= old.size
+        for index in self.indexes.values():
+            index.change(old, snapshot)
+
+    def unset(self, key: Key) -> Snapshot | None:
+        old = self.objects.pop(key, None)
+        if old is not None:
+            self.size -= old.size
+            for index in self.indexes.values():
+                index.remove(old)
+        return old
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        index = self.indexes[name] = Index(function)
+        for snapshot in self.objects.values():
+            index.add(snapshot)
 
 
 class Store:
-    """The objects of one resource, consistent with one version of it.
+    """The objects of one resource, in one part for all namespaces or in one for each that is followed.
 
-    Every change is applied to the map and to all indexes before anybody hears of it. `version` is
-    the resourceVersion that the store has reached: each change of the resource up to it is in.
+    Every change is applied to the map and to all indexes before anybody hears of it. A list is
+    staged beside what is there and takes its place in one step, sharing what did not change.
+    `shape` says what of each object is kept.
     """
 
-    def __init__(self) -> None:
-        self.version = 0
-        self._objects: dict[Key, Snapshot] = {}
+    def __init__(self, parts: Iterable[str] = (ALL,), shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> None:
+        self.shape = shape
         self._functions: dict[str, IndexFunction] = {"owner": by_owner, "namespace": by_namespace}
-        self._indexes: dict[str, dict[Any, dict[Key, None]]] = {name: {} for name in self._functions}
+        self._tables: dict[str, _Table] = {part: _Table.empty(self._functions) for part in parts}
+        self._staged: dict[str, _Table] = {}
+
+    # --- reading --------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion that the store has reached: each change of the resource up to it is in."""
+        return min((table.version for table in self._tables.values()), default=0)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """The namespaces that are followed each by itself; an empty one stands for all."""
+        return tuple(self._tables)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the bodies of all objects take."""
+        return sum(table.size for table in self._tables.values())
+
+    def lacks(self, pointer: str) -> bool:
+        """Whether what is stored may differ from the server's at, above or below a JSON pointer.
+
+        Whoever computes a write that touches it reads the object live.
+        """
+        return self.shape.lacks(pointer)
 
     def get(self, key: Key) -> Snapshot | None:
         """The object of that key, or None."""
-        return self._objects.get(key)
+        table = self._table(key)
+        return None if table is None else table.objects.get(key)
 
     def list(self, namespace: str = "") -> Sequence[Snapshot]:
         """All objects, or those of a namespace: one consistent snapshot, in no order."""
-        return self.by_index("namespace", namespace) if namespace else list(self._objects.values())
+        if namespace:
+            return self.by_index("namespace", namespace)
+        return list(chain.from_iterable(table.objects.values() for table in self._tables.values()))
 
     def by_index(self, name: str, value: Any) -> Sequence[Snapshot]:
         """The objects that the index `name` has under `value`. Raises KeyError for an unknown index."""
-        return [self._objects[key] for key in self._indexes[name].get(value, ())]
+        if name not in self._functions:
+            raise KeyError(name)
+        found: list[Snapshot] = []
+        for table in self._tables.values():
+            objects = table.objects
+            found += [objects[key] for key in table.indexes[name].keys(value)]
+        return found
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index all objects, present and future. Raises ValueError if the name is taken."""
         if name in self._functions:
             raise ValueError(f"there is an index {name!r} already")
         self._functions[name] = function
-        self._indexes[name] = {}
-        for snapshot in self._objects.values():
-            self._index(name, function, snapshot)
+        for table in (*self._tables.values(), *self._staged.values()):
+            table.add_index(name, function)
+
+    def __len__(self) -> int:
+        return sum(len(table.objects) for table in self._tables.values())
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return iter(self.list())
+
+    # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:
-        """Add or update an object; None if that very state is known already."""
-        old = self._objects.get(snapshot.key)
-        self.version = max(self.version, snapshot.version)
-        if old == snapshot:
+        """Add or update an object; None if that very state is known already, or nobody follows it."""
+        table = self._table(snapshot.key)
+        if table is None:
             return None
-        self._set(old, snapshot)
+        old = table.objects.get(snapshot.key)
+        if snapshot.version > table.version:
+            table.version = snapshot.version
+        if old is not None and old.same_as(snapshot):
+            return None
+        table.set(snapshot)
         return Delta(old, snapshot)
 
     def remove(self, snapshot: Snapshot) -> Delta | None:
-        """Forget an object; None if it is not known. The delta carries the last state, as `old`."""
-        old = self._objects.get(snapshot.key)
-        self.version = max(self.version, snapshot.version)
-        if old is None:
+        """Forget an object; None if it is not known. The delta carries the last state, as `old`.
+
+        A deletion that comes late, when the object is known in a newer state, changes nothing.
+        """
+        table = self._table(snapshot.key)
+        if table is None:
             return None
-        self._unset(old)
+        table.version = max(table.version, snapshot.version)
+        old = table.objects.get(snapshot.key)
+        if old is None or old.version > snapshot.version:
+            return None
+        table.unset(snapshot.key)
         return Delta(snapshot, None)
 
-    def replace(self, snapshots: Iterable[Snapshot], version: int) -> Sequence[Delta]:
-        """Make these the objects, and `version` the version reached, in one step for every reader.
+    def reach(self, version: int, part: str = ALL) -> None:
+        """Nothing of that part is missing up to `version`."""
+        table = self._tables.get(part)
+        if table is not None:
+            table.version = max(table.version, version)
 
-        The deltas come deletions first, then additions and updates in the order given.
+    def stage(self, snapshots: Iterable[Snapshot], part: str = ALL) -> None:
+        """Keep objects of an unfinished list aside. What the store holds in that very state is shared."""
+        staged = self._staged.get(part)
+        if staged is None:
+            staged = self._staged[part] = _Table.empty(self._functions)
+        known = self._tables[part].objects
+        for snapshot in snapshots:
+            old = known.get(snapshot.key)
+            staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
+
+    def unstage(self, key: Key, part: str = ALL) -> None:
+        """An object of an unfinished list is gone again."""
+        if part in self._staged:
+            self._staged[part].unset(key)
+
+    def drop_stage(self, part: str = ALL) -> None:
+        """The list cannot be finished: forget what was kept aside."""
+        self._staged.pop(part, None)
+
+    def commit(self, version: int, part: str = ALL) -> Sequence[Delta]:
+        """Make what was staged the content, and `version` the version reached, in one step for readers.
+
+        The deltas come deletions first, then additions and updates in the order of the list.
         """
-        new = {snapshot.key: snapshot for snapshot in snapshots}
-        gone = [old for key, old in self._objects.items() if key not in new]
-        deltas = [Delta(old, None) for old in gone]
-        for old in gone:
-            self._unset(old)
+        before = self._tables[part]
+        after = self._staged.pop(part, None) or _Table.empty(self._functions)
+        after.version, after.filled = version, True
+        self._tables[part] = after
+        initial = not before.filled
+        old, new = before.objects, after.objects
+        deltas = [Delta(gone, None, missed=True) for key, gone in old.items() if key not in new]
         for key, snapshot in new.items():
-            previous = self._objects.get(key)
-            if previous == snapshot:
-                continue
-            self._set(previous, snapshot)
-            deltas.append(Delta(previous, snapshot))
-        self.version = version
+            previous = old.get(key)
+            if previous is not snapshot:
+                deltas.append(Delta(previous, snapshot, initial))
         return deltas
 
-    def __len__(self) -> int:
-        return len(self._objects)
+    def replace(self, snapshots: Iterable[Snapshot], version: int, part: str = ALL) -> Sequence[Delta]:
+        """Stage and commit a whole list."""
+        self.drop_stage(part)
+        self.stage(snapshots, part)
+        return self.commit(version, part)
 
-    def __iter__(self) -> Iterator[Snapshot]:
-        return iter(list(self._objects.values()))
+    def clear(self, part: str = ALL) -> Sequence[Delta]:
+        """Forget all objects of a part, at the version that it has reached."""
+        self.drop_stage(part)
+        if not self._tables[part].filled:
+            return []
+        return self.commit(self._tables[part].version, part)
 
-    def _set(self, old: Snapshot | None, new: Snapshot) -> None:
-        if old is not None:
-            self._unindex(old)
-        self._objects[new.key] = new
-        for name, function in self._functions.items():
-            self._index(name, function, new)
+    def add_part(self, namespace: str) -> None:
+        """Follow one more namespace. Raises ValueError if all are followed."""
+        if ALL in self._tables:
+            raise ValueError("all namespaces are followed already")
+        self._tables.setdefault(namespace, _Table.empty(self._functions))
 
-    def _unset(self, old: Snapshot) -> None:
-        self._unindex(old)
-        del self._objects[old.key]
+    def remove_part(self, namespace: str) -> Sequence[Delta]:
+        """Follow a namespace no more: its objects leave the store."""
+        self._staged.pop(namespace, None)
+        table = self._tables.pop(namespace, None)
+        return [] if table is None else [Delta(old, None, missed=True) for old in table.objects.values()]
 
-    def _index(self, name: str, function: IndexFunction, snapshot: Snapshot) -> None:
-        index = self._indexes[name]
-        for value in function(snapshot):
-            index.setdefault(value, {})[snapshot.key] = None
-
-    def _unindex(self, snapshot: Snapshot) -> None:
-        for name, function in self._functions.items():
-            index = self._indexes[name]
-            for value in function(snapshot):
-                keys = index.get(value)
-                if keys is None:
-                    continue
-                keys.pop(snapshot.key, None)
-                if not keys:
-                    del index[value]
+    def _table(self, key: Key) -> _Table | None:
+        return self._tables.get(ALL) or self._tables.get(key.namespace)

@@ -34,10 +34,14 @@ def error(code: int, reason: str) -> bytes:
 
 @define
 class ScriptedServer:
-    """Answers each list with the next page and each watch with the next stream; the last one is silent."""
+    """Answers each list with the next page and each watch with the next stream; the last one is silent.
+
+    Streaming lists it refuses, unless there is one in `initial`.
+    """
 
     pages: list[Response]
     streams: list[Sequence[bytes]] = field(factory=list)
+    initial: list[Sequence[bytes]] = field(factory=list)
     asked: list[Mapping[str, str]] = field(factory=list)
     server: str = "scripted"
 
@@ -49,25 +53,40 @@ class ScriptedServer:
         headers: Mapping[str, str] = {},
         body: bytes | None = None,
     ) -> Response:
-        self.asked.append(query)
-        await anyio.sleep(1)
-        return self.pages.pop(0)
+        raise AssertionError("an informer reads everything as a stream")
 
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
     ) -> AsyncIterator[StreamingResponse]:
+        if "sendInitialEvents" in query:
+            if not self.initial:
+                yield StreamingResponse(422, {}, _chunks([b"sendInitialEvents is forbidden for watch"]))
+                return
+            self.asked.append(query)
+            yield StreamingResponse(200, {}, _chunks(self.initial.pop(0)))
+            return
         self.asked.append(query)
-        yield StreamingResponse(200, {}, self._chunks())
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        if not self.streams:
-            await anyio.sleep_forever()
-        for chunk in self.streams.pop(0):
-            yield chunk
+        if "watch" in query:
+            chunks = _chunks(self.streams.pop(0)) if self.streams else _silence()
+            yield StreamingResponse(200, {}, chunks)
+            return
+        await anyio.sleep(1)
+        page = self.pages.pop(0)
+        yield StreamingResponse(page.status, {}, _chunks([page.body]))
 
     async def aclose(self) -> None:
         pass
+
+
+async def _chunks(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def _silence() -> AsyncIterator[bytes]:
+    await anyio.sleep_forever()
+    yield b""
 
 
 def followed(server: ScriptedServer, watching: Callable[[Informer], Awaitable[None]]) -> Informer:

@@ -3,24 +3,31 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from informers import (
+    Cause,
     Expired,
     Forbidden,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     ServerError,
+    ServerTimeout,
     Snapshot,
     TooManyRequests,
     Unreachable,
 )
 from informers.reflector import (
     BookmarkRead,
+    Clear,
     Commit,
     DropStage,
     EventRead,
     Failed,
     Input,
+    ItemsRead,
     Listing,
     Output,
     PageRead,
@@ -32,6 +39,8 @@ from informers.reflector import (
     Stage,
     State,
     StreamEnded,
+    Streaming,
+    Unstage,
     Watching,
     rest,
     step,
@@ -44,59 +53,75 @@ def at(version: int) -> Snapshot:
     )
 
 
+def plain(output: Output) -> str:
+    """As it is shown, with what is staged as a tuple."""
+    return repr(Stage(tuple(output.snapshots)) if isinstance(output, Stage) else output)
+
+
 EXPIRED = Expired(410, "Expired", "too old")
 BUSY = TooManyRequests(429, "TooManyRequests", "busy", retry_after=7)
 BROKEN = ServerError(500, "InternalError", "no")
 MISSING = NotFound(404, "NotFound", "no such resource")
 REFUSED = Forbidden(403, "Forbidden", "no")
+UNSUPPORTED = Invalid(422, "Invalid", "sendInitialEvents is forbidden for watch")
+AHEAD = ServerTimeout(504, "Timeout", "no", causes=(Cause("ResourceVersionTooLarge"),), retry_after=1)
 DOWN = Unreachable("connection refused")
 CUT = OutcomeUnknown("reset")
 
 TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
-    (
-        "the last page starts the watch",
-        Listing(),
-        PageRead([at(3)], 9),
-        Watching(9),
-        (Stage([at(3)]), Commit(9)),
-    ),
-    (
-        "a page with a token asks for the next",
-        Listing(),
-        PageRead([at(3)], 9, "t"),
-        Listing("t"),
-        (Stage([at(3)]),),
-    ),
+    # --- a streaming list
+    ("the first state is collected", Streaming(), EventRead("ADDED", at(6)), Streaming(), (Stage([at(6)]),)),
+    ("also changed", Streaming(), EventRead("MODIFIED", at(7)), Streaming(), (Stage([at(7)]),)),
+    ("also gone", Streaming(), EventRead("DELETED", at(8)), Streaming(), (Unstage(at(8).key),)),
+    ("a bookmark on the way says nothing", Streaming(), BookmarkRead(9), Streaming(), ()),
+    ("that of the end does", Streaming(2), BookmarkRead(9, True), Watching(9, 2), (Commit(9),)),
+    ("refused, pages at once", Streaming(), Failed(UNSUPPORTED), Listing(), (DropStage(),)),
+    ("forbidden, pages say more", Streaming(), Failed(REFUSED), Listing(), (DropStage(),)),
+    ("it never ended, pages", Streaming(1), StreamEnded(300, 9), Listing(failures=1), (DropStage(),)),
+    ("busy", Streaming(), Failed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
+    ("cut on the way", Streaming(1), Failed(CUT), Resting(1.6, Listing(failures=2)), (DropStage(),)),
+    # --- a paged list
+    ("items of a page", Listing(), ItemsRead([at(3)]), Listing(), (Stage([at(3)]),)),
+    ("the last page starts the watch", Listing(failures=1), PageRead(9), Watching(9, 1), (Commit(9),)),
+    ("a page with a token asks for the next", Listing(), PageRead(9, "t"), Listing("t"), ()),
     ("the list failed", Listing(), Failed(BROKEN), Resting(0.8, Listing(failures=1)), (DropStage(),)),
     ("it failed again", Listing(failures=1), Failed(DOWN), Resting(1.6, Listing(failures=2)), (DropStage(),)),
-    ("a page token expired", Listing("t"), Failed(EXPIRED), Listing(), (DropStage(),)),
+    ("a page token expired", Listing("t"), Failed(EXPIRED), Listing(failures=1), (DropStage(),)),
+    (
+        "it expires each time",
+        Listing("t", failures=1),
+        Failed(EXPIRED),
+        Resting(1.6, Listing(failures=2)),
+        (DropStage(),),
+    ),
+    ("a 404", Listing(), Failed(MISSING), Resting(0.8, Listing("", 1, 1)), (DropStage(),)),
+    ("a second 404", Listing("", 1, 1), Failed(MISSING), Resting(1.6, Listing("", 2, 2)), (Clear(),)),
+    ("a third 404", Listing("", 2, 2), Failed(MISSING), Resting(3.2, Listing("", 3, 3)), (DropStage(),)),
+    ("a 404 between", Listing("", 1, 1), Failed(BROKEN), Resting(1.6, Listing("", 2, 0)), (DropStage(),)),
+    # --- a watch
     ("an addition", Watching(5), EventRead("ADDED", at(6)), Watching(6), (Put(at(6)),)),
-    ("a change", Watching(5, failures=2), EventRead("MODIFIED", at(6)), Watching(6), (Put(at(6)),)),
+    ("a change", Watching(5, 2), EventRead("MODIFIED", at(6)), Watching(6, 2), (Put(at(6)),)),
     ("a deletion", Watching(5), EventRead("DELETED", at(6)), Watching(6), (Remove(at(6)),)),
+    ("the same again", Watching(6), EventRead("MODIFIED", at(6)), Watching(6), ()),
+    ("a late deletion", Watching(9), EventRead("DELETED", at(6)), Watching(9), (Remove(at(6)),)),
+    ("gone back", Watching(9), EventRead("ADDED", at(3)), Resting(0.8, Listing(failures=1)), ()),
     ("a bookmark", Watching(5), BookmarkRead(8), Watching(8), (Reach(8),)),
-    ("a normal end resumes without a list", Watching(5), StreamEnded(300, 0), Watching(5), ()),
-    ("an end after events resumes at once", Watching(5), StreamEnded(0.1, 3), Watching(5), ()),
-    ("an end at once rests first", Watching(5), StreamEnded(0.1, 0), Resting(0.8, Watching(5, empty=1)), ()),
-    ("many such ends are expiry", Watching(5, empty=2), StreamEnded(0.1, 0), Resting(6.4, Listing()), ()),
-    ("expiry lists at once", Watching(5), Failed(EXPIRED), Listing(), ()),
+    ("a bookmark that says the same", Watching(8), BookmarkRead(8), Watching(8), (Reach(8),)),
+    ("a bookmark gone back", Watching(9, 1), BookmarkRead(8), Resting(1.6, Listing(failures=2)), ()),
+    ("the server is behind", Watching(9), Failed(AHEAD), Resting(1, Listing(failures=1)), ()),
+    ("a normal end resumes", Watching(5, 2), StreamEnded(300, 0, 0.5), Resting(0.5, Watching(5)), ()),
+    ("a sooner end too", Watching(5, 2), StreamEnded(9, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
+    ("an end at once rests", Watching(5), StreamEnded(0.1, 3), Resting(0.8, Watching(5, 1)), ()),
+    ("without events", Watching(5), StreamEnded(0.1, 0), Resting(0.8, Watching(5, 1, empty=1)), ()),
+    ("many such ends are expiry", Watching(5, 2, 2), StreamEnded(0.1, 0), Resting(3.2, Streaming(3)), ()),
+    ("expiry lists at once", Watching(5), Failed(EXPIRED), Streaming(1), ()),
+    ("expiry again rests", Watching(5, 1), Failed(EXPIRED), Resting(1.6, Streaming(2)), ()),
     ("429 rests as told, no list", Watching(5), Failed(BUSY), Resting(7, Watching(5, failures=1)), ()),
     ("no connection, no list", Watching(5), Failed(DOWN), Resting(0.8, Watching(5, failures=1)), ()),
     ("a cut stream resumes", Watching(5), Failed(CUT), Resting(0.8, Watching(5, failures=1)), ()),
     ("a server error resumes", Watching(5), Failed(BROKEN), Resting(0.8, Watching(5, failures=1)), ()),
-    (
-        "health clears failures",
-        Watching(5, 4),
-        Failed(CUT, seconds=200),
-        Resting(0.8, Watching(5, failures=1)),
-        (),
-    ),
-    (
-        "a missing resource is listed anew",
-        Watching(5),
-        Failed(MISSING),
-        Resting(0.8, Listing(failures=1)),
-        (),
-    ),
+    ("health clears failures", Watching(5, 4), Failed(CUT, seconds=200), Resting(0.8, Watching(5, 1)), ()),
+    ("a missing resource is listed", Watching(5), Failed(MISSING), Resting(0.8, Listing(failures=1)), ()),
     ("forbidden is listed anew", Watching(5), Failed(REFUSED), Resting(0.8, Listing(failures=1)), ()),
     ("garbage is listed anew", Watching(5), Failed(ValueError()), Resting(0.8, Listing(failures=1)), ()),
     ("after the rest it goes on", Resting(3, Watching(5)), Rested(), Watching(5), ()),
@@ -107,10 +132,11 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
 @pytest.mark.rule("inv-18")
 @pytest.mark.rule("inv-20")
 @pytest.mark.parametrize(
-    ("state", "given", "then", "outputs"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
+    ("state", "came", "then", "outputs"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
 )
-def test_a_step(state: State, given: Input, then: State, outputs: tuple[Output, ...]) -> None:
-    assert step(state, given) == (then, outputs)
+def test_a_step(state: State, came: Input, then: State, outputs: tuple[Output, ...]) -> None:
+    after, done = step(state, came)
+    assert (after, tuple(map(plain, done))) == (then, tuple(map(plain, outputs)))
 
 
 @pytest.mark.rule("inv-19")
@@ -119,9 +145,32 @@ def test_rests_double_up_to_thirty_seconds_and_jitter_at_most_doubles_them() -> 
     assert rest(7, 1.0) == 60
 
 
-def test_an_older_event_never_takes_the_version_back() -> None:
-    state, _ = step(Watching(9), EventRead("ADDED", at(3)))
-    assert state == Watching(9)
+INPUTS = st.one_of(
+    st.builds(EventRead, st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), st.integers(1, 20).map(at)),
+    st.builds(BookmarkRead, st.integers(1, 20), st.booleans()),
+    st.builds(StreamEnded, st.floats(0, 300), st.integers(0, 2)),
+    st.builds(Failed, st.sampled_from([EXPIRED, BUSY, BROKEN, MISSING, AHEAD, DOWN, CUT, ValueError()])),
+    st.just(PageRead(9)),
+    st.just(PageRead(9, "t")),
+    st.just(Rested()),
+)
+
+
+@pytest.mark.rule("inv-19")
+@given(st.lists(INPUTS, max_size=60))
+def test_no_server_gets_more_than_three_requests_without_a_rest_between(inputs: list[Input]) -> None:
+    state: State = Watching(5)
+    requests = 0
+    for given_ in inputs:
+        try:
+            after, _ = step(state, given_)
+        except TypeError:
+            continue
+        ended = isinstance(given_, StreamEnded | Failed)
+        requests = 0 if isinstance(after, Resting) else requests + ended
+        # A refused streaming list, an expired page, an expired version: each at once, each but once.
+        assert requests <= 3
+        state = after
 
 
 def test_an_input_out_of_place_is_a_mistake_of_the_caller() -> None:

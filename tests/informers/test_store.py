@@ -119,8 +119,8 @@ def test_an_index_forgets_values_that_nobody_has_any_more() -> None:
     store.put(snapshot("a", 1, labels={"x": "one"}))
     store.put(snapshot("a", 2, labels={"x": "two"}))
     store.remove(snapshot("a", 3))
-    assert store._indexes["label"] == {}
-    assert store._indexes["owner"] == {}
+    (table,) = store._tables.values()
+    assert [len(index) for index in table.indexes.values()] == [0, 0, 0]
 
 
 def test_a_second_index_of_one_name_is_refused() -> None:

@@ -76,7 +76,7 @@ def test_no_key_runs_before_the_first_lists_of_every_source_are_there() -> None:
         assert [secret.name for secret in await ctx.client.list(Secret, "default")] == ["s"]
 
     async def scenario(world: World) -> None:
-        world.transport.plan = FaultPlan([Fault(When("list", "*/secrets"), Delay(30))])
+        world.transport.plan = FaultPlan([Fault(When("watch", "*/secrets"), Delay(30))])
         world.transport._counts = [0]
         await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
         await world.make()

@@ -1,0 +1,426 @@
+"""The reflector at work: carries out what the state machine asks for, and hands on what it says."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal, Protocol
+
+import anyio
+import msgspec
+import structlog
+from attrs import define, frozen
+
+from informers.clock import Clock
+from informers.errors import (
+    ApiError,
+    BadRequest,
+    Invalid,
+    MalformedAnswer,
+    OutcomeUnknown,
+    error_from_response,
+    error_from_status,
+)
+from informers.lines import LineSplitter
+from informers.listing import ListParser
+from informers.pacing import Pace, collector_paused
+from informers.reflector import (
+    BookmarkRead,
+    Clear,
+    Commit,
+    DropStage,
+    EventRead,
+    Failed,
+    Input,
+    ItemsRead,
+    Listing,
+    Output,
+    PageRead,
+    Put,
+    Reach,
+    Remove,
+    Rested,
+    Resting,
+    Stage,
+    State,
+    StreamEnded,
+    Streaming,
+    Unstage,
+    Watching,
+    step,
+)
+from informers.resource import Key
+from informers.snapshot import Snapshot
+from informers.transport import StreamingResponse, Transport
+
+PAGE = 500
+WATCH_SECONDS = (300, 600)
+"""A watch asks the server to end it after a random time between these (s), as client-go does."""
+SILENCE = 30.0
+"""So long (s) after that time a stream that has not ended is dead, and is cut from here.
+
+A list, streamed or paged, is given up when nothing of it has come for so long.
+"""
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_LOG_AGAIN = 30.0
+_FROM_NOWHERE = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+_NAMES: Mapping[type, Literal["listing", "watching", "resting"]] = {
+    Streaming: "listing",
+    Listing: "listing",
+    Watching: "watching",
+    Resting: "resting",
+}
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMetadata(msgspec.Struct):
+    resourceVersion: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMetadata
+
+
+_event = msgspec.json.Decoder(_Event)
+_bookmark = msgspec.json.Decoder(_Bookmark)
+
+
+class Sink(Protocol):
+    """Where a feed puts what it learns: one part of a store, and those who hear of its changes."""
+
+    def put(self, snapshot: Snapshot) -> None:
+        """An object was added or changed."""
+
+    def remove(self, snapshot: Snapshot) -> None:
+        """An object is gone; this is its last state."""
+
+    def reach(self, version: int) -> None:
+        """Nothing up to that version is missing."""
+
+    def stage(self, snapshots: Sequence[Snapshot]) -> None:
+        """Objects of an unfinished list."""
+
+    def unstage(self, key: Key) -> None:
+        """An object of an unfinished list is gone again."""
+
+    def drop_stage(self) -> None:
+        """The list was not finished."""
+
+    def commit(self, version: int) -> None:
+        """The list is whole."""
+
+    def clear(self) -> None:
+        """There are no objects any more."""
+
+    def announce(self) -> None:
+        """Something may have changed: whoever waits for it looks again."""
+
+    async def settle(self) -> None:
+        """Tell handlers what they have not heard of yet."""
+
+
+@frozen
+class Collection:
+    """What is asked for: a path, selectors, and whether metadata alone is wanted."""
+
+    path: str
+    selectors: Mapping[str, str]
+    metadata_only: bool = False
+
+    def accept(self, kind: str) -> dict[str, str]:
+        """The header under which a server sends the representation wanted."""
+        if not self.metadata_only:
+            return {"accept": "application/json"}
+        return {"accept": f"application/json;as={kind};g=meta.k8s.io;v=v1"}
+
+
+@define
+class FeedStatus:
+    """What a feed has been through. `heard` is when (s, of the loop) the server last said something."""
+
+    synced: bool = False
+    lists: int = 0
+    connects: int = 0
+    failures: int = 0
+    error: Exception | None = None
+    heard: float | None = None
+
+
+class Feed:
+    """Keeps one part of a store equal to one collection of a server, until it is cancelled."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        collection: Collection,
+        read: Callable[[bytes], Snapshot],
+        sink: Sink,
+        clock: Clock,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self.status = FeedStatus()
+        self._transport = transport
+        self._collection = collection
+        self._read = read
+        self._sink = sink
+        self._clock = clock
+        self._log = log
+        self._state: State = Streaming()
+        self._pace = Pace()
+        self._load = ExitStack()
+        self._cut: anyio.CancelScope | None = None
+        self._relist_asked = False
+        self._logged = -_LOG_AGAIN
+
+    @property
+    def state(self) -> Literal["listing", "watching", "resting"]:
+        """What it does now."""
+        return _NAMES[type(self._state)]
+
+    def relist(self) -> None:
+        """List anew as soon as possible, in pages, whatever the watch says."""
+        self._relist_asked = True
+        if self._cut is not None:
+            self._cut.cancel()
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled. Failures are retried with back-off."""
+        while True:
+            with self._interruptible():
+                await self._follow()
+            if self._relist_asked:
+                self._relist_asked = False
+                self._sink.drop_stage()
+                self._state = Listing()
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        with anyio.CancelScope() as self._cut:
+            yield
+        self._cut = None
+
+    async def _follow(self) -> None:
+        while not self._relist_asked:
+            await self._settle()
+            match self._state:
+                case Streaming():
+                    with self._load:
+                        self._load.enter_context(collector_paused())
+                        given = await self._watch(_FROM_NOWHERE, SILENCE)
+                case Listing(token):
+                    with self._load:
+                        self._load.enter_context(collector_paused())
+                        given = await self._list(token)
+                case Watching(version):
+                    given = await self._watch({"resourceVersion": str(version)}, None)
+                case Resting(seconds):
+                    await anyio.sleep(seconds)
+                    given = Rested()
+            if given is not None:
+                self._advance(given)
+
+    async def _settle(self) -> None:
+        await self._sink.settle()
+        if self.status.lists and not self.status.synced:
+            self.status.synced = True
+            self._sink.announce()
+
+    # --- lists ----------------------------------------------------------------------------------
+
+    async def _list(self, token: str) -> Input:
+        query = {"limit": str(PAGE), **self._collection.selectors}
+        if token:
+            query["continue"] = token
+        request = f"LIST {self._collection.path}"
+        headers = self._collection.accept("PartialObjectMetadataList")
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
+                self.status.connects += 1
+                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                    await _refused(stream, request)
+                    return await self._read_list(stream, scope)
+            return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
+        except (ApiError, msgspec.DecodeError, ValueError) as error:
+            return self._failed(_explained(error, request))
+
+    async def _read_list(self, stream: StreamingResponse, scope: anyio.CancelScope) -> Input:
+        parser = ListParser(self._read)
+        self._pace.start()
+        async for chunk in stream.chunks:
+            scope.deadline = anyio.current_time() + 2 * SILENCE
+            await self._take(parser.feed(chunk))
+        await self._take(parser.finish())
+        return PageRead(_version(parser.version), parser.token)
+
+    async def _take(self, snapshots: Iterator[Snapshot]) -> None:
+        for snapshot in snapshots:
+            self._advance(ItemsRead((snapshot,)))
+            if self._pace.due():
+                await self._pace.pause()
+
+    # --- watches --------------------------------------------------------------------------------
+
+    async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
+        """Read one watch to its end, telling the state machine of each event on the way.
+
+        None if the state machine wants to go on elsewhere. `silence` is how long the first state may
+        be silent.
+        """
+        low, high = WATCH_SECONDS
+        limit = low + (high - low) * self._clock.random()
+        started = anyio.current_time()
+        watch = _Watch(started + limit + SILENCE, silence)
+        request = f"WATCH {self._collection.path}"
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(limit)),
+            **query,
+            **self._collection.selectors,
+        }
+        try:
+            with watch.scope:
+                watch.heard(self._state)
+                self.status.connects += 1
+                headers = self._collection.accept("PartialObjectMetadata")
+                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                    await _refused(stream, request)
+                    await self._read_events(stream, watch, request)
+            if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
+                raise OutcomeUnknown(f"no word for {silence:g} s", request)
+        except (ApiError, msgspec.DecodeError, ValueError) as error:
+            return self._failed(_explained(error, request), anyio.current_time() - started)
+        if not isinstance(self._state, Streaming | Watching):
+            return None
+        return StreamEnded(anyio.current_time() - started, watch.events, self._clock.random())
+
+    async def _read_events(self, stream: StreamingResponse, watch: "_Watch", request: str) -> None:
+        lines = LineSplitter()
+        pace = self._pace
+        pace.start()
+        async for chunk in stream.chunks:
+            for line in lines.feed(chunk):
+                given = self._given(line, request)
+                if given is not None:
+                    watch.events += 1
+                    self._advance(given)
+                    if isinstance(given, BookmarkRead):
+                        await self._settle()
+                    if not isinstance(self._state, Streaming | Watching):
+                        return
+                if pace.due():
+                    self._sink.announce()
+                    await pace.pause()
+            watch.heard(self._state)
+            self.status.heard = anyio.current_time()
+            self._sink.announce()
+        if lines.pending:
+            raise OutcomeUnknown("the stream ended within a line", request)
+
+    def _given(self, line: bytes, request: str) -> Input | None:
+        """One line of a watch; None for an event type that nobody has told us of."""
+        event = _event.decode(line)
+        kind = event.type
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            return EventRead(kind, self._read(bytes(event.object)))  # type: ignore[arg-type]
+        if kind == "BOOKMARK":
+            metadata = _bookmark.decode(event.object).metadata
+            whole = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
+            return BookmarkRead(_version(metadata.resourceVersion), whole)
+        if kind == "ERROR":
+            raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
+        return None
+
+    # --- what comes of it -----------------------------------------------------------------------
+
+    def _advance(self, given: Input) -> None:
+        self._state, outputs = step(self._state, given)
+        for output in outputs:
+            self._do(output)
+
+    def _do(self, output: Output) -> None:
+        match output:
+            case Put(snapshot):
+                self._sink.put(snapshot)
+            case Remove(snapshot):
+                self._sink.remove(snapshot)
+            case Stage(snapshots):
+                self._sink.stage(snapshots)
+            case Reach(version):
+                self._sink.reach(version)
+            case Unstage(key):
+                self._sink.unstage(key)
+            case Commit(version):
+                self._sink.commit(version)
+                self._load.close()
+                self.status.lists += 1
+                self.status.error = None
+                self.status.heard = anyio.current_time()
+            case Clear():
+                self._sink.clear()
+            case DropStage():
+                self._sink.drop_stage()
+
+    def _failed(self, error: Exception, seconds: float = 0.0) -> Failed:
+        refused = isinstance(self._state, Streaming) and isinstance(error, BadRequest | Invalid)
+        if not refused:
+            # That a server has no streaming lists is no failure: it is asked for pages.
+            self.status.error = error
+            self.status.failures += 1
+            self._log_seldom(error)
+            self._sink.announce()
+        return Failed(error, self._clock.random(), seconds)
+
+    def _log_seldom(self, error: Exception) -> None:
+        """A failure that lasts is not worth a line for each attempt."""
+        now = anyio.current_time()
+        log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
+        log("cannot follow the resource; trying again", error=str(error))
+        self._logged = now if now - self._logged >= _LOG_AGAIN else self._logged
+
+
+class _Watch:
+    """One stream: how much has come, and when it is held to be dead."""
+
+    def __init__(self, dead: float, silence: float | None) -> None:
+        self.events = 0
+        self.scope = anyio.CancelScope(deadline=dead)
+        self._dead = dead
+        self._silence = silence
+
+    def heard(self, state: State) -> None:
+        """The server said something: the deadline of a list begins anew, that of a watch stays."""
+        if self._silence is None:
+            return
+        if isinstance(state, Streaming):
+            self.scope.deadline = anyio.current_time() + self._silence
+        else:
+            self.scope.deadline, self._silence = self._dead, None
+
+
+async def _refused(stream: StreamingResponse, request: str) -> None:
+    if stream.status < 400:
+        return
+    body = bytearray()
+    async for chunk in stream.chunks:
+        body += chunk
+        if len(body) > 1 << 20:
+            break
+    raise error_from_response(stream.status, stream.headers, bytes(body), request)
+
+
+def _version(text: str) -> int:
+    if not text.isdigit():
+        raise MalformedAnswer(f"resourceVersion {text!r} is not a number: this server cannot be followed")
+    return int(text)
+
+
+def _explained(error: Exception, request: str) -> Exception:
+    """A decoding error says what is wrong with the text; this says whose text it was."""
+    if isinstance(error, ApiError):
+        return error
+    return MalformedAnswer(f"{request}: what came is no answer of an API server: {error}")

@@ -1,0 +1,180 @@
+"""Who is told of changes: each handler in its own order, none in the way of another."""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from informers.pacing import Pace
+from informers.store import Delta
+
+Handler = Callable[[Delta], None]
+"""Told of each change, in order, after the store has it. Must not block and must not raise."""
+AsyncHandler = Callable[[Delta], Awaitable[None]]
+"""Told of each change, in order, in a task of its own: it may take its time, and reads a newer store."""
+
+
+class Registration:
+    """A handler of an informer. Made by `Informer.add_handler` and `Informer.add_async_handler`."""
+
+    def __init__(self, handler: Handler | AsyncHandler, log: structlog.stdlib.BoundLogger) -> None:
+        self.backlog: deque[Delta] = deque()
+        self.removed = False
+        self.resync: float | None = None
+        self._handler = handler
+        self._log = log
+        self._idle = anyio.Event()
+        self._idle.set()
+        self._task: int | None = None
+
+    @property
+    def synced(self) -> bool:
+        """Whether it has been told of all that was there when it was added, and is done with it."""
+        return self.removed or (self._idle.is_set() and not any(delta.initial for delta in self.backlog))
+
+    def remove(self) -> None:
+        """Tell it nothing more. A call that has begun goes on; `wait_removed` waits for its end."""
+        self.removed = True
+        self.backlog.clear()
+
+    async def wait_removed(self) -> None:
+        """Remove it, and wait until its last call has ended.
+
+        Raises RuntimeError when the handler itself waits, which would be for ever.
+        """
+        if self._task == anyio.get_current_task().id:
+            raise RuntimeError("a handler cannot wait for its own end: call remove()")
+        self.remove()
+        await self._idle.wait()
+
+    def tell(self, delta: Delta) -> None:
+        """Call a synchronous handler; what it raises is logged and costs it this one change."""
+        try:
+            self._handler(delta)
+        except Exception:
+            self._failed(delta)
+
+    async def work(self, news: Callable[[], anyio.Event]) -> None:
+        """Call an asynchronous handler for each change until it is removed."""
+        self._task = anyio.get_current_task().id
+        while not self.removed:
+            if not self.backlog:
+                await news().wait()
+                continue
+            delta = self.backlog[0]
+            self._idle = anyio.Event()
+            try:
+                await self._handler(delta)  # type: ignore[misc]
+            except Exception:
+                self._failed(delta)
+            finally:
+                self._idle.set()
+            # Only now: a change whose handling was cancelled with the informer comes again.
+            if self.backlog and self.backlog[0] is delta:
+                self.backlog.popleft()
+
+    def _failed(self, delta: Delta) -> None:
+        self._log.exception("a handler failed; it misses this change", key=str(delta.last.key))
+
+
+class Handlers:
+    """The handlers of one informer.
+
+    A synchronous handler is called where the change happens, unless changes are waiting for it
+    already, as after a list: those are handed on in slices by `settle`. An asynchronous one has a
+    queue without bound and, while the informer runs, a task.
+    """
+
+    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+        self._log = log
+        self._inline: list[Registration] = []
+        self._tasked: list[Registration] = []
+        self._pace = Pace()
+        self._group: TaskGroup | None = None
+        self._news = anyio.Event()
+
+    def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
+        """Have a synchronous handler told: of `present` before this returns, then of all that comes."""
+        registration = Registration(handler, self._log)
+        for delta in present:
+            registration.tell(delta)
+        self._inline.append(registration)
+        return registration
+
+    def add_async(self, handler: AsyncHandler, present: Iterable[Delta]) -> Registration:
+        """Have an asynchronous handler told, in its own time."""
+        registration = Registration(handler, self._log)
+        registration.backlog.extend(present)
+        self._tasked.append(registration)
+        if self._group is not None:
+            self._group.start_soon(registration.work, self._current_news)
+        return registration
+
+    def start(self, group: TaskGroup) -> None:
+        """From now on asynchronous handlers work in that group."""
+        self._group = group
+        for registration in self._tasked:
+            group.start_soon(registration.work, self._current_news)
+
+    def stop(self) -> None:
+        """The group has ended; what asynchronous handlers have not heard waits for the next start."""
+        self._group = None
+
+    @property
+    def registrations(self) -> Sequence[Registration]:
+        """Those that were not removed."""
+        for kind in (self._inline, self._tasked):
+            kind[:] = [registration for registration in kind if not registration.removed]
+        return (*self._inline, *self._tasked)
+
+    @property
+    def backlog(self) -> int:
+        """How many changes the handler that is furthest behind has not heard of."""
+        return max((len(registration.backlog) for registration in self.registrations), default=0)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether `settle` has something to do."""
+        return any(registration.backlog for registration in self._inline)
+
+    def publish(self, delta: Delta) -> None:
+        """Tell everybody of one change."""
+        for registration in tuple(self._inline):
+            if registration.removed:
+                self._inline.remove(registration)
+            elif registration.backlog:
+                registration.backlog.append(delta)
+            else:
+                registration.tell(delta)
+        if self._tasked:
+            self._enqueue(self._tasked, (delta,))
+
+    def publish_all(self, deltas: Sequence[Delta]) -> None:
+        """Have everybody told of many changes; `settle` does it for the synchronous handlers."""
+        self._enqueue(self._inline, deltas)
+        self._enqueue(self._tasked, deltas)
+
+    async def settle(self) -> None:
+        """Tell synchronous handlers what they have not heard yet, a slice at a time."""
+        self._pace.start()
+        for registration in tuple(self._inline):
+            while registration.backlog:
+                registration.tell(registration.backlog.popleft())
+                if self._pace.due():
+                    await self._pace.pause()
+
+    def wake(self) -> None:
+        """Something was put into a queue from outside."""
+        self._news.set()
+        self._news = anyio.Event()
+
+    def _enqueue(self, registrations: Iterable[Registration], deltas: Sequence[Delta]) -> None:
+        for registration in registrations:
+            if not registration.removed:
+                registration.backlog.extend(deltas)
+        self.wake()
+
+    def _current_news(self) -> anyio.Event:
+        return self._news

@@ -1,0 +1,110 @@
+"""A list taken apart while it arrives, so that it is never in memory as a whole."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from informers.errors import MalformedAnswer
+from informers.lines import LONGEST
+from informers.snapshot import Snapshot
+
+Read = Callable[[bytes], Snapshot]
+"""Reads an object; raises msgspec.DecodeError for what is none."""
+
+_ATTEMPTS = 64
+"""So many separators may stand within one item before the body is taken as one piece after all."""
+
+_start_of_items = re.compile(rb'"items"\s*:\s*\[\s*(?=\{)')
+_first_name = re.compile(rb'\{\s*"[^"\\]{1,100}"\s*:')
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+    items: list[msgspec.Raw] | None = None
+
+
+_list = msgspec.json.Decoder(_List)
+
+
+class ListParser:
+    """Takes the chunks of a list's body and gives its items, one by one.
+
+    Items of one list begin alike (`{"apiVersion":`). Wherever that follows a `},` an item may have
+    ended, and has if what came before it can be read as an object. What this cannot tell apart is
+    kept and read at the end as one piece, so the way a server writes JSON changes only the memory
+    that it takes. `version` and `token` are known after `finish`.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self.version = ""
+        self.token = ""
+        self._read = read
+        self._head = b""
+        self._buffer = bytearray()
+        self._next_item: re.Pattern[bytes] | None = None
+        self._looked = 0
+        self._attempts = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Snapshot]:
+        """The items that this chunk completes. Raises MalformedAnswer for what does not end."""
+        self._buffer += chunk
+        if self._next_item is None and not self._find_items():
+            return
+        assert self._next_item is not None
+        start = 0
+        while self._attempts < _ATTEMPTS:
+            found = self._next_item.search(self._buffer, max(start, self._looked))
+            if found is None:
+                break
+            self._looked = found.start() + 1
+            item = self._try(start, found.start() + 1)
+            if item is not None:
+                start = found.end()
+                yield item
+        del self._buffer[:start]
+        # An item's end may lie across two chunks: its brace, the comma and the name after it.
+        self._looked = max(0, len(self._buffer) - 256)
+        if len(self._buffer) > LONGEST:
+            raise MalformedAnswer(f"an item of a list of more than {LONGEST} bytes")
+
+    def finish(self) -> Iterator[Snapshot]:
+        """The items that are left, when the body is whole. Raises msgspec.DecodeError if it is not."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        if self._head:
+            head = _list.decode(self._head.rstrip().rstrip(b",") + b"}")
+            rest = b'{"items":[' + rest
+        tail = _list.decode(rest)
+        for item in tail.items or ():
+            yield self._read(bytes(item))
+        told = tail.metadata if not self._head or tail.metadata.resource_version else head.metadata
+        self.version, self.token = told.resource_version, told.continue_
+
+    def _find_items(self) -> bool:
+        start = _start_of_items.search(self._buffer)
+        name = _first_name.match(self._buffer, start.end()) if start else None
+        if start is None or name is None:
+            return False
+        self._head = bytes(self._buffer[: start.start()])
+        self._next_item = re.compile(rb"\}\s*,\s*(?=" + re.escape(name.group()) + rb")")
+        del self._buffer[: start.end()]
+        return True
+
+    def _try(self, start: int, end: int) -> Snapshot | None:
+        with memoryview(self._buffer) as view:
+            text = bytes(view[start:end])
+        try:
+            item = self._read(text)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            self._attempts += 1
+            return None
+        self._attempts = 0
+        return item

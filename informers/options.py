@@ -1,0 +1,62 @@
+"""What of a resource is followed, and how it is kept."""
+
+from collections.abc import Sequence
+
+from attrs import evolve, fields, frozen
+
+from informers.resource import Resource
+from informers.shape import MANAGED_FIELDS, Codec, Shape, Transform
+
+
+@frozen
+class InformerOptions:
+    """What of a resource is followed, and how it is kept. None is taken from the level above.
+
+    `namespaces` are followed one by one (an empty sequence: all). `labels`, `fields` and `shard`
+    are selectors as the API server takes them (an empty one: everything). `metadata_only` has the
+    server send nothing but metadata. `drop` are JSON pointers of what is not kept; `transform`
+    changes the rest, under the pointers that `transformed` names. `compress` trades 40 us at each
+    change and 20 us at each read of a body for two thirds of its memory.
+    """
+
+    namespaces: Sequence[str] | None = None
+    labels: str | None = None
+    fields: str | None = None
+    shard: str | None = None
+    metadata_only: bool | None = None
+    drop: Sequence[str] | None = None
+    transform: Transform | None = None
+    transformed: Sequence[str] | None = None
+    compress: bool | None = None
+
+    def over(self, defaults: "InformerOptions") -> "InformerOptions":
+        """These options, and the defaults where these say nothing."""
+        said = {
+            field.name: value
+            for field in fields(InformerOptions)
+            if (value := getattr(self, field.name)) is not None
+        }
+        return evolve(defaults, **said)
+
+    def shape(self, resource: Resource) -> Shape:
+        """How objects of a resource are kept, for one store."""
+        return Shape(
+            drop=(MANAGED_FIELDS,) if self.drop is None else tuple(self.drop),
+            transform=self.transform,
+            transformed=("",) if self.transformed is None else tuple(self.transformed),
+            metadata_only=bool(self.metadata_only),
+            codec=Codec() if self.compress else None,
+            type_meta=_type_meta(resource, bool(self.metadata_only)),
+        )
+
+    def query(self) -> dict[str, str]:
+        """The selectors, as parameters of a list or watch."""
+        named = {"labelSelector": self.labels, "fieldSelector": self.fields, "shardSelector": self.shard}
+        return {name: value for name, value in named.items() if value}
+
+
+def _type_meta(resource: Resource, metadata_only: bool) -> bytes:
+    kind, version = resource.kind, resource.api_version
+    if metadata_only:
+        kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
+    return b'"kind":"%s","apiVersion":"%s",' % (kind.encode(), version.encode())
