@@ -31,12 +31,20 @@ KINDS = {
     "v1 Secret": "V1Secret",
     "v1 Service": "V1Service",
     "v1 ServiceAccount": "V1ServiceAccount",
+    "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration": "V1MutatingWebhookConfiguration",
+    "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration": "V1ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1 CustomResourceDefinition": "V1CustomResourceDefinition",
     "apps/v1 ControllerRevision": "V1ControllerRevision",
     "apps/v1 DaemonSet": "V1DaemonSet",
     "apps/v1 Deployment": "V1Deployment",
     "apps/v1 ReplicaSet": "V1ReplicaSet",
     "apps/v1 StatefulSet": "V1StatefulSet",
+    "authentication.k8s.io/v1 SelfSubjectReview": "V1SelfSubjectReview",
+    "authentication.k8s.io/v1 TokenReview": "V1TokenReview",
+    "authorization.k8s.io/v1 LocalSubjectAccessReview": "V1LocalSubjectAccessReview",
+    "authorization.k8s.io/v1 SelfSubjectAccessReview": "V1SelfSubjectAccessReview",
+    "authorization.k8s.io/v1 SelfSubjectRulesReview": "V1SelfSubjectRulesReview",
+    "authorization.k8s.io/v1 SubjectAccessReview": "V1SubjectAccessReview",
     "autoscaling/v1 Scale": "V1Scale",
     "autoscaling/v2 HorizontalPodAutoscaler": "V2HorizontalPodAutoscaler",
     "batch/v1 CronJob": "V1CronJob",
@@ -72,6 +80,7 @@ KEYED_LISTS = {
     "V1EphemeralContainer.ports": ["containerPort", "protocol"],
     "V1EphemeralContainer.volumeDevices": ["devicePath"],
     "V1EphemeralContainer.volumeMounts": ["mountPath"],
+    "V1MutatingWebhookConfiguration.webhooks": ["name"],
     "V1NamespaceStatus.conditions": ["type"],
     "V1NodeStatus.addresses": ["type"],
     "V1NodeStatus.conditions": ["type"],
@@ -96,6 +105,7 @@ KEYED_LISTS = {
     "V1ServiceSpec.ports": ["port", "protocol"],
     "V1ServiceStatus.conditions": ["type"],
     "V1StatefulSetStatus.conditions": ["type"],
+    "V1ValidatingWebhookConfiguration.webhooks": ["name"],
     "V2HorizontalPodAutoscalerStatus.conditions": ["type"],
 }
 """Lists of type map, with their keys, for server-side apply. Lists that are in no table are atomic."""
@@ -205,6 +215,7 @@ QUANTITY_MAPS = {
 
 BYTES = {
     "V1ConfigMap.binaryData",
+    "AdmissionregistrationV1WebhookClientConfig.caBundle",
     "ApiextensionsV1WebhookClientConfig.caBundle",
     "V1Secret.data",
 }

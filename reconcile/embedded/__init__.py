@@ -1,6 +1,8 @@
 """A Kubernetes API server inside this process: for tests, for demos, for one machine."""
 
+from reconcile.embedded.admission import Admission, AdmissionFor, AdmissionRequest, Denied
 from reconcile.embedded.api import ApiRequest, TableRenderer
+from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import Column, ScalePaths, ServedResource
@@ -9,9 +11,14 @@ from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.watching import Watch
 
 __all__ = [
+    "ADMIN",
+    "Admission",
+    "AdmissionFor",
+    "AdmissionRequest",
     "ApiRequest",
     "ApiServer",
     "Column",
+    "Denied",
     "Failure",
     "FieldCause",
     "InProcessTransport",
@@ -19,6 +26,8 @@ __all__ = [
     "ScalePaths",
     "ServedResource",
     "TableRenderer",
+    "User",
     "Watch",
     "failure_response",
+    "service_account",
 ]

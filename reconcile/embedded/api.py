@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
 
+from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.failures import no_such_resource, not_acceptable, page_not_found
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import ServedResource
@@ -23,7 +24,7 @@ class ApiRequest:
     query: Mapping[str, str] = field(factory=dict)
     headers: Mapping[str, str] = field(factory=dict)
     body: bytes = b""
-    user: str = "system:admin"
+    user: User = ADMIN
 
 
 class TableRenderer(Protocol):

@@ -15,7 +15,11 @@ _RBAC = "rbac.authorization.k8s.io"
 @cache
 def built_in_resources() -> tuple[ServedResource, ...]:
     """All built-in resources; the same values for every server, since they never change."""
-    return tuple(sorted((*_core(), *_workloads(), *_others(), *_rbac()), key=_discovery_order))
+    return tuple(
+        sorted(
+            (*_core(), *_workloads(), *_others(), *_policies(), *_rbac(), *_reviews()), key=_discovery_order
+        )
+    )
 
 
 def _discovery_order(resource: ServedResource) -> tuple[bool, str, str]:
@@ -52,6 +56,18 @@ def _core() -> tuple[ServedResource, ...]:
             answers_object_on_delete=True,
         ),
         _built_in(
+            "", "v1", "PersistentVolume", short_names=("pv",), namespaced=False, has_status=True,
+            answers_object_on_delete=True,
+        ),
+        _built_in(
+            "", "v1", "ResourceQuota", short_names=("quota",), has_status=True, answers_object_on_delete=True
+        ),
+        _built_in("", "v1", "LimitRange", short_names=("limits",)),
+        _built_in(
+            "", "v1", "Endpoints", plural="endpoints", short_names=("ep",),
+            deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
+        _built_in(
             "", "v1", "Event", short_names=("ev",), create_on_update=True,
             selectable_fields=(
                 *(f".involvedObject.{field}" for field in _EVENT_FIELDS), ".reason", ".type", ".source",
@@ -74,6 +90,10 @@ def _workloads() -> tuple[ServedResource, ...]:
             "apps", "v1", "ReplicaSet", short_names=("rs",), scale=_APPS_SCALE,
             selectable_fields=(".status.replicas",), **common,
         ),
+        _built_in("apps", "v1", "StatefulSet", short_names=("sts",), scale=_APPS_SCALE, **common),
+        _built_in("apps", "v1", "DaemonSet", short_names=("ds",), **common),
+        _built_in("apps", "v1", "ControllerRevision"),
+        _built_in("batch", "v1", "CronJob", short_names=("cj",), **common),
         _built_in("batch", "v1", "Job", selectable_fields=(".status.successful",), **common),
     )  # fmt: skip
 
@@ -86,6 +106,17 @@ def _others() -> tuple[ServedResource, ...]:
         _built_in(
             "networking.k8s.io", "v1", "Ingress", plural="ingresses", short_names=("ing",), has_status=True,
             has_generation=True,
+        ),
+        _built_in(
+            "networking.k8s.io", "v1", "IngressClass", plural="ingressclasses", namespaced=False,
+            has_generation=True,
+        ),
+        _built_in(
+            "networking.k8s.io", "v1", "NetworkPolicy", plural="networkpolicies", short_names=("netpol",),
+            has_generation=True,
+        ),
+        _built_in(
+            "discovery.k8s.io", "v1", "EndpointSlice", has_generation=True,
         ),
         _built_in(
             "autoscaling",
@@ -101,6 +132,41 @@ def _others() -> tuple[ServedResource, ...]:
             answers_object_on_delete=True, unconditional_update=False,
         ),
     )  # fmt: skip
+
+
+def _policies() -> tuple[ServedResource, ...]:
+    webhooks: dict[str, Any] = {
+        "categories": ("api-extensions",), "namespaced": False, "has_generation": True
+    }  # fmt: skip
+    group = "admissionregistration.k8s.io"
+    return (
+        _built_in(
+            "policy", "v1", "PodDisruptionBudget", short_names=("pdb",), has_status=True, has_generation=True
+        ),
+        _built_in(
+            "scheduling.k8s.io", "v1", "PriorityClass", plural="priorityclasses", short_names=("pc",),
+            namespaced=False, has_generation=True,
+        ),
+        _built_in(
+            "storage.k8s.io", "v1", "StorageClass", plural="storageclasses", short_names=("sc",),
+            namespaced=False, answers_object_on_delete=True,
+        ),
+        _built_in(group, "v1", "MutatingWebhookConfiguration", **webhooks),
+        _built_in(group, "v1", "ValidatingWebhookConfiguration", **webhooks),
+    )  # fmt: skip
+
+
+def _reviews() -> tuple[ServedResource, ...]:
+    authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
+    review: dict[str, Any] = {"namespaced": False, "create_only": True}
+    return (
+        _built_in(authentication, "v1", "SelfSubjectReview", **review),
+        _built_in(authentication, "v1", "TokenReview", **review),
+        _built_in(authorization, "v1", "LocalSubjectAccessReview", create_only=True),
+        _built_in(authorization, "v1", "SelfSubjectAccessReview", **review),
+        _built_in(authorization, "v1", "SelfSubjectRulesReview", **review),
+        _built_in(authorization, "v1", "SubjectAccessReview", **review),
+    )
 
 
 def _rbac() -> tuple[ServedResource, ...]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from informers.transport import Response
+from reconcile.embedded.admission import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
@@ -125,6 +126,7 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
         raise not_found(resource, target.name)
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
         raise forbidden(resource, target.name, "this namespace may not be deleted")
+    _admit(engine, request, resource, stored, options)
     outcome = remove(engine, resource, stored, options)
     if outcome.gone and not resource.answers_object_on_delete:
         details = details_of(resource, target.name) | {"uid": stored.uid}
@@ -139,6 +141,25 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
     version = outcome.obj["metadata"].get("resourceVersion", "")
     body = one(engine.table, resource, encode(outcome.obj), form, version)
     return Response(200, {"content-type": JSON}, body)
+
+
+def _admit(
+    engine: Engine, request: ApiRequest, resource: ServedResource, stored: Stored, options: DeleteOptions
+) -> None:
+    if not engine.admission:
+        return
+    asked = AdmissionRequest(
+        "DELETE",
+        resource,
+        request.user,
+        namespace=stored.key.namespace,
+        name=stored.key.name,
+        subresource="",
+        dry_run=options.dry_run,
+        object=None,
+        old=object_in(stored, resource),
+    )
+    admit(engine.admission, asked)
 
 
 @frozen
@@ -241,6 +262,7 @@ def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Re
     form = wanted_form(request, listing=True)
     found = [stored for stored in engine.log.snapshot(resource.storage_key) if chosen.matches(stored)]
     for stored in found:
+        _admit(engine, request, resource, stored, options)
         remove(engine, resource, stored, options)
     metadata: dict[str, Any] = {"resourceVersion": str(engine.log.version)}
     if resource.custom:

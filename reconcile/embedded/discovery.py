@@ -40,8 +40,21 @@ class Subresource:
     verbs: tuple[str, ...] = SUBRESOURCE_VERBS
 
 
+_CREATED_UNDER: Mapping[tuple[str, str], tuple[Subresource, ...]] = {
+    ("", "pods"): (
+        Subresource("binding", "", "v1", "Binding", ("create",)),
+        Subresource("eviction", "policy", "v1", "Eviction", ("create",)),
+    ),
+    ("", "serviceaccounts"): (
+        Subresource("token", "authentication.k8s.io", "v1", "TokenRequest", ("create",)),
+    ),
+}
+
+
 def verbs_of(resource: ServedResource) -> list[str]:
     """What may be done with the resource's objects."""
+    if resource.create_only:
+        return ["create"]
     return [verb for verb in VERBS if verb != "deletecollection" or resource.collection_deletable]
 
 
@@ -73,9 +86,7 @@ def by_priority(version: str) -> tuple[int, int, int, str]:
 
 def subresources_of(resource: ServedResource) -> list[Subresource]:
     """The subresources that `resource` has, by name."""
-    found = []
-    if (resource.group, resource.plural) == ("", "pods"):
-        found.append(Subresource("binding", "", "v1", "Binding", ("create",)))
+    found = list(_CREATED_UNDER.get((resource.group, resource.plural), ()))
     if resource.scale is not None:
         found.append(Subresource("scale", "autoscaling", "v1", "Scale"))
     if resource.has_status:

@@ -7,11 +7,11 @@ from attrs import define, field
 
 from informers.resource import Key
 from informers.transport import Response
+from reconcile.embedded.admission import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
-from reconcile.embedded.crds import definition_warnings
-from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.failures import bad_request, forbidden, invalid, untidy, value_invalid
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
@@ -100,11 +100,31 @@ def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> N
     if not write.resource.custom:
         write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
+    _admit(write, obj, old)
     write.engine.rules(write.resource).prepare(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
     if warning:
         write.warnings.append(warning)
     drop_empty(obj["metadata"])
+
+
+def _admit(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+    admissions = write.engine.admissions_for(write.resource)
+    if not admissions:
+        return
+    request = AdmissionRequest(
+        "CREATE" if old is None else "UPDATE",
+        write.resource,
+        write.request.user,
+        namespace=write.target.namespace,
+        name=obj["metadata"].get("name", ""),
+        subresource=write.target.subresource,
+        dry_run=write.options.dry_run,
+        object=obj,
+        old=old,
+        warnings=write.warnings,
+    )
+    admit(admissions, request)
 
 
 def restore_system_fields(write: Write, obj: dict[str, Any], old: dict[str, Any]) -> None:
@@ -143,8 +163,7 @@ def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, s
         causes += [cause for cause in write.shape if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
-    if resource.storage_key == DEFINITIONS:
-        write.warnings.extend(definition_warnings(obj))
+    write.warnings.extend(rules.warn(obj))
 
 
 def _checked_shape(

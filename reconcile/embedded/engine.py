@@ -6,7 +6,9 @@ from typing import Any
 
 from informers.clock import Clock
 from informers.resource import Key
+from reconcile.embedded.admission import Admission, Guard
 from reconcile.embedded.api import TableRenderer
+from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
@@ -24,11 +26,15 @@ _CUSTOM_RULES = KindRules(check_name=subdomain_faults)
 class Engine:
     """The state of one server."""
 
-    def __init__(self, clock: Clock, log: Log, registry: Registry) -> None:
+    def __init__(self, clock: Clock, log: Log, registry: Registry, *, rbac: bool = True) -> None:
         self.clock = clock
         self.log = log
         self.registry = registry
         self.table: TableRenderer | None = None
+        self.admission: list[Admission] = []
+        self.guards: list[Guard] = []
+        self.tokens = Tokens(clock, log)
+        self.access = Access(log, enforced=rbac)
         self._rules = built_in_rules()
 
     def rules(self, resource: ServedResource) -> KindRules:
@@ -36,6 +42,10 @@ class Engine:
         if resource.custom:
             return _CUSTOM_RULES
         return self._rules.get((resource.group, resource.kind), _CUSTOM_RULES)
+
+    def admissions_for(self, resource: ServedResource) -> list[Admission]:
+        """What a write of this resource has to pass."""
+        return [*self.admission, *(guard for guard in self.guards if guard.concerns(resource))]
 
     def now(self) -> str:
         """The wall time as the API writes it."""

@@ -7,7 +7,7 @@ pass as they are, in and out, but for protobuf ones, which the engine gets as JS
 import hmac
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -19,6 +19,8 @@ from attrs import define, field, frozen
 from informers.transport import Response
 from reconcile.embedded import protobuf
 from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
+from reconcile.embedded.auth.refusals import unauthorized
 from reconcile.embedded.certificates import make_certificate
 from reconcile.embedded.server import ApiServer
 from reconcile.embedded.status import Failure
@@ -33,6 +35,7 @@ PATIENCE = 30.0
 _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
+_DOTS_IN_JWT = 2
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +65,15 @@ async def serve(
     *,
     tls: bool = True,
     token: str | None = None,
+    users: Mapping[str, User] | None = None,
     allow_remote: bool = False,
     patience: float = PATIENCE,
 ) -> AsyncIterator[Face]:
     """Serve `server` until the context is left; its housekeeping (`server.run()`) is the caller's.
 
-    Port 0 takes a free one. Without a token whoever reaches the port is an administrator. Leaving
+    Port 0 takes a free one. `token` is the administrator's; without one whoever brings no other token is
+    the administrator. `users` are more tokens and whose they are; tokens of service accounts count always.
+    Leaving
     the context ends open watches cleanly and takes half a second at most. Raises NotLoopback for a
     host that others can reach unless `allow_remote`, OSError when the port is taken.
     """
@@ -76,7 +82,7 @@ async def serve(
             f"{host} can be reached from other machines; the embedded server serves loopback only"
         )
     certificate = make_certificate(host) if tls else None
-    handler = _Handler(server, token, patience)
+    handler = _Handler(server, token, users or {}, patience)
     runner = web.ServerRunner(
         web.Server(handler.answer, handler_cancellation=True, access_log=None), shutdown_timeout=_CLOSING
     )
@@ -113,13 +119,14 @@ class _Handler:
 
     server: ApiServer
     token: str | None
+    users: Mapping[str, User]
     patience: float
     watches: dict[int, Watch] = field(factory=dict)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            self._authenticate(request)
-            outcome = self.server.handle(await _read(request))
+            user = self._user(request)
+            outcome = self.server.handle(await _read(request, user))
         except Failure as failure:
             outcome = _refusal(failure)
         except Exception as error:
@@ -129,16 +136,26 @@ class _Handler:
             return web.Response(status=outcome.status, headers=dict(outcome.headers), body=outcome.body)
         return await self._stream(request, outcome)
 
-    def _authenticate(self, request: web.BaseRequest) -> None:
-        if self.token is not None and request.path not in _OPEN_PATHS:
-            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-            known = hmac.compare_digest(given.strip().encode(), self.token.encode())
-            if scheme.lower() != "bearer" or not known:
-                raise Failure(401, "Unauthorized", "Unauthorized")
-        if "Impersonate-User" in request.headers:
-            raise Failure(
-                501, "NotImplemented", "the embedded server has one user, who cannot impersonate others"
-            )
+    def _user(self, request: web.BaseRequest) -> User:
+        """Who asks. Raises Failure (401) for a token that is nobody's, or none where one is needed."""
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        given = given.strip() if scheme.lower() == "bearer" else ""
+        user = self._owner_of(given) if given else None
+        if user is not None:
+            return user
+        if self.token is None and given.count(".") != _DOTS_IN_JWT:
+            return ADMIN  # whatever else a client may be set up to send, there is nothing to keep it from
+        if request.path in _OPEN_PATHS:
+            return ANONYMOUS
+        raise unauthorized()
+
+    def _owner_of(self, given: str) -> User | None:
+        if self.token is not None and hmac.compare_digest(given.encode(), self.token.encode()):
+            return ADMIN
+        for token, user in self.users.items():
+            if hmac.compare_digest(given.encode(), token.encode()):
+                return user
+        return self.server.tokens.user_of(given)
 
     async def _stream(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": watch.content_type})
@@ -188,7 +205,7 @@ def _batches(lines: list[bytes]) -> Iterator[bytes]:
         yield b"".join(batch)
 
 
-async def _read(request: web.BaseRequest) -> ApiRequest:
+async def _read(request: web.BaseRequest, user: User) -> ApiRequest:
     headers: dict[str, str] = {}
     for name, value in request.headers.items():
         key = name.lower()
@@ -199,7 +216,7 @@ async def _read(request: web.BaseRequest) -> ApiRequest:
     body = await _read_body(request)
     if headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
         body, headers["content-type"] = protobuf.to_json(body), "application/json"
-    return ApiRequest(method=request.method, path=request.path, query=query, headers=headers, body=body)
+    return ApiRequest(request.method, request.path, query, headers, body, user)
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:

@@ -8,6 +8,7 @@ import anyio.lowlevel
 from informers.errors import Unreachable
 from informers.transport import Response, StreamingResponse
 from reconcile.embedded.api import ApiRequest
+from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.server import ApiServer
 from reconcile.embedded.watching import Watch
 
@@ -20,11 +21,13 @@ class InProcessTransport:
 
     Every request passes one checkpoint before it is carried out, so that it can be cancelled, and
     none after. With `settle` the server settles after each request that may change something, so
-    that a test never waits for garbage collection.
+    that a test never waits for garbage collection. `user` is who asks: with another one than the
+    administrator an operator is held to the roles that are bound to it.
     """
 
-    def __init__(self, server: ApiServer, *, settle: bool = False) -> None:
+    def __init__(self, server: ApiServer, *, settle: bool = False, user: User = ADMIN) -> None:
         self._server = server
+        self._user = user
         self._settle = settle
         self._closed = False
 
@@ -43,7 +46,7 @@ class InProcessTransport:
     ) -> Response:
         """Carry out one request and return its whole answer."""
         await self._admit(method, path)
-        answer = self._server.handle(_request(method, path, query, headers, body))
+        answer = self._server.handle(self._asked(method, path, query, headers, body))
         if self._settle and method not in _READS:
             self._server.settle()
         if isinstance(answer, Watch):
@@ -60,7 +63,7 @@ class InProcessTransport:
     ) -> AsyncGenerator[StreamingResponse, None]:
         """Open a watch, or give a whole answer as one chunk."""
         await self._admit(method, path)
-        answer = self._server.handle(_request(method, path, query, headers, None))
+        answer = self._server.handle(self._asked(method, path, query, headers, None))
         if not isinstance(answer, Watch):
             yield StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
             return
@@ -73,17 +76,21 @@ class InProcessTransport:
         """Refuse all further requests."""
         self._closed = True
 
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> ApiRequest:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        return ApiRequest(method, path, query, lowered, body or b"", self._user)
+
     async def _admit(self, method: str, path: str) -> None:
         await anyio.lowlevel.checkpoint()
         if self._closed:
             raise Unreachable("the transport is closed", f"{method} {path}")
-
-
-def _request(
-    method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
-) -> ApiRequest:
-    lowered = {name.lower(): value for name, value in headers.items()}
-    return ApiRequest(method, path, query, lowered, body or b"")
 
 
 async def _read_to_end(watch: Watch) -> Response:

@@ -3,12 +3,12 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
-
-from reconcile.embedded.crds import prepare_definition, validate_definition
+from reconcile.embedded import cluster_kinds as cluster
+from reconcile.embedded import workload_kinds as workloads
+from reconcile.embedded.crds import definition_warnings, prepare_definition, validate_definition
 from reconcile.embedded.failures import (
     bad_request,
     value_forbidden,
@@ -16,71 +16,87 @@ from reconcile.embedded.failures import (
     value_required,
     value_too_long,
 )
-from reconcile.embedded.metadata import (
-    NameCheck,
-    label_faults,
-    path_segment_faults,
-    service_name_faults,
-    subdomain_faults,
-)
+from reconcile.embedded.kind_rules import KindRules, Object, accept, leave
+from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
+from reconcile.embedded.pod_kind import prepare_pod, validate_pod
+from reconcile.embedded.quota_names import warn_of_uncounted
 from reconcile.embedded.status import FieldCause
 
-Object = dict[str, Any]
-Prepare = Callable[[Object, Object | None], None]
-Validate = Callable[[Object, Object | None], list[FieldCause]]
+__all__ = ["KindRules", "built_in_rules"]
 
 MAX_DATA_BYTES = 1024 * 1024
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)")
 
 
-def _leave(obj: Object, old: Object | None) -> None:
-    """Nothing to prepare."""
-
-
-def _accept(obj: Object, old: Object | None) -> list[FieldCause]:
-    """Nothing to object to."""
-    return []
-
-
-@frozen
-class KindRules:
-    """`prepare` completes an object in place before it is checked; `validate` names its faults."""
-
-    prepare: Prepare = _leave
-    validate: Validate = _accept
-    check_name: NameCheck = subdomain_faults
-
-
 def built_in_rules() -> Mapping[tuple[str, str], KindRules]:
     """The rules by group and kind, for one server."""
+    return {**_core_rules(), **_workload_rules(), **_cluster_rules()}
+
+
+def _core_rules() -> dict[tuple[str, str], KindRules]:
     addresses = ClusterIPs()
-    rbac = KindRules(check_name=path_segment_faults)
     return {
         ("", "Namespace"): KindRules(_prepare_namespace, check_name=label_faults),
-        ("", "Pod"): KindRules(_prepare_pod, _validate_pod),
-        ("", "Service"): KindRules(addresses.prepare, _accept, service_name_faults),
+        ("", "Pod"): KindRules(prepare_pod, validate_pod),
+        ("", "Service"): KindRules(addresses.prepare, accept, service_name_faults),
         ("", "Secret"): KindRules(_prepare_secret, _validate_secret),
-        ("", "ConfigMap"): KindRules(_leave, _validate_config_map),
-        ("", "PersistentVolumeClaim"): KindRules(_prepare_claim),
-        ("", "Event"): KindRules(_leave, _validate_core_event),
-        ("events.k8s.io", "Event"): KindRules(_leave, _validate_event),
+        ("", "ConfigMap"): KindRules(leave, _validate_config_map),
+        ("", "Endpoints"): KindRules(cluster.prepare_endpoints),
+        ("", "PersistentVolume"): KindRules(cluster.prepare_volume),
+        ("", "PersistentVolumeClaim"): KindRules(cluster.prepare_claim),
+        ("", "ResourceQuota"): KindRules(cluster.prepare_quota, warn=warn_of_uncounted),
+        ("", "Event"): KindRules(leave, _validate_core_event),
+        ("events.k8s.io", "Event"): KindRules(leave, _validate_event),
         ("coordination.k8s.io", "Lease"): KindRules(_prepare_lease, _validate_lease),
-        ("apps", "Deployment"): KindRules(_prepare_deployment, _validate_selector),
-        ("apps", "ReplicaSet"): KindRules(_prepare_replica_set, _validate_selector),
-        ("batch", "Job"): KindRules(_prepare_job),
-        ("autoscaling", "HorizontalPodAutoscaler"): KindRules(_prepare_autoscaler, _validate_autoscaler),
         ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRules(
-            prepare_definition, validate_definition
+            prepare_definition, validate_definition, warn=definition_warnings
         ),
-        ("rbac.authorization.k8s.io", "Role"): rbac,
-        ("rbac.authorization.k8s.io", "ClusterRole"): rbac,
-        ("rbac.authorization.k8s.io", "RoleBinding"): rbac,
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding"): rbac,
     }
 
 
-# --- namespaces, pods, services ---------------------------------------------------------------
+def _workload_rules() -> dict[tuple[str, str], KindRules]:
+    return {
+        ("apps", "ControllerRevision"): KindRules(leave, workloads.validate_revision),
+        ("apps", "DaemonSet"): KindRules(workloads.prepare_daemon_set, workloads.validate_daemon_set),
+        ("apps", "Deployment"): KindRules(workloads.prepare_deployment, workloads.validate_selector),
+        ("apps", "ReplicaSet"): KindRules(workloads.prepare_replica_set, workloads.validate_selector),
+        ("apps", "StatefulSet"): KindRules(workloads.prepare_stateful_set, workloads.validate_stateful_set),
+        ("batch", "CronJob"): KindRules(workloads.prepare_cron_job, workloads.validate_cron_job),
+        ("batch", "Job"): KindRules(workloads.prepare_job, workloads.validate_job),
+        ("autoscaling", "HorizontalPodAutoscaler"): KindRules(
+            workloads.prepare_autoscaler, workloads.validate_autoscaler
+        ),
+    }
+
+
+def _cluster_rules() -> dict[tuple[str, str], KindRules]:
+    role = KindRules(leave, cluster.validate_role, path_segment_faults)
+    binding = KindRules(cluster.prepare_binding, cluster.validate_binding, path_segment_faults)
+    webhooks = KindRules(cluster.prepare_webhooks, cluster.validate_webhooks, warn=cluster.warn_of_webhooks)
+    return {
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): webhooks,
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): webhooks,
+        ("discovery.k8s.io", "EndpointSlice"): KindRules(
+            cluster.prepare_endpoint_slice, cluster.validate_endpoint_slice
+        ),
+        ("networking.k8s.io", "Ingress"): KindRules(cluster.prepare_ingress, cluster.validate_ingress),
+        ("networking.k8s.io", "NetworkPolicy"): KindRules(cluster.prepare_network_policy),
+        ("policy", "PodDisruptionBudget"): KindRules(cluster.prepare_budget, cluster.validate_budget),
+        ("scheduling.k8s.io", "PriorityClass"): KindRules(
+            cluster.prepare_priority_class, cluster.validate_priority_class
+        ),
+        ("storage.k8s.io", "StorageClass"): KindRules(
+            cluster.prepare_storage_class, cluster.validate_storage_class
+        ),
+        (cluster.RBAC, "Role"): role,
+        (cluster.RBAC, "ClusterRole"): role,
+        (cluster.RBAC, "RoleBinding"): binding,
+        (cluster.RBAC, "ClusterRoleBinding"): binding,
+    }
+
+
+# --- namespaces, services --------------------------------------------------------------------
 
 
 def _prepare_namespace(namespace: Object, old: Object | None) -> None:
@@ -97,100 +113,6 @@ def _prepare_namespace(namespace: Object, old: Object | None) -> None:
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
     namespace["status"] = {"phase": "Active"}
-
-
-def _prepare_pod(pod: Object, old: Object | None) -> None:
-    if old is not None:
-        return
-    _default_pod_spec(pod.setdefault("spec", {}))
-    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
-
-
-def _default_pod_spec(spec: Object) -> None:
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
-    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
-        _default_container(container)
-
-
-def _default_container(container: Object) -> None:
-    container.setdefault("resources", {})
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    image = container.get("image", "")
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    latest = tag == "latest" or (not tag and "@" not in image)
-    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-    for port in container.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-
-
-def _qos_class(spec: Object) -> str:
-    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
-    demands = [container.get("resources") or {} for container in containers]
-    if not any(demand.get("requests") or demand.get("limits") for demand in demands):
-        return "BestEffort"
-    return "Guaranteed" if all(_is_guaranteed(demand) for demand in demands) else "Burstable"
-
-
-def _is_guaranteed(demand: Object) -> bool:
-    limits, requests = demand.get("limits") or {}, demand.get("requests") or {}
-    named = {"cpu", "memory"} <= limits.keys()
-    return named and all(requests.get(name, limits[name]) == limits[name] for name in ("cpu", "memory"))
-
-
-def _validate_pod(pod: Object, old: Object | None) -> list[FieldCause]:
-    spec = pod.get("spec") or {}
-    if old is None:
-        return _container_causes(spec)
-    changed = {
-        name for name in {*spec, *old.get("spec", {})} if spec.get(name) != old.get("spec", {}).get(name)
-    }
-    free = {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"}
-    if _only_images_differ(spec, old.get("spec", {})):
-        free |= {"containers", "initContainers"}
-    if changed <= free:
-        return []
-    why = (
-        "pod updates may not change fields other than `spec.containers[*].image`,"
-        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
-        "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-        "previously negative)"
-    )
-    return [value_forbidden("spec", why)]
-
-
-def _container_causes(spec: Object) -> list[FieldCause]:
-    containers = spec.get("containers") or []
-    if not containers:
-        return [value_required("spec.containers")]
-    causes: list[FieldCause] = []
-    seen: set[str] = set()
-    for index, container in enumerate(containers):
-        name, path = container.get("name") or "", f"spec.containers[{index}]"
-        if not name:
-            causes.append(value_required(f"{path}.name"))
-        elif name in seen:
-            causes.append(FieldCause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{path}.name"))
-        else:
-            causes += [value_invalid(f"{path}.name", name, fault) for fault in label_faults(name)]
-        if not container.get("image"):
-            causes.append(value_required(f"{path}.image"))
-        seen.add(name)
-    return causes
-
-
-def _only_images_differ(spec: Object, old: Object) -> bool:
-    for name in ("containers", "initContainers"):
-        ours, theirs = spec.get(name) or [], old.get(name) or []
-        if len(ours) != len(theirs):
-            return False
-        if any({**a, "image": ""} != {**b, "image": ""} for a, b in zip(ours, theirs, strict=True)):
-            return False
-    return True
 
 
 class ClusterIPs:
@@ -224,12 +146,6 @@ class ClusterIPs:
         self._given += 1
         high, low = divmod(self._given, 254)
         return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
-
-
-def _prepare_claim(claim: Object, old: Object | None) -> None:
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-    if old is None:
-        claim["status"] = {"phase": "Pending"}
 
 
 # --- config maps and secrets ------------------------------------------------------------------
@@ -356,105 +272,4 @@ def _validate_lease(lease: Object, old: Object | None) -> list[FieldCause]:
         causes.append(
             value_invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
         )
-    return causes
-
-
-# --- workloads --------------------------------------------------------------------------------
-
-
-def _prepare_deployment(deployment: Object, old: Object | None) -> None:
-    spec = deployment.setdefault("spec", {})
-    _default(spec, "replicas", 1)
-    _default(spec, "revisionHistoryLimit", 10)
-    _default(spec, "progressDeadlineSeconds", 600)
-    strategy = spec.get("strategy") or {}
-    spec["strategy"] = strategy
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-    _prepare_template(spec)
-    if old is None:
-        deployment["status"] = {}
-
-
-def _prepare_replica_set(replica_set: Object, old: Object | None) -> None:
-    spec = replica_set.setdefault("spec", {})
-    _default(spec, "replicas", 1)
-    _prepare_template(spec)
-    if old is None:
-        replica_set["status"] = {"replicas": 0}
-
-
-def _prepare_job(job: Object, old: Object | None) -> None:
-    spec = job.setdefault("spec", {})
-    for field, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6), ("suspend", False)):
-        _default(spec, field, value)
-    _default(spec, "completionMode", "NonIndexed")
-    _prepare_template(spec)
-    if old is not None:
-        return
-    job["status"] = {}
-    if not spec.get("manualSelector"):
-        uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-        labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
-        template = spec["template"].setdefault("metadata", {})
-        template["labels"] = {
-            **(template.get("labels") or {}),
-            **labels,
-            "controller-uid": uid,
-            "job-name": name,
-        }
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-
-
-def _default(spec: Object, field: str, value: Any) -> None:
-    if spec.get(field) is None:
-        spec[field] = value
-
-
-def _prepare_template(spec: Object) -> None:
-    template = spec.setdefault("template", {})
-    if template is None:
-        template = spec["template"] = {}
-    _default_pod_spec(template.setdefault("spec", {}))
-
-
-def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
-    spec = workload["spec"]
-    selector = spec.get("selector") or {}
-    causes: list[FieldCause] = []
-    if not selector:
-        causes.append(value_required("spec.selector"))
-    labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        why = "`selector` does not match template `labels`"
-        causes.append(value_invalid("spec.template.metadata.labels", labels, why))
-    if old is not None and old["spec"].get("selector") != spec.get("selector"):
-        causes.append(value_invalid("spec.selector", selector, "field is immutable"))
-    replicas = spec["replicas"]
-    if isinstance(replicas, int) and replicas < 0:
-        causes.append(value_invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
-    return causes
-
-
-def _prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    _default(autoscaler.setdefault("spec", {}), "minReplicas", 1)
-    if old is None:
-        autoscaler["status"] = {"desiredReplicas": 0, "currentMetrics": None}
-
-
-def _validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:
-    spec = autoscaler["spec"]
-    least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
-    causes: list[FieldCause] = []
-    if least < 1:
-        causes.append(value_invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
-    if most < 1:
-        causes.append(value_invalid("spec.maxReplicas", most, "must be greater than 0"))
-    if most < least:
-        why = "must be greater than or equal to `minReplicas`"
-        causes.append(value_invalid("spec.maxReplicas", most, why))
     return causes

@@ -64,6 +64,8 @@ class ServedResource:
     description: str = ""
     deprecation: str = ""
     """The warning that every answer of this version carries."""
+    create_only: bool = False
+    """Objects are posted and answered, never kept (the reviews)."""
     collection_deletable: bool = True
     """DELETE on the collection is served."""
     storage_schema: Schema | None = None

@@ -41,7 +41,7 @@ _OPENAPI_V2 = Response(
     {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"},
     # swagger: "2.0", info: {title: "none", version: "v1.0"}, paths: {}. kubectl asks for it when version 3
     # lacks a kind, and only then says which kind is missing; it wants protobuf, and a document.
-    b"\x0a\x032.0" b"\x12\x0c\x0a\x04none\x12\x04v1.0" b"\x42\x00",
+    b"\x0a\x032.0\x12\x0c\x0a\x04none\x12\x04v1.0\x42\x00",
 )
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _AGGREGATED_VERSIONS = ("v2", "v2beta1")

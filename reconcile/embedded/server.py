@@ -6,8 +6,14 @@ from attrs import evolve
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
-from reconcile.embedded import deletion, reads, subresources, writes
+from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
+from reconcile.embedded.admission import Admission
 from reconcile.embedded.api import ApiRequest, TableRenderer, Target, find_target
+from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
+from reconcile.embedded.auth.defaults import default_bindings, default_roles
+from reconcile.embedded.auth.escalation import RoleGuard
+from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
+from reconcile.embedded.auth.refusals import access_denied
 from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.engine import Engine
@@ -21,6 +27,7 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.log import Log, StorageKey
+from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
 from reconcile.embedded.resources import ServedResource
@@ -34,32 +41,52 @@ FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 Verb = Callable[[Engine, ApiRequest, Target], Response | Watch]
 Route = Callable[["ApiServer", ApiRequest], Response | None]
 
-_UNSUPPORTED = frozenset(
-    {"attach", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "token"}
-)
+_UNSUPPORTED = frozenset({"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"})
 
 
 class ApiServer:
-    """A Kubernetes API server in this process, with nothing in it but four namespaces.
+    """A Kubernetes API server in this process, with nothing in it but four namespaces and default roles.
 
     `handle` is plain synchronous code and must always be called from one thread; so must `settle`.
     Versions begin with the microseconds of the wall clock, so that a server started later never
     gives out an older one. `history` is how many changes, of all resources together, are kept for
     watches that resume and lists that go on.
+
+    Who asks is `ApiRequest.user`, the administrator unless said otherwise. With `rbac` everybody else
+    may do what Roles and ClusterRoles bound to them say, as in a real cluster; without it everything.
     """
 
-    def __init__(self, *, clock: Clock | None = None, history: int = 100_000) -> None:
+    def __init__(self, *, clock: Clock | None = None, history: int = 100_000, rbac: bool = True) -> None:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history)
-        self._engine = Engine(clock, log, Registry(built_in_resources()))
+        self._engine = Engine(clock, log, Registry(built_in_resources()), rbac=rbac)
         self._engine.table = Tables(clock)
         self._watches: dict[StorageKey, dict[Watch, None]] = {}
         self._definitions = Definitions(self._engine, self._end_watches)
         self._housekeeping = Housekeeping(self._engine)
+        self._quotas = Quotas(self._engine)
+        self._disruptions = disruption.Disruptions(self._engine)
+        self._engine.guards += [RoleGuard(self._engine.access), self._quotas]
         self.routes: list[Route] = [Routes()]
         """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
         log.on_change(lambda change: self._wake(change.resource))
         self._make_first_namespaces()
+        self._make_default_roles()
+
+    @property
+    def admission(self) -> list[Admission]:
+        """What every write passes, in order, before it is validated: append functions to it."""
+        return self._engine.admission
+
+    @property
+    def access(self) -> Access:
+        """Decides what users may do."""
+        return self._engine.access
+
+    @property
+    def tokens(self) -> Tokens:
+        """Knows the tokens of service accounts."""
+        return self._engine.tokens
 
     @property
     def resources(self) -> Registry:
@@ -87,11 +114,12 @@ class ApiServer:
 
     def handle(self, request: ApiRequest) -> Response | Watch:
         """Answer one request; a watch is returned to be read, and closed, by the caller."""
-        for route in self.routes:
-            response = route(self, request)
-            if response is not None:
-                return response
         try:
+            request = self._admit(request)
+            for route in self.routes:
+                response = route(self, request)
+                if response is not None:
+                    return response
             return self._serve(request)
         except Failure as failure:
             return failure_response(failure)
@@ -100,10 +128,12 @@ class ApiServer:
             return Response(answer.code, headers, answer.text.encode())
 
     def settle(self) -> None:
-        """Collect garbage, end namespaces and definitions, expire events: all that is due now."""
+        """Collect garbage, end namespaces and definitions, expire events, count for quotas and budgets."""
         self._definitions.sync()
         self._housekeeping.settle()
         self._definitions.sync()
+        self._quotas.sync()
+        self._disruptions.sync()
 
     async def run(self) -> None:
         """Do the same after every change, and when something falls due, until cancelled."""
@@ -114,6 +144,25 @@ class ApiServer:
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.finish()
+
+    # --- who may ---
+
+    def _admit(self, request: ApiRequest) -> ApiRequest:
+        """The request as it counts: by the user it impersonates, if any. Raises Failure (403)."""
+        if any(name.startswith("impersonate-") for name in request.headers):
+            wanted = impersonated(request.headers)
+            if wanted is not None:
+                for act in impersonation_acts(request.user, request.headers, wanted):
+                    self._require(act)
+                request = evolve(request, user=wanted)
+        if not request.user.superuser:
+            self._require(attributes_of(request.user, request.method, request.path, request.query))
+        return request
+
+    def _require(self, act: Attributes) -> None:
+        decision = self._engine.access.decide(act)
+        if not decision.allowed:
+            raise access_denied(act, decision.reason)
 
     # --- dispatch ---
 
@@ -154,6 +203,13 @@ class ApiServer:
             headers = {"user-agent": "kube-apiserver"}
             self.handle(ApiRequest("POST", "/api/v1/namespaces", headers=headers, body=body))
 
+    def _make_default_roles(self) -> None:
+        for obj in (*default_roles(), *default_bindings()):
+            resource = self._engine.registry.by_kind("rbac.authorization.k8s.io", obj["kind"])
+            if resource is not None:
+                obj["metadata"]["creationTimestamp"] = self._engine.now()
+                self._engine.put(resource, obj)
+
 
 def failure_response(failure: Failure) -> Response:
     """The answer that a failure is."""
@@ -173,11 +229,21 @@ def _with_warning(response: Response, text: str) -> Response:
 
 
 def _verb(request: ApiRequest, target: Target) -> Verb:
+    if target.resource.create_only:
+        return _review_verb(request, target)
     if target.subresource:
         return _subresource_verb(request.method, target)
     if target.name:
         return _object_verb(request, target)
     return _collection_verb(request, target)
+
+
+def _review_verb(request: ApiRequest, target: Target) -> Verb:
+    if target.name:
+        raise no_such_resource()
+    if request.method != "POST" or (target.resource.namespaced and not target.namespace):
+        raise method_not_allowed()
+    return reviewing.review
 
 
 def _collection_verb(request: ApiRequest, target: Target) -> Verb:
@@ -223,6 +289,14 @@ _SCALE_VERBS: dict[str, Verb] = {
 }
 
 
+_OTHER_VERBS: dict[tuple[str, str, str], dict[str, Verb]] = {
+    ("", "namespaces", "finalize"): {"PUT": subresources.finalize},
+    ("", "pods", "binding"): {"POST": subresources.bind},
+    ("", "pods", "eviction"): {"POST": disruption.evict},
+    ("", "serviceaccounts", "token"): {"POST": reviewing.request_token},
+}
+
+
 def _subresource_verb(method: str, target: Target) -> Verb:
     resource, subresource = target.resource, target.subresource
     verbs: dict[str, Verb] = {}
@@ -230,10 +304,8 @@ def _subresource_verb(method: str, target: Target) -> Verb:
         verbs = _STATUS_VERBS
     elif subresource == "scale" and resource.scale is not None:
         verbs = _SCALE_VERBS
-    elif (resource.kind, subresource) == ("Pod", "binding") and not resource.custom:
-        verbs = {"POST": subresources.bind}
-    elif (resource.kind, subresource) == ("Namespace", "finalize") and not resource.custom:
-        verbs = {"PUT": subresources.finalize}
+    elif (resource.group, resource.plural, subresource) in _OTHER_VERBS:
+        verbs = _OTHER_VERBS[resource.group, resource.plural, subresource]
     elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
         message = f"{resource.name}/{subresource} is not supported by the embedded server"
         raise Failure(405, "MethodNotAllowed", message, {})

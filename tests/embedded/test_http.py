@@ -77,10 +77,13 @@ async def test_health_and_version_are_told_to_everyone() -> None:
                 assert answer.status == 200
 
 
-async def test_impersonation_is_refused_rather_than_ignored(client: aiohttp.ClientSession) -> None:
+async def test_who_is_impersonated_has_no_more_rights_than_their_own(client: aiohttp.ClientSession) -> None:
     async with client.get("/api/v1/namespaces", headers={"Impersonate-User": "someone"}) as answer:
-        assert answer.status == 501
-        assert "impersonate" in (await answer.json())["message"]
+        assert answer.status == 403
+        assert (await answer.json())["message"] == (
+            'namespaces is forbidden: User "someone" cannot list resource "namespaces" in API group "" at the '
+            "cluster scope"
+        )
 
 
 async def test_only_this_machine_is_served_unless_asked_for() -> None:

@@ -243,7 +243,7 @@ def test_a_built_in_object_that_does_not_decode_is_a_bad_request(api: Api) -> No
 
 def test_what_is_not_supported_is_said_and_not_imitated(api: Api) -> None:
     api.ok("POST", PODS, pod())
-    answer = api.send("POST", f"{PODS}/a/eviction", {})
+    answer = api.send("POST", f"{PODS}/a/exec", {})
     assert answer.status == 405
     assert "not supported by the embedded server" in answer.body["message"]
 

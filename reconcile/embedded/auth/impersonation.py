@@ -1,0 +1,72 @@
+"""Acting as somebody else: the Impersonate-* headers, and who may use them."""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from reconcile.embedded.auth.attributes import Attributes
+from reconcile.embedded.auth.users import (
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    User,
+    service_account_groups,
+    split_service_account,
+)
+from reconcile.embedded.failures import internal
+
+_EXTRA = "impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def impersonated(headers: Mapping[str, str]) -> User | None:
+    """The user that the headers name (in lower case); None when they name none.
+
+    Raises Failure (500, as the real server does) for groups, uid or extra without a user.
+    """
+    name = headers.get("impersonate-user", "")
+    groups = tuple(group for group in headers.get("impersonate-group", "").split(",") if group)
+    uid = headers.get("impersonate-uid", "")
+    extra = {
+        unquote(header.removeprefix(_EXTRA)): tuple(value.split(","))
+        for header, value in headers.items()
+        if header.startswith(_EXTRA)
+    }
+    if not name:
+        if groups or uid or extra:
+            raise internal("requested impersonation of groups, uid or extra without impersonating a user")
+        return None
+    account = split_service_account(name)
+    if account is not None and not groups:
+        groups = service_account_groups(account[0])
+    if name != "system:anonymous" and not {AUTHENTICATED, UNAUTHENTICATED} & set(groups):
+        groups = (*groups, AUTHENTICATED)
+    elif name == "system:anonymous" and UNAUTHENTICATED not in groups:
+        groups = (*groups, UNAUTHENTICATED)
+    return User(name, groups, uid, extra)
+
+
+def impersonation_acts(user: User, headers: Mapping[str, str], wanted: User) -> Iterator[Attributes]:
+    """What `user` must be allowed to do in order to act as `wanted`."""
+    account = split_service_account(wanted.name)
+    if account is not None:
+        namespace, name = account
+        yield Attributes(user, "impersonate", resource="serviceaccounts", namespace=namespace, name=name)
+    else:
+        yield Attributes(user, "impersonate", resource="users", name=wanted.name)
+    for group in headers.get("impersonate-group", "").split(","):
+        if group:
+            yield Attributes(user, "impersonate", resource="groups", name=group)
+    if wanted.uid:
+        yield Attributes(
+            user, "impersonate", group=_AUTHENTICATION, version="v1", resource="uids", name=wanted.uid
+        )
+    for key, values in wanted.extra.items():
+        for value in values:
+            yield Attributes(
+                user,
+                "impersonate",
+                group=_AUTHENTICATION,
+                version="v1",
+                resource="userextras",
+                subresource=key,
+                name=value,
+            )

@@ -1,0 +1,139 @@
+"""Which rules hold for a user: read from the stored Roles, ClusterRoles and their bindings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from informers.resource import Key
+from reconcile.embedded.auth.attributes import Attributes
+from reconcile.embedded.auth.rules import Decision, Rule, authorize
+from reconcile.embedded.auth.users import User, split_service_account
+from reconcile.embedded.label_selectors import selects
+from reconcile.embedded.log import Change, Log
+
+GROUP = "rbac.authorization.k8s.io"
+ROLES = (GROUP, "roles")
+CLUSTER_ROLES = (GROUP, "clusterroles")
+ROLE_BINDINGS = (GROUP, "rolebindings")
+CLUSTER_ROLE_BINDINGS = (GROUP, "clusterrolebindings")
+
+_SUPERUSER = Rule(("*",), ("*",), ("*",), (), ("*",))
+
+
+class Access:
+    """Decides what users may do by the roles in `log`; with `enforced` False everybody may everything."""
+
+    def __init__(self, log: Log, *, enforced: bool) -> None:
+        self.enforced = enforced
+        self._log = log
+        self._decoded: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        log.on_change(self._forget)
+
+    def _forget(self, change: Change) -> None:
+        if change.resource[0] == GROUP:
+            self._decoded.pop(change.resource, None)
+
+    def decide(self, attributes: Attributes) -> Decision:
+        """Whether an act is allowed."""
+        if not self.enforced or attributes.user.superuser:
+            return Decision(True)
+        return authorize(attributes, self._rules(attributes.user, attributes.namespace))
+
+    def rules_for(self, user: User, namespace: str) -> list[Rule]:
+        """All rules that hold for a user in a namespace, or where that is empty in the cluster."""
+        if not self.enforced or user.superuser:
+            return [_SUPERUSER]
+        return list(self._rules(user, namespace))
+
+    def _rules(self, user: User, namespace: str) -> Iterator[Rule]:
+        for binding in self._all(CLUSTER_ROLE_BINDINGS):
+            subject = _matching_subject(binding, user, "")
+            if subject is not None:
+                by = _described(binding, subject)
+                yield from self._bound(binding, "", by)
+        if not namespace:
+            return
+        for binding in self._all(ROLE_BINDINGS):
+            if binding["metadata"].get("namespace") != namespace:
+                continue
+            subject = _matching_subject(binding, user, namespace)
+            if subject is not None:
+                yield from self._bound(binding, namespace, _described(binding, subject))
+
+    def _bound(self, binding: Mapping[str, Any], namespace: str, by: str) -> Iterator[Rule]:
+        yield from self.rules_of(binding.get("roleRef") or {}, namespace, by) or ()
+
+    def rules_of(self, reference: Mapping[str, Any], namespace: str, by: str = "") -> list[Rule] | None:
+        """The rules of the role that a binding in `namespace` refers to; None if there is no such role."""
+        name = reference.get("name", "")
+        if reference.get("kind") == "Role":
+            stored = self._log.get(ROLES, Key(namespace, name))
+        else:
+            stored = self._log.get(CLUSTER_ROLES, Key("", name))
+        if stored is None:
+            return None
+        return self.rules_in(stored.decode(), by)
+
+    def rules_in(self, role: Mapping[str, Any], by: str = "") -> list[Rule]:
+        """The rules of a role, with those of the roles that it aggregates, and that these aggregate."""
+        return [rule for part in self._aggregated(role, set()) for rule in _rules_in(part, by)]
+
+    def _aggregated(self, role: Mapping[str, Any], seen: set[str]) -> Iterator[Mapping[str, Any]]:
+        seen.add(role["metadata"].get("name", ""))
+        yield role
+        selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        for other in self._all(CLUSTER_ROLES) if selectors else ():
+            metadata = other["metadata"]
+            labels = metadata.get("labels") or {}
+            if metadata["name"] not in seen and any(selects(selector, labels) for selector in selectors):
+                yield from self._aggregated(other, seen)
+
+    def _all(self, key: tuple[str, str]) -> Sequence[dict[str, Any]]:
+        found = self._decoded.get(key)
+        if found is None:
+            found = self._decoded[key] = [stored.decode() for stored in self._log.snapshot(key)]
+        return found
+
+
+def _rules_in(role: Mapping[str, Any], by: str) -> Iterator[Rule]:
+    for rule in role.get("rules") or ():
+        yield Rule(
+            verbs=tuple(rule.get("verbs") or ()),
+            groups=tuple(rule.get("apiGroups") or ()),
+            resources=tuple(rule.get("resources") or ()),
+            names=tuple(rule.get("resourceNames") or ()),
+            urls=tuple(rule.get("nonResourceURLs") or ()),
+            by=by,
+        )
+
+
+def _matching_subject(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
+    for subject in binding.get("subjects") or ():
+        if _is(subject, user, namespace):
+            found: Mapping[str, Any] = subject
+            return found
+    return None
+
+
+def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
+    name = subject.get("name")
+    match subject.get("kind"):
+        case "User":
+            return bool(name == user.name)
+        case "Group":
+            return name in user.groups
+        case "ServiceAccount":
+            return split_service_account(user.name) == (subject.get("namespace") or namespace, name)
+        case _:
+            return False
+
+
+def _described(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> str:
+    metadata, role = binding["metadata"], binding.get("roleRef") or {}
+    namespace = metadata.get("namespace", "")
+    kind, name = ("RoleBinding", f"{metadata['name']}/{namespace}") if namespace else (
+        "ClusterRoleBinding", metadata["name"]
+    )  # fmt: skip
+    who = subject.get("name", "")
+    if subject.get("kind") == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or namespace}"
+    return f'{kind} "{name}" of {role.get("kind")} "{role.get("name")}" to {subject.get("kind")} "{who}"'

@@ -1,0 +1,103 @@
+"""Tokens of service accounts: signed here, and good while the account that they are of exists."""
+
+import base64
+import binascii
+import datetime
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+
+from informers.clock import Clock
+from informers.resource import Key
+from reconcile.embedded.auth.users import User, service_account
+from reconcile.embedded.log import Log, StorageKey
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+"""Who the tokens say they are from, and the audience that they are for unless another is asked for."""
+
+SERVICE_ACCOUNTS: StorageKey = ("", "serviceaccounts")
+
+_POD_NAME = "authentication.kubernetes.io/pod-name"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+
+
+class Tokens:
+    """Issues tokens of service accounts and knows them again; they are JWTs under a key of this server."""
+
+    def __init__(self, clock: Clock, log: Log) -> None:
+        self._clock = clock
+        self._log = log
+        self._key = b""
+
+    def issue(
+        self, namespace: str, name: str, uid: str, audiences: list[str], seconds: int, bound: dict[str, Any]
+    ) -> tuple[str, datetime.datetime]:
+        """A token and when it expires; `bound` is the boundObjectRef, whose end is the token's end."""
+        now = self._clock.now()
+        expires = now + datetime.timedelta(seconds=seconds)
+        private: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
+        if bound:
+            private[bound["kind"].lower()] = {"name": bound["name"], "uid": bound["uid"]}
+        claims = {
+            "aud": audiences,
+            "exp": int(expires.timestamp()),
+            "iat": int(now.timestamp()),
+            "iss": ISSUER,
+            "jti": str(self._clock.uuid()),
+            "kubernetes.io": private,
+            "nbf": int(now.timestamp()),
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        head = {"alg": "HS256", "typ": "JWT"}
+        text = f"{_encoded(msgspec.json.encode(head))}.{_encoded(msgspec.json.encode(claims))}"
+        return f"{text}.{_encoded(self._signature(text))}", expires
+
+    def user_of(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> User | None:
+        """Whose token it is; None for one that was not issued here, is out of date or of no account."""
+        claims = self._claims(token)
+        if claims is None or not set(audiences) & set(claims["aud"]):
+            return None
+        now = self._clock.now().timestamp()
+        if not claims["nbf"] <= now < claims["exp"]:
+            return None
+        private = claims["kubernetes.io"]
+        namespace, account = private["namespace"], private["serviceaccount"]
+        if not self._is_there(SERVICE_ACCOUNTS, namespace, account):
+            return None
+        extra = {"authentication.kubernetes.io/credential-id": f"JTI={claims['jti']}"}
+        for kind, plural in (("pod", "pods"), ("secret", "secrets")):
+            if kind in private and not self._is_there(("", plural), namespace, private[kind]):
+                return None
+        if pod := private.get("pod"):
+            extra |= {_POD_NAME: pod["name"], _POD_UID: pod["uid"]}
+        return service_account(namespace, account["name"], account["uid"], extra)
+
+    def _is_there(self, resource: StorageKey, namespace: str, reference: dict[str, str]) -> bool:
+        stored = self._log.get(resource, Key(namespace, reference["name"]))
+        return stored is not None and stored.uid == reference["uid"]
+
+    def _claims(self, token: str) -> dict[str, Any] | None:
+        text, dot, signature = token.rpartition(".")
+        if not dot or text.count(".") != 1:
+            return None
+        try:
+            signed = hmac.compare_digest(_decoded(signature), self._signature(text))
+            claims: dict[str, Any] = msgspec.json.decode(_decoded(text.partition(".")[2]))
+        except (ValueError, binascii.Error):
+            return None
+        return claims if signed else None
+
+    def _signature(self, text: str) -> bytes:
+        if not self._key:
+            self._key = self._clock.uuid().bytes + self._clock.uuid().bytes
+        return hmac.digest(self._key, text.encode(), hashlib.sha256)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,127 @@
+"""POST of a review, and of a token request: what the auth room answers, as requests of the API."""
+
+from typing import Any
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.auth.reviews import Reviewer
+from reconcile.embedded.auth.tokens import ISSUER
+from reconcile.embedded.bodies import check_type, place, read_body, write_options
+from reconcile.embedded.engine import Engine, timestamp
+from reconcile.embedded.failures import (
+    bad_request,
+    conflict,
+    invalid,
+    invalid_kind,
+    not_found,
+    value_invalid,
+)
+from reconcile.embedded.rendering import json_response
+from reconcile.embedded.status import FieldCause
+
+MIN_SECONDS = 600
+MAX_SECONDS = 1 << 32
+
+_TOKEN_GROUP = "authentication.k8s.io"
+_DEFAULT_SECONDS = 3600
+_BINDABLE = {"Pod": "pods", "Secret": "secrets"}
+
+
+def review(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """POST of a review: the same object with its status."""
+    write_options(request, "CreateOptions")
+    resource = target.resource
+    obj = check_type(read_body(request, []), target)
+    place(obj, target)
+    resource.schema.prune(obj)
+    for cause in resource.schema.validate(obj, None):
+        if cause.reason == "FieldValueTypeInvalid":
+            raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
+    reviewer = Reviewer(engine.access, engine.tokens)
+    spec = obj.get("spec") or {}
+    causes = reviewer.faults(resource.kind, spec, target.namespace)
+    if causes:
+        raise invalid(resource, "", causes)
+    obj["status"] = reviewer.status(resource.kind, request.user, spec)
+    return json_response(201, obj)
+
+
+# --- serviceaccounts/token --------------------------------------------------------------------
+
+
+def request_token(engine: Engine, request: ApiRequest, target: Target) -> Response:
+    """POST serviceaccounts/NAME/token: a TokenRequest with the token in its status."""
+    options = write_options(request, "CreateOptions")
+    asked = read_body(request, [])
+    if not isinstance(asked, dict) or asked.get("kind", "TokenRequest") != "TokenRequest":
+        raise bad_request("the object provided is unrecognized (must be of type TokenRequest)")
+    spec = asked.get("spec") or {}
+    seconds, audiences, bound = _checked_spec(spec)
+    stored = engine.get(target.resource, target.namespace, target.name)
+    if stored is None:
+        raise not_found(target.resource, target.name)
+    if bound:
+        bound = _bound_object(engine, target, bound)
+    token, expires = "", engine.clock.now()
+    if not options.dry_run:
+        token, expires = engine.tokens.issue(
+            target.namespace, target.name, stored.uid, audiences, seconds, bound
+        )
+    answer = {
+        "kind": "TokenRequest",
+        "apiVersion": f"{_TOKEN_GROUP}/v1",
+        "metadata": {
+            "name": target.name,
+            "namespace": target.namespace,
+            "creationTimestamp": engine.now(),
+        },
+        "spec": {
+            "audiences": audiences,
+            "expirationSeconds": seconds,
+            "boundObjectRef": spec.get("boundObjectRef"),
+        },
+        "status": {"token": token, "expirationTimestamp": timestamp(expires)},
+    }
+    return json_response(201, answer)
+
+
+def _checked_spec(spec: Any) -> tuple[int, list[str], dict[str, Any]]:
+    if not isinstance(spec, dict):
+        raise bad_request("json: cannot unmarshal spec: expected an object")
+    seconds = spec.get("expirationSeconds")
+    seconds = _DEFAULT_SECONDS if seconds is None else seconds
+    audiences, bound = spec.get("audiences") or [ISSUER], spec.get("boundObjectRef") or {}
+    if isinstance(seconds, bool) or not isinstance(seconds, int):
+        raise bad_request("json: cannot unmarshal spec.expirationSeconds: expected an integer")
+    if not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
+        raise bad_request("json: cannot unmarshal spec.audiences: expected a list of strings")
+    if not isinstance(bound, dict) or not all(isinstance(value, str) for value in bound.values()):
+        raise bad_request("json: cannot unmarshal spec.boundObjectRef: expected an object")
+    causes: list[FieldCause] = []
+    if seconds < MIN_SECONDS:
+        why = "may not specify a duration less than 10 minutes"
+        causes.append(value_invalid("spec.expirationSeconds", seconds, why))
+    if seconds > MAX_SECONDS:
+        why = "may not specify a duration larger than 2^32 seconds"
+        causes.append(value_invalid("spec.expirationSeconds", seconds, why))
+    if causes:
+        details = {"group": _TOKEN_GROUP, "kind": "TokenRequest"}
+        raise invalid_kind(f"TokenRequest.{_TOKEN_GROUP}", "", causes, details)
+    return seconds, audiences, bound
+
+
+def _bound_object(engine: Engine, target: Target, reference: dict[str, Any]) -> dict[str, Any]:
+    kind, name = reference.get("kind", ""), reference.get("name", "")
+    plural = _BINDABLE.get(kind)
+    if plural is None:
+        raise bad_request(f"cannot bind token to object of type {reference.get('apiVersion', '')} {kind}")
+    resource = engine.registry.get("", "v1", plural)
+    if resource is None:
+        raise bad_request(f"{plural} are not served")
+    stored = engine.get(resource, target.namespace, name)
+    if stored is None:
+        raise not_found(resource, name)
+    if reference.get("uid", stored.uid) != stored.uid:
+        why = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+        raise conflict(resource, name, why)
+    return {"kind": kind, "name": name, "uid": stored.uid}

@@ -1,0 +1,270 @@
+"""Roles, and what they open: the pure decision, and the server that holds users to it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, service_account
+from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
+from reconcile.embedded.auth.rules import allows, uncovered
+from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+CLUSTER_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+ANNA = {"impersonate-user": "anna"}
+OPERATOR = service_account("default", "operator")
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+def role(api: Api, name: str, *rules: dict[str, Any], **headers: str) -> Any:
+    return api.send("POST", ROLES, {"metadata": {"name": name}, "rules": list(rules)}, **headers)
+
+
+def rule(resource: str, *verbs: str, group: str = "", **more: Any) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs), **more}
+
+
+def bind(api: Api, name: str, subject: dict[str, Any], kind: str = "Role", **headers: str) -> Any:
+    reference = {"kind": kind, "name": name}
+    body = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    return api.send("POST", BINDINGS, body, **headers)
+
+
+def anna(api: Api, *rules: dict[str, Any]) -> None:
+    assert role(api, "annas", *rules).status == 201
+    assert bind(api, "annas", {"kind": "User", "name": "anna"}).status == 201
+
+
+# --- what a request asks ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "expected"),
+    [
+        ("GET", "/api/v1/pods", {}, ("list", "", "pods", "", "", "")),
+        ("GET", "/api/v1/pods", {"watch": "true"}, ("watch", "", "pods", "", "", "")),
+        ("GET", "/api/v1/watch/pods", {}, ("watch", "", "pods", "", "", "")),
+        ("GET", "/api/v1/namespaces/a/pods/b", {}, ("get", "", "pods", "", "a", "b")),
+        ("GET", "/api/v1/namespaces/a/pods/b/log", {}, ("get", "", "pods", "log", "a", "b")),
+        ("DELETE", "/apis/apps/v1/namespaces/a/deployments", {}, ("deletecollection", "apps", "deployments", "", "a", "")),  # noqa: E501
+        ("DELETE", "/apis/apps/v1/namespaces/a/deployments/b", {}, ("delete", "apps", "deployments", "", "a", "b")),  # noqa: E501
+        ("PATCH", "/apis/x.io/v1/things/b/status", {}, ("patch", "x.io", "things", "status", "", "b")),
+        ("PUT", "/api/v1/namespaces/a/finalize", {}, ("update", "", "namespaces", "finalize", "a", "a")),
+        ("POST", "/api/v1/namespaces", {}, ("create", "", "namespaces", "", "", "")),
+        ("GET", "/api/v1/namespaces/a", {}, ("get", "", "namespaces", "", "a", "a")),
+        ("GET", "/api/v1/pods", {"fieldSelector": "metadata.name=b"}, ("list", "", "pods", "", "", "b")),
+    ],
+)  # fmt: skip
+def test_a_path_says_what_is_asked_for(
+    method: str, path: str, query: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    asked = attributes_of(ADMIN, method, path, query)
+    assert (
+        asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name
+    ) == expected  # fmt: skip
+
+
+def test_a_path_that_is_no_resource_is_asked_for_by_itself() -> None:
+    asked = attributes_of(ADMIN, "GET", "/version", {})
+    assert (asked.verb, asked.path, asked.resource) == ("get", "/version", "")
+
+
+# --- the decision -----------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["a", "b", "*"])
+SETS = st.lists(WORDS, min_size=1, max_size=2).map(tuple)
+RULES = st.builds(Rule, verbs=SETS, groups=SETS, resources=SETS, names=st.just(()) | st.just(("a",)))
+PLAIN = st.sampled_from(["a", "b", "c"])
+ACTS = st.builds(
+    Attributes, st.just(User("u")), verb=PLAIN, group=PLAIN, resource=PLAIN, name=PLAIN | st.just("")
+)
+
+
+@given(st.lists(RULES, max_size=4), ACTS)
+def test_an_act_is_allowed_exactly_if_one_rule_allows_it(rules: list[Rule], act: Attributes) -> None:
+    assert authorize(act, rules).allowed == any(allows(one, act) for one in rules)
+
+
+@given(st.lists(RULES, max_size=4), RULES, ACTS)
+def test_what_is_covered_gives_nothing_new(held: list[Rule], wanted: Rule, act: Attributes) -> None:
+    if not uncovered(held, [wanted]) and allows(wanted, act):
+        assert authorize(act, held).allowed
+
+
+@given(RULES)
+def test_everybody_may_hand_on_what_they_hold(one: Rule) -> None:
+    assert uncovered([one], [one]) == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "asked", "allowed"),
+    [
+        (("pods",), ("pods", ""), True),
+        (("pods",), ("pods", "log"), False),
+        (("pods/log",), ("pods", "log"), True),
+        (("pods/*",), ("pods", "log"), False),
+        (("*/scale",), ("deployments", "scale"), True),
+        (("*/scale",), ("deployments", ""), False),
+        (("*",), ("pods", "log"), True),
+    ],
+)
+def test_a_subresource_is_opened_by_its_own_name(
+    resources: tuple[str, ...], asked: tuple[str, str], allowed: bool
+) -> None:
+    act = Attributes(User("u"), "get", resource=asked[0], subresource=asked[1])
+    assert allows(Rule(("get",), ("",), resources), act) is allowed
+
+
+# --- the server -------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("api-29")
+def test_who_has_no_role_is_told_what_they_may_not_do(api: Api) -> None:
+    api.ok("POST", CONFIG_MAPS, config_map())
+    answer = api.send("GET", f"{CONFIG_MAPS}/a", **ANNA)
+    assert answer.status == 403
+    assert answer.body["reason"] == "Forbidden"
+    assert answer.body["details"] == {"name": "a", "kind": "configmaps"}
+    assert answer.body["message"] == (
+        'configmaps "a" is forbidden: User "anna" cannot get resource "configmaps" in API group "" in the '
+        'namespace "default"'
+    )
+
+
+def test_who_may_not_look_does_not_learn_whether_there_is_anything(api: Api) -> None:
+    there = api.send("GET", "/apis/example.com/v1/namespaces/default/widgets/x", **ANNA)
+    nowhere = api.send("GET", "/apis/nowhere.io/v1/namespaces/default/widgets/x", **ANNA)
+    assert (there.status, nowhere.status) == (403, 403)
+    assert 'widgets.example.com "x" is forbidden' in there.body["message"]
+
+
+def test_a_role_opens_what_it_says_in_its_namespace_only(api: Api) -> None:
+    anna(api, rule("configmaps", "list", "create"))
+    assert api.send("GET", CONFIG_MAPS, **ANNA).status == 200
+    assert api.send("POST", CONFIG_MAPS, config_map(), **ANNA).status == 201
+    assert api.send("DELETE", f"{CONFIG_MAPS}/a", **ANNA).status == 403
+    assert api.send("GET", "/api/v1/configmaps", **ANNA).status == 403
+    assert api.send("GET", "/api/v1/namespaces/kube-system/configmaps", **ANNA).status == 403
+
+
+def test_a_role_ends_with_its_binding(api: Api) -> None:
+    anna(api, rule("configmaps", "list"))
+    assert api.send("GET", CONFIG_MAPS, **ANNA).status == 200
+    api.ok("DELETE", f"{BINDINGS}/annas")
+    assert api.send("GET", CONFIG_MAPS, **ANNA).status == 403
+
+
+def test_a_role_by_name_opens_that_object(api: Api) -> None:
+    anna(api, rule("configmaps", "get", "watch", resourceNames=["a"]))
+    for name in ("a", "b"):
+        api.ok("POST", CONFIG_MAPS, config_map(name))
+    assert api.send("GET", f"{CONFIG_MAPS}/a", **ANNA).status == 200
+    assert api.send("GET", f"{CONFIG_MAPS}/b", **ANNA).status == 403
+    watch = api.raw("GET", CONFIG_MAPS, None, {"watch": "1", "fieldSelector": "metadata.name=a"}, **ANNA)
+    assert not hasattr(watch, "status")
+
+
+def test_status_needs_a_rule_of_its_own(api: Api) -> None:
+    anna(api, rule("widgets", "patch", "create", group="example.com"))
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    api.ok("POST", path, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}})
+    patch = {"status": {"ready": True}}
+    more = {"content_type": "application/merge-patch+json", **ANNA}
+    assert api.send("PATCH", f"{path}/a", patch, **more).status == 200
+    refused = api.send("PATCH", f"{path}/a/status", patch, **more)
+    assert refused.status == 403
+    assert 'cannot patch resource "widgets/status" in API group "example.com"' in refused.body["message"]
+
+
+def test_a_cluster_role_that_aggregates_has_the_rules_of_others(api: Api) -> None:
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    part = {"metadata": {"name": "widgets-view", "labels": labels}, "rules": [
+        rule("widgets", "list", group="example.com")
+    ]}  # fmt: skip
+    api.ok("POST", CLUSTER_ROLES, part)
+    assert bind(api, "edit", {"kind": "User", "name": "anna"}, "ClusterRole").status == 201
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    assert api.send("GET", path, **ANNA).status == 200
+    assert api.send("POST", CONFIG_MAPS, config_map(), **ANNA).status == 201
+    assert api.send("GET", ROLES, **ANNA).status == 403
+
+
+def test_everybody_may_discover_and_ask_what_they_may(api: Api) -> None:
+    for path in ("/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version", "/healthz"):
+        assert api.send("GET", path, **ANNA).status == 200
+    refused = api.send("GET", "/metrics", **ANNA)
+    assert refused.status == 403
+    assert refused.body["message"] == 'forbidden: User "anna" cannot get path "/metrics"'
+
+
+def test_nobody_hands_on_more_than_they_have(api: Api) -> None:
+    anna(
+        api,
+        rule("roles", "create", group="rbac.authorization.k8s.io"),
+        rule("rolebindings", "create", group="rbac.authorization.k8s.io"),
+        rule("configmaps", "get"),
+    )
+    assert role(api, "less", rule("configmaps", "get"), **ANNA).status == 201
+    more = role(api, "more", rule("configmaps", "get", "delete"), **ANNA)
+    assert more.status == 403
+    assert "is attempting to grant RBAC permissions not currently held" in more.body["message"]
+    assert '{APIGroups:[""], Resources:["configmaps"], Verbs:["delete"]}' in more.body["message"]
+    assert bind(api, "less", {"kind": "User", "name": "bob"}, **ANNA).status == 201
+    assert bind(api, "cluster-admin", {"kind": "User", "name": "bob"}, "ClusterRole", **ANNA).status == 403
+
+
+def test_the_role_of_a_binding_never_changes(api: Api) -> None:
+    anna(api, rule("configmaps", "get"))
+    patch = {
+        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}
+    }
+    answer = api.send("PATCH", f"{BINDINGS}/annas", patch, content_type="application/merge-patch+json")
+    assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "roleRef")])
+
+
+# --- impersonation ----------------------------------------------------------------------------
+
+
+def test_who_impersonates_must_be_allowed_to(api: Api) -> None:
+    anna(api)
+    request = ApiRequest("GET", CONFIG_MAPS, headers={"impersonate-user": "bob"}, user=User("anna"))
+    answer = api.server.handle(request)
+    assert not hasattr(answer, "take")
+    assert answer.status == 403
+    assert b'users \\"bob\\" is forbidden: User \\"anna\\" cannot impersonate resource' in answer.body
+
+
+def test_groups_without_a_user_are_an_error(api: Api) -> None:
+    assert api.send("GET", CONFIG_MAPS, **{"impersonate-group": "a"}).status == 500
+
+
+def test_an_impersonated_group_has_its_roles(api: Api) -> None:
+    both = {"impersonate-user": "x", "impersonate-group": "system:masters"}
+    assert api.send("GET", "/api/v1/secrets", **both).status == 200
+
+
+# --- in process -------------------------------------------------------------------------------
+
+
+async def test_an_operator_in_process_is_held_to_its_role(api: Api) -> None:
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
+    assert role(api, "operator", rule("configmaps", "list")).status == 201
+    assert bind(api, "operator", subject).status == 201
+    transport = InProcessTransport(api.server, user=OPERATOR)
+    assert (await transport.request("GET", CONFIG_MAPS)).status == 200
+    assert (await transport.request("GET", "/api/v1/namespaces/default/secrets")).status == 403
+    async with transport.stream("GET", CONFIG_MAPS, {"watch": "1"}) as answer:
+        assert answer.status == 403
+
+
+async def test_without_rbac_everybody_may_everything() -> None:
+    transport = InProcessTransport(ApiServer(rbac=False), user=OPERATOR)
+    assert (await transport.request("GET", "/api/v1/secrets")).status == 200
