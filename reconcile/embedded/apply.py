@@ -34,6 +34,7 @@ from reconcile.embedded.typed import (
     compare,
     field_set,
     merge,
+    new_fields,
     reconciled,
     remove,
     with_named_fields,
@@ -114,8 +115,11 @@ def track_update(
     if managers is None or (not managers and old is not None):
         return
     owner = manager_for(manager, operation, api_version, subresource)
-    before = _unmanaged(old) if old is not None else {}
-    updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
+    if managers or old is not None:
+        before = _unmanaged(old) if old is not None else {}
+        updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
+    else:
+        updated = tracked({owner: Ownership(new_fields(schema.whole, new), api_version, time)})
     if entries := encode(updated):
         new["metadata"]["managedFields"] = entries
 

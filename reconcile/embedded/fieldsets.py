@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from attrs import field, frozen
@@ -22,6 +22,9 @@ class FieldSet:
     children.
     """
 
+    LEAF: ClassVar["FieldSet"]
+    """What owns a place and has nothing below it: most fields, and one object for all of them."""
+
     owned: bool = False
     children: Mapping[str, "FieldSet"] = field(factory=dict)
 
@@ -40,6 +43,8 @@ class FieldSet:
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
         """The paths that are in both."""
+        if len(other.children) < len(self.children):
+            return other.intersection(self)
         shared = (
             (element, child.intersection(other.children[element]))
             for element, child in self.children.items()
@@ -74,10 +79,13 @@ class FieldSet:
     def to_json(self) -> dict[str, Any]:
         """The FieldsV1 form."""
         fields: dict[str, Any] = {}
-        for element in sorted(self.children, key=_order):
+        for element in sorted(self.children):
             child = self.children[element]
+            if not child.children:
+                fields[element] = {}
+                continue
             below = child.to_json()
-            fields[element] = {_SELF: {}, **below} if child.owned and below else below
+            fields[element] = {_SELF: {}, **below} if child.owned else below
         return fields
 
     @classmethod
@@ -101,6 +109,7 @@ class FieldSet:
         return result
 
 
+FieldSet.LEAF = FieldSet(owned=True)
 NO_FIELDS: Final = FieldSet()
 """The empty set."""
 

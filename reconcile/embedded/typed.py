@@ -28,6 +28,7 @@ __all__ = [
     "compare",
     "field_set",
     "merge",
+    "new_fields",
     "reconciled",
     "remove",
     "with_named_fields",
@@ -123,9 +124,8 @@ def item_element(node: Node, item: Any, path: tuple[str, ...] = ()) -> str:
         raise SchemaMismatch(f"{path_text(path)}: associative list with keys may not have non-map elements")
     keys: dict[str, Any] = {}
     for name in node.map_keys:
-        member = node.item().child(name)
         value = item.get(name, ABSENT)
-        if value is ABSENT and member is not None:
+        if value is ABSENT and (member := node.item().child(name)) is not None:
             value = member.default
         if value is ABSENT:
             why = f"associative list with keys has an element that omits key field {name!r}"
@@ -152,6 +152,31 @@ def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
         if owned or below:
             children[field_element(name)] = FieldSet(owned, below.children)
     return FieldSet(children=children)
+
+
+def new_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+    """The fields of a new object: what `compare` finds added to an empty one, in one walk."""
+    return FieldSet(children=_new_members(node, value))
+
+
+def _new_members(node: Node, value: dict[str, Any]) -> dict[str, FieldSet]:
+    return {
+        f"f:{name}": _all_new(node.child(name) or ANYTHING, member)
+        if isinstance(member, dict | list)
+        else FieldSet.LEAF
+        for name, member in value.items()
+    }
+
+
+def _all_new(node: Node, value: Any) -> FieldSet:
+    if not value:
+        return FieldSet.LEAF
+    if is_granular_map(node, value):
+        return FieldSet(True, _new_members(node, value))
+    if is_granular_list(node, value):
+        item_node = node.item()
+        return FieldSet(True, {item_element(node, item): _all_new(item_node, item) for item in value})
+    return FieldSet.LEAF
 
 
 def compare(node: Node, old: Any, new: Any) -> Comparison:

@@ -15,9 +15,12 @@ def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
         return
     if not isinstance(value, dict):
         return
+    properties, additional = node.properties, node.additional
+    if node.flat and value.keys() <= properties.keys():
+        return
     unknown: list[str] = []
     for name, member in value.items():
-        child = node.properties.get(name) or node.additional
+        child = properties.get(name, additional)
         if child is not None:
             if isinstance(member, dict | list):
                 prune(child, member, f"{path}.{name}" if path else name, removed)
@@ -46,6 +49,8 @@ def _fill_members(node: Node, value: dict[str, Any]) -> None:
             value[name] = copied(default)
     unset: list[str] = []
     for name, member in value.items():
+        if type(member) is str:
+            continue
         child = node.properties.get(name) or node.additional
         if child is None:
             continue
@@ -54,7 +59,7 @@ def _fill_members(node: Node, value: dict[str, Any]) -> None:
                 unset.append(name)
         elif isinstance(member, dict | list):
             fill_defaults(child, member)
-        elif not isinstance(member, str):
+        else:
             value[name] = _coerced(child, member)
     for name in unset:
         del value[name]

@@ -40,6 +40,10 @@ class Node:
     patch_strategies: frozenset[str] = frozenset()
     """Of a strategic merge patch: merge, replace, retainKeys."""
     patch_merge_key: str = ""
+    plain: Any = None
+    """The Python type of which every value is right, whatever it is; most strings and booleans."""
+    flat: bool = False
+    """An object of scalars only: with no unknown field there is nothing to look for below."""
     checks: tuple[Check, ...] = ()
     compositions: "Compositions | None" = None
     has_keyed_lists: bool = False
@@ -55,6 +59,10 @@ class Node:
     def item(self) -> "Node":
         """What the items of the list are."""
         return self.items or ANYTHING
+
+
+_SCALARS: Final = frozenset({"string", "boolean", "integer", "number"})
+_PLAIN: Final[Mapping[str, type]] = {"string": str, "boolean": bool}
 
 
 @define(eq=False)
@@ -95,9 +103,12 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
     node.quantity = schema.get("format") == "quantity"
     node.checks = value_checks(schema)
     node.compositions = _compositions(schema)
+    if not node.checks and node.compositions is None and not node.int_or_string:
+        node.plain = _PLAIN.get(node.type)
     node.defaulted = tuple(
         (name, member.default) for name, member in node.properties.items() if member.default is not ABSENT
     )
+    node.flat = bool(node.properties) and all(member.type in _SCALARS for member in node.properties.values())
     node.has_keyed_lists = node.list_type != "atomic" or any(
         child.has_keyed_lists for child in _children(node)
     )

@@ -1,7 +1,7 @@
 """Whether an object is what its schema says, and if not, where."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from reconcile.embedded.schema.checks import invalid
 from reconcile.embedded.schema.nodes import ABSENT, Compositions, Node
@@ -9,6 +9,14 @@ from reconcile.embedded.schema.values import copied, quoted, same, type_name
 from reconcile.embedded.status import FieldCause
 
 _EMBEDDED_REQUIRED = ("apiVersion", "kind")
+_TYPES: Final[Mapping[str, type]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": float,
+}
 
 
 def validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any = ABSENT) -> None:
@@ -17,9 +25,12 @@ def validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: A
     What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
     a schema that became stricter does not lock objects.
     """
+    if old is ABSENT:
+        _validate(node, value, path, causes, old)
+        return
     before = len(causes)
     _validate(node, value, path, causes, old)
-    if len(causes) > before and old is not ABSENT and same(value, old):
+    if len(causes) > before and same(value, old):
         del causes[before:]
 
 
@@ -42,15 +53,14 @@ def _validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: 
 
 def _has_type(node: Node, value: Any) -> bool:
     wanted = node.type
+    if _TYPES.get(wanted) is type(value):
+        return True
     if node.int_or_string and not wanted:
         return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
     if not wanted:
         return value is not None or node.preserves_unknown
-    actual = type_name(value)
-    if actual == wanted:
-        return True
     if wanted == "number":
-        return actual == "integer"
+        return type(value) is int
     return wanted == "integer" and isinstance(value, float) and value.is_integer()
 
 
@@ -77,7 +87,7 @@ def _validate_members(
     properties, additional = node.properties, node.additional
     for name, member in value.items():
         child = properties.get(name, additional)
-        if child is not None:
+        if child is not None and type(member) is not child.plain:
             validate(child, member, f"{path}.{name}" if path else name, causes, old.get(name, ABSENT))
 
 
@@ -86,6 +96,8 @@ def _validate_items(
 ) -> None:
     earlier = _items_by_key(node, old) if node.list_type == "map" else {}
     for index, item in enumerate(items):
+        if type(item) is item_node.plain:
+            continue
         former = earlier.get(item_key(node, item), ABSENT) if earlier else ABSENT
         validate(item_node, item, f"{path}[{index}]", causes, former)
 
@@ -98,7 +110,12 @@ def item_key(node: Node, item: Any) -> tuple[str, ...]:
     """What tells an item of a keyed list from the others; for a set, the item itself."""
     if node.list_type != "map" or not isinstance(item, dict):
         return (quoted(item),)
-    return tuple(quoted(item[name]) if name in item else "" for name in node.map_keys)
+    return tuple(_key_text(item[name]) if name in item else "" for name in node.map_keys)
+
+
+def _key_text(value: Any) -> str:
+    """Strings are marked, so that no other value reads like one."""
+    return f'"{value}' if type(value) is str else quoted(value)
 
 
 def _validate_compositions(parts: Compositions, value: Any, path: str, causes: list[FieldCause]) -> None:

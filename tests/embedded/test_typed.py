@@ -1,0 +1,80 @@
+"""Objects as their schema types them."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.embedded.bodies import parse_json
+from reconcile.embedded.schema import compile_schema
+from reconcile.embedded.typed import compare, new_fields
+
+ITEM = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "value": {"type": "integer"}, "free": {"type": "object"}},
+}
+NODE = compile_schema(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "keyed": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": ITEM,
+                    },
+                    "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                    "plain": {"type": "array", "items": ITEM},
+                    "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {}},
+                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "any": {"x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        },
+    }
+).whole
+
+words = st.text("abc", max_size=2)
+free = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=5,
+)
+items = st.fixed_dictionaries(
+    {"name": words}, optional={"value": st.integers(0, 3), "free": st.dictionaries(words, free, max_size=2)}
+)
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.none() | st.integers(),
+        "keyed": st.none() | st.lists(items, max_size=3, unique_by=lambda item: item["name"]),
+        "tags": st.lists(words, max_size=3, unique=True),
+        "plain": st.lists(items, max_size=2),
+        "whole": st.dictionaries(words, free, max_size=2),
+        "labels": st.none() | st.dictionaries(words, words, max_size=3),
+        "any": free,
+    },
+)
+
+
+@given(specs)
+def test_the_fields_of_a_new_object_are_those_by_which_it_differs_from_nothing(spec: dict[str, Any]) -> None:
+    obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
+    assert new_fields(NODE, obj) == compare(NODE, {}, obj).added
+
+
+def test_bodies_are_read_the_same_whether_they_are_compact_or_not() -> None:
+    spaced = parse_json(b'{ "a": 1.0, "b": [1e2, 2.5], "c": "\\u00e4" }')
+    compact = parse_json('{"a":1.0,"b":[1e2,2.5],"c":"ä"}'.encode())
+    assert spaced == compact == {"a": 1, "b": [100, 2.5], "c": "ä"}
+    assert [type(number) for number in (compact["a"], *compact["b"])] == [int, int, float]
+
+
+def test_doubled_keys_are_noticed_in_compact_bodies_too() -> None:
+    doubled: list[str] = []
+    assert parse_json(b'{"a":1,"b":{"c":1,"c":2}}', doubled) == {"a": 1, "b": {"c": 2}}
+    assert doubled == ["c"]
