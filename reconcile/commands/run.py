@@ -69,7 +69,7 @@ def run(
             _refuse_cluster_options(options, "a Manager that brings its own transport")
             ctx.exit(anyio.run(_run_on, manager, manager.transport, options))
         else:
-            connection = choose_connection(options, options.namespace or manager.namespace)
+            connection = choose_connection(options, options.namespace or manager.options.namespace)
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
     except CacheSyncFailed as failed:
         raise Problem(str(failed)) from None
@@ -149,7 +149,7 @@ async def _check_server(transport: Transport) -> None:
 
 
 async def _run_on(manager: Manager, transport: Transport, options: Options) -> int:
-    _announce("of the manager itself", transport.server, options.namespace or manager.namespace)
+    _announce("of the manager itself", transport.server, options.namespace or manager.options.namespace)
     with _stoppable() as stop:
         await _run(manager, transport, options, stop)
     return 0
@@ -158,7 +158,7 @@ async def _run_on(manager: Manager, transport: Transport, options: Options) -> i
 async def _run_embedded(manager: Manager, options: Options) -> int:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder)) as cluster:
-            namespace = options.namespace or manager.namespace
+            namespace = options.namespace or manager.options.namespace
             _announce("embedded", cluster.url, namespace)
             await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
             if namespace:

@@ -87,7 +87,7 @@ def test_a_module_of_the_current_directory_gives_a_controller_or_a_list_of_them(
 def test_a_manager_is_run_with_what_it_was_set_up_with() -> None:
     manager = targets.load_manager(["site_operator:manager"])
     assert isinstance(manager, Manager)
-    assert manager.namespace == "shop"
+    assert manager.options.namespace == "shop"
 
 
 def test_controllers_of_several_targets_share_one_manager() -> None:
