@@ -1,0 +1,242 @@
+"""Tokens of service accounts, and the reviews that say who one is and what one may."""
+
+import datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from reconcile.embedded import ApiRequest, ApiServer, User
+from reconcile.embedded.http import serve
+from tests.embedded.api_client import CONFIG_MAPS, PODS, Api, pod
+
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+AUTHENTICATION = "/apis/authentication.k8s.io/v1"
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+ANNA = {"impersonate-user": "anna", "impersonate-group": "staff"}
+
+
+@pytest.fixture
+def api() -> Api:
+    api = Api()
+    api.ok("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
+    return api
+
+
+def token(api: Api, **spec: Any) -> str:
+    made: str = api.ok("POST", f"{ACCOUNTS}/robot/token", {"spec": spec})["status"]["token"]
+    return made
+
+
+def review(api: Api, path: str, spec: dict[str, Any], **headers: str) -> Any:
+    answer = api.send("POST", path, {"spec": spec}, **headers)
+    assert answer.status == 201, answer.body
+    return answer.body["status"]
+
+
+# --- tokens -----------------------------------------------------------------------------------
+
+
+def test_a_token_says_who_it_is_of_until_when(api: Api) -> None:
+    answer = api.ok("POST", f"{ACCOUNTS}/robot/token", {"spec": {"expirationSeconds": 1200}})
+    assert answer["status"]["expirationTimestamp"] == "2026-01-02T03:24:05Z"
+    assert answer["spec"]["audiences"] == ["https://kubernetes.default.svc.cluster.local"]
+    user = api.server.tokens.user_of(answer["status"]["token"])
+    assert user is not None
+    assert user.name == "system:serviceaccount:default:robot"
+    assert set(user.groups) == {
+        "system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"
+    }  # fmt: skip
+
+
+def test_a_token_ends_with_its_time(api: Api) -> None:
+    made = token(api, expirationSeconds=600)
+    api.clock.moment += datetime.timedelta(seconds=599)
+    assert api.server.tokens.user_of(made) is not None
+    api.clock.moment += datetime.timedelta(seconds=1)
+    assert api.server.tokens.user_of(made) is None
+
+
+def test_a_token_ends_with_its_account_even_if_another_takes_the_name(api: Api) -> None:
+    made = token(api)
+    api.ok("DELETE", f"{ACCOUNTS}/robot")
+    api.ok("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
+    assert api.server.tokens.user_of(made) is None
+
+
+def test_a_token_bound_to_a_pod_ends_with_it(api: Api) -> None:
+    api.ok("POST", PODS, pod())
+    made = token(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "a"})
+    user = api.server.tokens.user_of(made)
+    assert user is not None
+    assert user.extra["authentication.kubernetes.io/pod-name"] == ("a",)
+    api.ok("DELETE", f"{PODS}/a")
+    assert api.server.tokens.user_of(made) is None
+
+
+@pytest.mark.parametrize("spoil", [lambda t: t + "x", lambda t: t[1:], lambda t: "", lambda t: "a.b.c"])
+def test_a_token_that_is_not_whole_is_nobodys(api: Api, spoil: Any) -> None:
+    assert api.server.tokens.user_of(spoil(token(api))) is None
+
+
+def test_a_token_of_another_server_is_nobodys(api: Api) -> None:
+    other = _other()
+    made = token(other)
+    assert other.server.tokens.user_of(made) is not None
+    assert api.server.tokens.user_of(made) is None
+
+
+def _other() -> Api:
+    other = Api()
+    other.clock.chance.seed(99)
+    other.ok("POST", ACCOUNTS, {"metadata": {"name": "robot"}})
+    return other
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "field"),
+    [
+        ({"expirationSeconds": 599}, 422, "spec.expirationSeconds"),
+        ({"expirationSeconds": 1 << 33}, 422, "spec.expirationSeconds"),
+        ({"expirationSeconds": "x"}, 400, ""),
+        ({"audiences": "x"}, 400, ""),
+        ({"boundObjectRef": {"kind": "Node", "name": "a"}}, 400, ""),
+        ({"boundObjectRef": {"kind": "Pod", "name": "nobody"}}, 404, ""),
+    ],
+)
+def test_a_token_request_that_cannot_be_met_is_refused(
+    api: Api, spec: dict[str, Any], status: int, field: str
+) -> None:
+    answer = api.send("POST", f"{ACCOUNTS}/robot/token", {"spec": spec})
+    assert answer.status == status
+    if field:
+        assert answer.causes == [("FieldValueInvalid", field)]
+
+
+def test_there_is_no_token_without_an_account(api: Api) -> None:
+    assert api.send("POST", f"{ACCOUNTS}/nobody/token", {}).status == 404
+
+
+# --- reviews ----------------------------------------------------------------------------------
+
+
+def test_everybody_may_ask_what_they_may(api: Api) -> None:
+    spec = {"resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "default"}}
+    path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    assert review(api, path, spec) == {"allowed": True}
+    assert review(api, path, spec, **ANNA) == {"allowed": False}
+    binding = {
+        "metadata": {"name": "b"},
+        "roleRef": {"kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "Group", "name": "staff"}],
+    }
+    api.ok("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding)
+    status = review(api, path, spec, **ANNA)
+    assert status == {
+        "allowed": True,
+        "reason": 'RBAC: allowed by RoleBinding "b/default" of ClusterRole "edit" to Group "staff"',
+    }
+
+
+def test_who_may_ask_about_others_gets_their_answer(api: Api) -> None:
+    spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}, "user": "bob"}
+    path = f"{AUTHORIZATION}/subjectaccessreviews"
+    assert review(api, path, spec)["allowed"] is False
+    assert review(api, path, {**spec, "groups": ["system:masters"]})["allowed"] is True
+    assert api.send("POST", path, {"spec": spec}, **ANNA).status == 403
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"user": "a"}, "spec.resourceAttributes"),
+        ({"user": "a", "resourceAttributes": {}, "nonResourceAttributes": {}}, "spec.nonResourceAttributes"),
+        ({"resourceAttributes": {"verb": "get"}}, "spec.user"),
+    ],
+)
+def test_a_review_without_a_question_is_invalid(api: Api, spec: dict[str, Any], field: str) -> None:
+    answer = api.send("POST", f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
+    assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", field)])
+
+
+def test_a_local_review_is_about_its_namespace(api: Api) -> None:
+    path = f"{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"
+    spec = {"user": "bob", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}}
+    assert api.send("POST", path, {"spec": spec}).causes == [
+        ("FieldValueInvalid", "spec.resourceAttributes.namespace")
+    ]
+    spec["resourceAttributes"] = {"verb": "get", "resource": "pods", "namespace": "default"}
+    assert review(api, path, spec) == {"allowed": False}
+
+
+def test_the_rules_of_a_user_are_listed(api: Api) -> None:
+    status = review(api, f"{AUTHORIZATION}/selfsubjectrulesreviews", {"namespace": "default"}, **ANNA)
+    resources = [name for rule in status["resourceRules"] for name in rule["resources"]]
+    assert "selfsubjectaccessreviews" in resources
+    assert "pods" not in resources
+    assert any("/version" in rule["nonResourceURLs"] for rule in status["nonResourceRules"])
+
+
+def test_who_one_is_can_be_asked(api: Api) -> None:
+    answer = api.ok("POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, **ANNA)
+    assert answer["status"]["userInfo"] == {"username": "anna", "groups": ["staff", "system:authenticated"]}
+
+
+def test_a_token_review_knows_the_tokens_of_accounts(api: Api) -> None:
+    path = f"{AUTHENTICATION}/tokenreviews"
+    status = review(api, path, {"token": token(api)})
+    assert status["authenticated"] is True
+    assert status["user"]["username"] == "system:serviceaccount:default:robot"
+    assert review(api, path, {"token": "nonsense"})["error"] == "[invalid bearer token]"
+    elsewhere = review(api, path, {"token": token(api), "audiences": ["elsewhere"]})
+    assert "authenticated" not in elsewhere
+
+
+def test_reviews_are_made_and_never_kept(api: Api) -> None:
+    path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    before = api.server.version
+    review(api, path, {"resourceAttributes": {"verb": "get", "resource": "pods"}})
+    assert api.server.version == before
+    assert api.send("GET", path).status == 405
+    listed = api.ok("GET", AUTHORIZATION)["resources"]
+    assert {tuple(entry["verbs"]) for entry in listed} == {("create",)}
+
+
+# --- over HTTP --------------------------------------------------------------------------------
+
+
+async def test_a_service_account_is_itself_over_http() -> None:
+    server = ApiServer()
+    headers = {"content-type": "application/json"}
+    body = msgspec.json.encode({"metadata": {"name": "robot"}})
+    server.handle(ApiRequest("POST", ACCOUNTS, headers=headers, body=body))
+    uid_of = server.handle(ApiRequest("GET", f"{ACCOUNTS}/robot"))
+    assert not hasattr(uid_of, "take")
+    made = server.handle(ApiRequest("POST", f"{ACCOUNTS}/robot/token", headers=headers, body=b"{}"))
+    assert not hasattr(made, "take")
+    robot = msgspec.json.decode(made.body)["status"]["token"]
+    users = {"bobs-token": User("bob", ("system:authenticated",))}
+    async with serve(server, tls=False, token="t", users=users) as face, aiohttp.ClientSession() as session:
+        for given, name in (
+            (robot, "system:serviceaccount:default:robot"),
+            ("bobs-token", "bob"),
+            ("t", None),
+        ):
+            sent = {"Authorization": f"Bearer {given}"}
+            async with session.get(face.url + CONFIG_MAPS, headers=sent) as answer:
+                assert answer.status == (403 if name else 200)
+                if name:
+                    assert f'User "{name}" cannot list' in (await answer.json())["message"]
+        async with session.get(
+            face.url + CONFIG_MAPS, headers={"Authorization": f"Bearer {robot}x"}
+        ) as answer:
+            assert answer.status == 401
+
+
+async def test_a_bad_token_of_an_account_is_not_taken_for_the_administrator() -> None:
+    async with serve(ApiServer(), tls=False) as face, aiohttp.ClientSession() as session:
+        async with session.get(face.url + CONFIG_MAPS, headers={"Authorization": "Bearer a.b.c"}) as answer:
+            assert answer.status == 401
+        async with session.get(face.url + CONFIG_MAPS) as answer:
+            assert answer.status == 200
