@@ -38,6 +38,7 @@ class Options:
     kubeconfig: Path | None
     tls: bool
     nodes: int
+    rbac: bool
 
 
 @click.command()
@@ -65,6 +66,11 @@ class Options:
     metavar="N",
     help="Simulated nodes, on which pods become Running and Ready. Default: none.",
 )
+@click.option(
+    "--rbac/--no-rbac",
+    default=True,
+    help="Whether roles bind whoever is not the administrator. Default: they do.",
+)
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, and no token unless one is given.")
 def apiserver(
     port: int,
@@ -72,6 +78,7 @@ def apiserver(
     token_file: Path | None,
     kubeconfig_out: Path | None,
     nodes: int,
+    rbac: bool,
     insecure_http: bool,
 ) -> None:
     """Run the embedded API server by itself, until Ctrl-C.
@@ -89,7 +96,7 @@ def apiserver(
         token = SystemClock().uuid().hex
     configure_logs(sys.stderr, pretty=sys.stderr.isatty())
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
-    options = Options(port, token, kubeconfig_out, tls=not insecure_http, nodes=nodes)
+    options = Options(port, token, kubeconfig_out, tls=not insecure_http, nodes=nodes, rbac=rbac)
     with _kubeconfig_path(options.kubeconfig) as path:
         anyio.run(_serve_until_stopped, options, path)
 
@@ -129,7 +136,7 @@ def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
 
 
 async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
-    server = ApiServer()
+    server = ApiServer(rbac=options.rbac)
     with anyio.CancelScope() as scope, on_signal(scope.cancel), alone():
         async with AsyncExitStack() as stack:
             try:

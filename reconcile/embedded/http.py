@@ -32,6 +32,9 @@ MAX_BODY = 3 * 1024 * 1024
 PATIENCE = 30.0
 """Seconds that a reader of a watch may take to make room for more, before it is cut off."""
 
+MAX_IN_FLIGHT = 600
+"""Requests that may be under way at once, watches not counted, as in a real API server."""
+
 _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
@@ -68,21 +71,22 @@ async def serve(
     users: Mapping[str, User] | None = None,
     allow_remote: bool = False,
     patience: float = PATIENCE,
+    max_in_flight: int = MAX_IN_FLIGHT,
 ) -> AsyncIterator[Face]:
     """Serve `server` until the context is left; its housekeeping (`server.run()`) is the caller's.
 
     Port 0 takes a free one. `token` is the administrator's; without one whoever brings no other token is
     the administrator. `users` are more tokens and whose they are; tokens of service accounts count always.
-    Leaving
-    the context ends open watches cleanly and takes half a second at most. Raises NotLoopback for a
-    host that others can reach unless `allow_remote`, OSError when the port is taken.
+    While `max_in_flight` requests are under way, watches not counted, further ones are told to come back
+    (429). Leaving the context ends open watches cleanly and takes half a second at most. Raises
+    NotLoopback for a host that others can reach unless `allow_remote`, OSError when the port is taken.
     """
     if not allow_remote and not is_loopback(host):
         raise NotLoopback(
             f"{host} can be reached from other machines; the embedded server serves loopback only"
         )
     certificate = make_certificate(host) if tls else None
-    handler = _Handler(server, token, users or {}, patience)
+    handler = _Handler(server, token, users or {}, patience, max_in_flight)
     runner = web.ServerRunner(
         web.Server(handler.answer, handler_cancellation=True, access_log=None), shutdown_timeout=_CLOSING
     )
@@ -121,20 +125,31 @@ class _Handler:
     token: str | None
     users: Mapping[str, User]
     patience: float
+    max_in_flight: int
+    in_flight: int = 0
     watches: dict[int, Watch] = field(factory=dict)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self.in_flight >= self.max_in_flight:
+            return _too_many()
+        self.in_flight += 1
+        try:
+            outcome = await self._outcome(request)
+            if isinstance(outcome, Response):
+                return await _send(request, outcome)
+        finally:
+            self.in_flight -= 1
+        return await self._stream(request, outcome)
+
+    async def _outcome(self, request: web.BaseRequest) -> Response | Watch:
         try:
             user = self._user(request)
-            outcome = self.server.handle(await _read(request, user))
+            return self.server.handle(await _read(request, user))
         except Failure as failure:
-            outcome = _refusal(failure)
+            return _refusal(failure)
         except Exception as error:
             log.exception("request failed: %s %s", request.method, request.path)
-            outcome = _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
-        if isinstance(outcome, Response):
-            return web.Response(status=outcome.status, headers=dict(outcome.headers), body=outcome.body)
-        return await self._stream(request, outcome)
+            return _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
 
     def _user(self, request: web.BaseRequest) -> User:
         """Who asks. Raises Failure (401) for a token that is nobody's, or none where one is needed."""
@@ -236,6 +251,24 @@ async def _read_body(request: web.BaseRequest) -> bytes:
             raise too_large
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def _send(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+    """Write the whole answer, so that it counts as under way until its reader has taken it."""
+    response = web.Response(status=answer.status, headers=dict(answer.headers), body=answer.body)
+    try:
+        await response.prepare(request)
+        await response.write_eof()
+    except ConnectionError:
+        pass  # whoever asked has gone
+    return response
+
+
+def _too_many() -> web.Response:
+    """The answer under overload; unlike all others it is no Status."""
+    return web.Response(
+        status=429, text="Too many requests, please try again later.\n", headers={"Retry-After": "1"}
+    )
 
 
 def _refusal(failure: Failure) -> Response:
