@@ -225,7 +225,7 @@ class Manager:
         """On `stop`, close the queues; what still runs after the grace period is cancelled."""
         await self._stopping.wait()
         for runner in self._runners:
-            runner.queue.close(drop=True)
+            runner.queue.close()
         with anyio.move_on_after(self.options.stop_seconds):
             for runner in self._runners:
                 await runner.queue.join()

@@ -12,7 +12,7 @@ from reconcile.controller import Controller, Watch, wakes_by_default
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.requests import Cause, Request
-from workqueue import Item, QueueClosed, QueueStatus, WorkQueue
+from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 
 T = TypeVar("T", bound=Object)
 
@@ -39,7 +39,7 @@ class Runner(Generic[T]):
 
     def __init__(self, controller: Controller[T], passes: Passes[T], cache: Cache) -> None:
         self.controller = controller
-        self.queue: WorkQueue[Request] = WorkQueue(chance=passes.client.clock.random)
+        self.queue: WorkQueue[Request] = WorkQueue(limiter=KeyBackoff(chance=passes.client.clock.random))
         self._passes = passes
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0

@@ -1,6 +1,21 @@
 """Which key is worked on next: a deduplicating, prioritised, rate-limited queue. Knows no Kubernetes."""
 
 from workqueue.backoff import Backoff, KeyBackoff
-from workqueue.queue import Item, QueueClosed, QueueStatus, Work, WorkQueue
+from workqueue.entries import Item
+from workqueue.limiters import MaxOf, RateLimiter, TokenBucket
+from workqueue.queue import QueueClosed, Work, WorkQueue
+from workqueue.status import QueueMetrics, QueueStatus
 
-__all__ = ["Backoff", "Item", "KeyBackoff", "QueueClosed", "QueueStatus", "Work", "WorkQueue"]
+__all__ = [
+    "Backoff",
+    "Item",
+    "KeyBackoff",
+    "MaxOf",
+    "QueueClosed",
+    "QueueMetrics",
+    "QueueStatus",
+    "RateLimiter",
+    "TokenBucket",
+    "Work",
+    "WorkQueue",
+]

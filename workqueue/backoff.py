@@ -42,7 +42,7 @@ class _Failures:
 
 @define
 class KeyBackoff(Generic[K]):
-    """The failures of each key, counted until `forget`.
+    """The failures of each key, counted until `forget`. A `RateLimiter`.
 
     A failure that is reported while the key's previous delay still runs does not count again:
     a key woken early by something else must not see its back-off grow for that.

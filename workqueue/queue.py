@@ -1,327 +1,425 @@
 """Which key is worked on next: one entry per key, one worker per key.
 
-An entry is *ready* (it may be handed out), *delayed* (it becomes ready at a time), or *in work*. A key
+An entry is *ready* (it may be handed out), *delayed* (it becomes ready at a time) or *in work*. A key
 in work that is added again is kept aside and becomes ready, or delayed, when the work ends: it is
 never handed to two workers. Adds of one key merge: the highest priority, the earliest time, the
-newest causes. (client-go's queue, invariants 1-7, and controller-runtime's priority queue, P1-P9.)
+newest causes. (client-go's queue and controller-runtime's priority queue, where theirs is right.)
 """
 
 import math
-from collections import deque
-from collections.abc import Callable, Hashable
-from heapq import heappop, heappush
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from threading import get_ident
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
-from attrs import define, frozen
 
-from workqueue.backoff import Backoff, KeyBackoff
+from workqueue.backoff import KeyBackoff
+from workqueue.causes import NO_CAUSES, Causes
+from workqueue.entries import Entry, Item
+from workqueue.limiters import RateLimiter
+from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
+from workqueue.pacing import Pace
+from workqueue.status import QueueMetrics, QueueStatus
+from workqueue.waiters import Waiters
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
-MAX_CAUSES = 8
-_UNINTERRUPTED = 0.001
-"""Seconds of hand-outs after which `get` lets the other tasks of the event loop run."""
+_UNINTERRUPTED_SECONDS = 0.001
+_UNINTERRUPTED_KEYS = 1000
+"""Hand-outs after which `get` lets the event loop turn; the count is for loops whose time stands still."""
 
 
 class QueueClosed(Exception):
-    """The queue is closed and has nothing more to hand out."""
-
-
-@frozen
-class Item(Generic[K]):
-    """A key that is handed out, with what is known of why.
-
-    `priority` is the highest of the adds since the last hand-out, `causes` their newest causes,
-    oldest first, `dropped_causes` how many older ones were let go, `retries` the failures so far.
-    """
-
-    key: K
-    priority: int
-    causes: tuple[Any, ...]
-    dropped_causes: int
-    retries: int
-
-
-@frozen
-class QueueStatus:
-    """How many keys are ready, delayed and in work."""
-
-    ready: int
-    delayed: int
-    working: int
-    closed: bool
-
-
-@define(eq=False)
-class _Entry:
-    priority: int
-    ready_at: float
-    causes: tuple[Any, ...] = ()
-    dropped: int = 0
-    place: int = -1  # the one heap item that stands for this entry; older ones are stale
+    """The queue takes no more keys and has nothing more to hand out."""
 
 
 class WorkQueue(Generic[K]):
     """A deduplicating queue of keys with priorities, delays and per-key back-off.
 
-    Made for one event loop: adds are plain calls from its tasks and callbacks. Time is the event
-    loop's, so a virtual loop makes it virtual.
+    A queue belongs to the event loop in which it is first used, and its time is that loop's, so a
+    virtual loop makes it virtual. Adds and `status` may also be called from other threads: they
+    then block until the loop has taken the call. Everything else is for the loop's own tasks.
     """
 
-    def __init__(self, *, backoff: Backoff | None = None, chance: Callable[[], float] | None = None) -> None:
-        """`backoff` delays keys added by `add_rate_limited`; `chance` draws its jitter from [0, 1)."""
-        self._backoff: KeyBackoff[K] = (
-            KeyBackoff(backoff or Backoff()) if chance is None else KeyBackoff(backoff or Backoff(), chance)
-        )
-        self._entries: dict[K, _Entry] = {}
-        self._working: dict[K, _Entry | None] = {}
-        self._ready: list[tuple[int, int, K]] = []  # (-priority, place, key)
-        self._delayed: list[tuple[float, int, K]] = []  # (ready_at, place, key)
-        self._ready_count = 0
-        self._places = 0
-        self._getters: deque[anyio.Event] = deque()
-        self._idle: list[anyio.Event] = []
-        self._closed = False
-        self._yielded_at = -math.inf
+    def __init__(
+        self,
+        *,
+        limiter: RateLimiter[K] | None = None,
+        ageing: float | None = None,
+        min_interval: float = 0.0,
+        metrics: QueueMetrics | None = None,
+    ) -> None:
+        """Strict priority, no minimum interval, and a back-off per key of 5 ms to 1000 s.
 
-    def add(self, key: K, *, priority: int = 0, cause: Any = None) -> None:
+        `limiter` delays what `add_rate_limited` adds. With `ageing`, every so many seconds that a key
+        is ready count as one step of priority, so that low priority cannot starve. No key is handed
+        out twice within `min_interval` seconds, counted from start to start, unless an add is urgent.
+        Raises ValueError for an `ageing` that is not positive or a `min_interval` below 0.
+        """
+        if ageing is not None and not 0 < ageing < math.inf:
+            raise ValueError(f"ageing is a positive number of seconds for one step of priority, not {ageing}")
+        self._limiter: RateLimiter[K] = KeyBackoff() if limiter is None else limiter
+        self._metrics = metrics
+        self._entries: dict[K, Entry[K]] = {}
+        self._ready: ReadyOrder[K] = StrictOrder() if ageing is None else AgeingOrder(ageing)
+        self._delayed: Heap[K] = Heap()
+        self._working: dict[Entry[K], float] = {}  # since when, oldest first
+        self._again: dict[Entry[K], Entry[K]] = {}  # what was added during work, by what is in work
+        self._pace: Pace[K] | None = Pace(min_interval) if min_interval else None
+        self._waiters = Waiters()
+        self._onlookers: list[anyio.Event] = []
+        self._phase: Literal["open", "draining", "closed"] = "open"
+        self._before_turn = _UNINTERRUPTED_KEYS
+        self._turned_at = -math.inf
+        self._thread = 0
+        self._token: anyio.lowlevel.EventLoopToken | None = None
+        self._now: Callable[[], float] = float
+
+    # --- adding ---------------------------------------------------------------------------------
+
+    def add(self, key: K, *, priority: int = 0, cause: Any = None, urgent: bool = False) -> None:
         """Have `key` worked on as soon as a worker is free; a pending delay of it ends.
 
-        Raises TypeError for an unhashable key. After `close` an add is ignored.
+        `cause` is a small value that says why; equal ones are kept once. `urgent` passes the minimum
+        interval. Raises TypeError for an unhashable key or a priority that is no int. After `drain`
+        or `close` an add is ignored.
         """
-        self._add(key, priority, -math.inf, cause)
+        if get_ident() != self._thread:
+            return self._elsewhere(partial(self.add, key, priority=priority, cause=cause, urgent=urgent))
+        now = self._now()
+        self._add(Entry(key, priority, now, NO_CAUSES if cause is None else Causes((cause,))), now, urgent)
+        return None
 
-    def add_after(self, key: K, delay: float, *, priority: int = 0, cause: Any = None) -> None:
+    def add_after(
+        self, key: K, delay: float, *, priority: int = 0, cause: Any = None, urgent: bool = False
+    ) -> None:
         """Have `key` worked on in `delay` seconds; of several delays the shortest counts.
 
-        Raises ValueError for a negative or NaN delay.
+        Raises ValueError for a negative, NaN or infinite delay; else as `add`.
         """
-        if not delay >= 0:
-            raise ValueError(f"a delay is 0 s or more, not {delay}")
-        self._add(key, priority, anyio.current_time() + delay if delay else -math.inf, cause)
+        if not 0 <= delay < math.inf:
+            raise ValueError(f"a delay is 0 s or more, and finite, not {delay}")
+        if get_ident() != self._thread:
+            return self._elsewhere(
+                partial(self.add_after, key, delay, priority=priority, cause=cause, urgent=urgent)
+            )
+        now = self._now()
+        then = _later(now, delay)
+        self._add(Entry(key, priority, then, NO_CAUSES if cause is None else Causes((cause,))), now, urgent)
+        return None
 
-    def add_rate_limited(self, key: K, *, priority: int = 0, cause: Any = None) -> float:
+    def add_rate_limited(
+        self, key: K, *, priority: int = 0, cause: Any = None, urgent: bool = False
+    ) -> float:
         """Count a failure of `key` and have it worked on after its back-off, which is returned (s)."""
-        delay = self._backoff.next_delay(key, anyio.current_time())
-        self.add_after(key, delay, priority=priority, cause=cause)
+        if get_ident() != self._thread:
+            return self._elsewhere(
+                partial(self.add_rate_limited, key, priority=priority, cause=cause, urgent=urgent)
+            )
+        delay = self._limiter.next_delay(key, self._now())
+        self.add_after(key, delay, priority=priority, cause=cause, urgent=urgent)
+        if self._metrics is not None:
+            self._metrics.retried()
         return delay
 
     def forget(self, key: K) -> None:
         """Let the next failure of `key` count as its first. Does not touch the queue."""
-        self._backoff.forget(key)
+        self._limiter.forget(key)
 
     def retries(self, key: K) -> int:
         """How many failures of `key` have counted since it was last forgotten."""
-        return self._backoff.retries(key)
+        return self._limiter.retries(key)
+
+    # --- working --------------------------------------------------------------------------------
 
     def get(self) -> "Work[K]":
         """Wait for a key and work on it: `async with queue.get() as item: ...`.
 
         Leaving the block ends the work. A block left by an exception, cancellation included, puts
         the key back, so that a dying worker loses nothing. Raises QueueClosed once the queue is
-        closed and empty.
+        closed and nothing is left that this worker could get; in a drain that is when the last key
+        in work has ended, because until then it may come back.
+
+        Where keys are ready this does not suspend, except that the event loop turns after each
+        millisecond of hand-outs without a pause.
         """
         return Work(self)
 
-    def close(self, *, drop: bool = False) -> None:
-        """Take no more keys. What is ready is still handed out, unless `drop`; delays end unfired."""
-        self._closed = True
-        self._delayed.clear()
-        for key, entry in list(self._entries.items()):
-            if drop or entry.ready_at > -math.inf:
-                self._forget_entry(key, entry)
-        if drop:
-            self._ready.clear()
-        for event in self._getters:
-            event.set()
-        self._notify_if_idle()
-
     async def join(self) -> None:
         """Wait until no key is ready and none is in work; delayed keys are not waited for."""
-        while self._ready_count or self._working:
-            event = anyio.Event()
-            self._idle.append(event)
-            await event.wait()
+        while len(self) or self._working:
+            await self._look_on()
+
+    # --- ending ---------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Take no more keys, and wait until all that is wanted by now has been worked on.
+
+        A key that the minimum interval holds is waited for; what a delay or a back-off holds is
+        dropped. `close` ends the wait early; so does cancelling it, and the drain itself goes on.
+        """
+        if self._phase == "open":
+            self._phase = "draining"
+            now = self._now()
+            self._promote(now)
+            for entry in self._delayed.entries():
+                if self._drops(entry, now):
+                    self._delayed.remove(entry)
+                    del self._entries[entry.key]
+            self._after_an_end()
+        while self._entries:
+            await self._look_on()
+
+    def close(self) -> None:
+        """Take no more keys and drop what is queued. What is in work goes on; `join` waits for it."""
+        self._phase = "closed"
+        self._ready.clear()
+        self._delayed.clear()
+        self._entries = {entry.key: entry for entry in self._working}
+        self._again.clear()
+        self._waiters.wake_all()
+        self._after_an_end()
+
+    # --- looking --------------------------------------------------------------------------------
 
     def status(self) -> QueueStatus:
-        """How many keys are ready, delayed and in work now."""
-        self._promote()
+        """What holds now: how many keys are ready, delayed and in work, and since when."""
+        if self._token is not None and get_ident() != self._thread:
+            return anyio.from_thread.run_sync(self.status, token=self._token)
+        now = self._now()
+        self._promote(now)
         return QueueStatus(
-            self._ready_count, len(self._entries) - self._ready_count, len(self._working), self._closed
+            ready=len(self._ready),
+            delayed=len(self._delayed),
+            working=len(self._working),
+            depths=self._ready.depths(),
+            unfinished_seconds=sum(now - started for started in self._working.values()),
+            longest_running_seconds=now - next(iter(self._working.values()), now),
+            closed=self._phase != "open",
         )
 
     def __len__(self) -> int:
         """The number of keys that are ready."""
-        self._promote()
-        return self._ready_count
+        self._promote(self._now())
+        return len(self._ready)
 
-    # --- adding ---------------------------------------------------------------------------------
+    # --- where and when -------------------------------------------------------------------------
 
-    def _add(self, key: K, priority: int, ready_at: float, cause: Any) -> None:
-        if self._closed and key not in self._working:
-            hash(key)
+    def _elsewhere(self, call: Callable[[], T]) -> T:
+        """What was called outside the queue's event loop: in it. The first call says which loop that is."""
+        if self._token is not None:
+            return anyio.from_thread.run_sync(call, token=self._token)
+        self._settle_in()
+        return call()
+
+    def _settle_in(self) -> None:
+        """Belong to the running event loop."""
+        if self._token is not None:
+            raise RuntimeError("the queue belongs to the event loop of another thread: only add from here")
+        token = anyio.lowlevel.current_token()
+        # asyncio's token is its event loop, whose `time` costs a tenth of looking for the loop each time.
+        self._now = getattr(token.native_token, "time", token.backend_class.current_time)
+        self._token = token
+        self._thread = get_ident()
+
+    # --- from state to state --------------------------------------------------------------------
+
+    def _add(self, added: Entry[K], now: float, urgent: bool) -> None:
+        if not isinstance(added.priority, int):
+            raise TypeError(f"a priority is an int, not {added.priority!r}")
+        if self._phase != "open":
+            hash(added.key)
             return
-        if key in self._working:
-            entry = self._working[key]
-            if entry is None:
-                self._working[key] = entry = _Entry(priority, ready_at)
-        else:
-            entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry(priority, ready_at)
-            self._note(entry, cause)
-            self._enqueue(key, entry)
+        if self._delayed.first <= now:
+            self._promote(now)
+        if self._pace is not None and not urgent:
+            self._pace.hold(added)
+        entry = self._entries.setdefault(added.key, added)
+        if entry is added:
+            self._place(added, now)
+        elif entry not in self._working:
+            self._merge(entry, added, now)
+        elif (again := self._again.setdefault(entry, added)) is not added:
+            again.merge(added)
+
+    def _place(self, entry: Entry[K], now: float) -> None:
+        if entry.ready_at <= now:
+            self._make_ready(entry)
             return
-        self._note(entry, cause)
-        raised = priority > entry.priority
-        sooner = ready_at < entry.ready_at
-        entry.priority = max(entry.priority, priority)
-        if key in self._working:
-            entry.ready_at = min(entry.ready_at, ready_at)
-            return
+        sooner = entry.ready_at < self._delayed.first
+        self._delayed.push(entry, entry.ready_at)
         if sooner:
-            entry.ready_at = ready_at
-            self._enqueue(key, entry)
-        elif raised and entry.ready_at == -math.inf:
-            self._ready_count -= 1
-            self._enqueue(key, entry)
+            self._waiters.watch_anew()
 
-    @staticmethod
-    def _note(entry: _Entry, cause: Any) -> None:
-        if cause is None or cause in entry.causes:
-            return
-        causes = (*entry.causes, cause)
-        entry.dropped += max(0, len(causes) - MAX_CAUSES)
-        entry.causes = causes[-MAX_CAUSES:]
+    def _merge(self, entry: Entry[K], added: Entry[K], now: float) -> None:
+        priority, ready_at = entry.priority, entry.ready_at
+        entry.merge(added)
+        if ready_at <= now:
+            if entry.priority > priority:
+                self._ready.raised(entry, priority)
+        elif entry.ready_at < ready_at:
+            self._delayed.remove(entry)
+            self._place(entry, now)
 
-    def _enqueue(self, key: K, entry: _Entry) -> None:
-        self._places += 1
-        entry.place = self._places
-        if entry.ready_at == -math.inf:
-            heappush(self._ready, (-entry.priority, entry.place, key))
-            self._ready_count += 1
-            self._wake()
-            return
-        heappush(self._delayed, (entry.ready_at, entry.place, key))
-        if self._delayed[0][1] == entry.place:
-            self._wake()
-
-    def _promote(self) -> None:
+    def _promote(self, now: float) -> None:
         """Make ready what has waited long enough."""
-        if not self._delayed:
-            return
-        now = anyio.current_time()
-        while self._delayed:
-            ready_at, place, key = self._delayed[0]
-            entry = self._entries.get(key)
-            if entry is None or entry.place != place:
-                heappop(self._delayed)
-                continue
-            if ready_at > now:
-                return
-            heappop(self._delayed)
-            entry.ready_at = -math.inf
-            self._enqueue(key, entry)
+        while self._delayed.first <= now:
+            self._make_ready(self._delayed.pop())
+
+    def _make_ready(self, entry: Entry[K]) -> None:
+        self._ready.push(entry)
+        if self._waiters.waiting:
+            self._waiters.wake()
+        if self._metrics is not None:
+            self._metrics.added(entry.priority)
 
     # --- handing out ----------------------------------------------------------------------------
 
-    async def _take(self) -> Item[K]:
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        now = anyio.current_time()
-        if now - self._yielded_at >= _UNINTERRUPTED:
-            await anyio.lowlevel.checkpoint()
-            self._yielded_at = anyio.current_time()
-        while True:
-            item = self._pop()
-            if item is not None:
-                return item
-            if self._closed:
+    def _take_at_once(self) -> Entry[K] | None:
+        """A key, where one is ready and the event loop need not turn first."""
+        now = self._now()
+        if now - self._turned_at >= _UNINTERRUPTED_SECONDS:
+            return None
+        return self._hand_out(now)
+
+    async def _take(self) -> Entry[K]:
+        if get_ident() != self._thread:
+            self._settle_in()
+        if self._now() - self._turned_at >= _UNINTERRUPTED_SECONDS:
+            await self._pause(anyio.lowlevel.checkpoint())
+        while (entry := self._hand_out(self._now())) is None:
+            if self._phase == "closed" or (self._phase == "draining" and not self._entries):
                 raise QueueClosed
-            await self._wait()
+            await self._pause(self._waiters.wait(self._delayed.first))
+        return entry
 
-    def _pop(self) -> Item[K] | None:
-        self._promote()
-        while self._ready:
-            _, place, key = heappop(self._ready)
-            entry = self._entries.get(key)
-            if entry is None or entry.place != place:
-                continue
-            del self._entries[key]
-            self._ready_count -= 1
-            self._working[key] = None
-            if self._ready_count or self._delayed:
-                self._wake()
-            return Item(key, entry.priority, entry.causes, entry.dropped, self._backoff.retries(key))
-        return None
-
-    async def _wait(self) -> None:
-        """Sleep until something is added or due. Whoever leaves passes the watch to the next getter."""
-        event = anyio.Event()
-        self._getters.append(event)
-        due = self._delayed[0][0] if self._delayed else math.inf
+    async def _pause(self, pause: Coroutine[Any, Any, None]) -> None:
+        """Let the event loop turn. A worker that is cancelled here passes on what it was woken for."""
+        paused_at = self._now()
         try:
-            with anyio.move_on_at(due) if due < math.inf else anyio.CancelScope():
-                await event.wait()
+            await pause
         except BaseException:
-            if event.is_set() and (self._ready_count or self._delayed):
-                self._discard(event)
-                self._wake()
+            if self._ready:
+                self._waiters.wake()
+            self._keep_watch()
             raise
-        finally:
-            self._discard(event)
-            self._yielded_at = anyio.current_time()
+        # Of many workers that resume in one turn of the loop only the first starts the count anew:
+        # else each of them would have a millisecond, and the loop would turn once in their sum.
+        if self._turned_at < paused_at:
+            self._turned_at = self._now()
+            self._before_turn = _UNINTERRUPTED_KEYS
 
-    def _discard(self, event: anyio.Event) -> None:
-        if event in self._getters:
-            self._getters.remove(event)
+    def _hand_out(self, now: float) -> Entry[K] | None:
+        if self._delayed.first <= now:
+            self._promote(now)
+        entry = self._ready.pop()
+        if entry is None:
+            return None
+        self._working[entry] = now
+        self._before_turn -= 1
+        if not self._before_turn:
+            self._turned_at = -math.inf
+        if self._pace is not None:
+            self._pace.start(entry.key, now)
+        if self._waiters.waiting:
+            self._keep_watch()
+        if self._metrics is not None:
+            self._metrics.started(entry.priority, now - entry.ready_at)
+        return entry
 
-    def _wake(self) -> None:
-        if self._getters:
-            self._getters.popleft().set()
+    def _keep_watch(self) -> None:
+        if self._delayed:
+            self._waiters.watch()
 
-    def _end(self, item: Item[K], failed: bool) -> None:
-        entry = self._working.pop(item.key)
-        if failed and entry is None:
-            entry = _Entry(item.priority, -math.inf, item.causes, item.dropped_causes)
-        elif failed and entry is not None:
-            entry.ready_at = -math.inf
-        if entry is not None and not (self._closed and entry.ready_at > -math.inf):
-            self._entries[item.key] = entry
-            self._enqueue(item.key, entry)
-        self._notify_if_idle()
+    def _end(self, entry: Entry[K], failed: bool) -> None:
+        started = self._working.pop(entry)
+        if self._metrics is not None:
+            self._metrics.ended(self._now() - started)
+        again = self._again.pop(entry, None) if self._again else None
+        if failed:
+            again = self._put_back(entry, again)
+        if again is None:
+            del self._entries[entry.key]
+        else:
+            self._begin_again(again)
+        if self._onlookers or self._phase != "open":
+            self._after_an_end()
 
-    def _forget_entry(self, key: K, entry: _Entry) -> None:
-        del self._entries[key]
-        if entry.ready_at == -math.inf:
-            self._ready_count -= 1
+    def _put_back(self, entry: Entry[K], again: Entry[K] | None) -> Entry[K]:
+        """What is to be done where the work failed: what it was for, and what was added meanwhile."""
+        unfinished = Entry(entry.key, entry.priority, self._now(), entry.causes)
+        if self._pace is not None:
+            self._pace.hold(unfinished)
+        if again is not None:
+            unfinished.merge(again)
+        return unfinished
 
-    def _notify_if_idle(self) -> None:
-        if self._ready_count or self._working:
+    def _begin_again(self, entry: Entry[K]) -> None:
+        now = self._now()
+        if self._drops(entry, now):
+            del self._entries[entry.key]
             return
-        for event in self._idle:
-            event.set()
-        self._idle.clear()
+        self._promote(now)
+        self._entries[entry.key] = entry
+        self._place(entry, now)
+
+    def _drops(self, entry: Entry[K], now: float) -> bool:
+        """Whether the end of the queue is the end of an entry too."""
+        if self._phase == "draining":
+            return entry.ready_at > now and not (self._pace is not None and self._pace.holds(entry))
+        return self._phase == "closed"
+
+    # --- looking on -----------------------------------------------------------------------------
+
+    def _after_an_end(self) -> None:
+        """Tell those who wait for the end of all work, where that may have come."""
+        if self._phase != "open" and not self._entries:
+            self._waiters.wake_all()
+        if self._onlookers and not self._working and not self._ready:
+            for event in self._onlookers:
+                event.set()
+            self._onlookers.clear()
+
+    async def _look_on(self) -> None:
+        event = anyio.Event()
+        self._onlookers.append(event)
+        await event.wait()
 
 
 class Work(Generic[K]):
     """One hand-out, as a context: entering waits for a key, leaving ends the work on it."""
 
-    __slots__ = ("_item", "_queue")
+    __slots__ = ("_entry", "_queue")
 
     def __init__(self, queue: WorkQueue[K]) -> None:
         self._queue = queue
-        self._item: Item[K] | None = None
+        self._entry: Entry[K] | None = None
 
     async def __aenter__(self) -> Item[K]:
-        self._item = await self._queue._take()
-        return self._item
+        if self._entry is not None:
+            raise RuntimeError("one `get()` is one hand-out: call it again for the next")
+        queue = self._queue
+        entry = self._entry = queue._take_at_once() or await queue._take()
+        causes = entry.causes
+        return Item(entry.key, entry.priority, causes.kept, causes.dropped, queue.retries(entry.key))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        item, self._item = self._item, None
-        if item is not None:
-            self._queue._end(item, failed=error is not None)
+        entry, self._entry = self._entry, None
+        if entry is not None:
+            self._queue._end(entry, failed=error is not None)
+
+
+def _later(now: float, delay: float) -> float:
+    """`delay` seconds after `now`, and for any delay at all later than `now`.
+
+    Where time is a float, a tiny delay can vanish in a large one: a key that is retried "in a while"
+    would come back in the same moment, for ever where time stands still until nobody is busy.
+    """
+    return max(now + delay, math.nextafter(now, math.inf)) if delay else now

@@ -29,6 +29,7 @@ def test_a_delay_is_finite_after_any_number_of_failures(failures: int, chance: f
     assert 0.005 <= backoff.delay(failures, chance) <= 1100.0
 
 
+@pytest.mark.rule("queue-backoff")
 def test_a_failure_within_a_running_delay_does_not_count() -> None:
     backoff = exact()
     assert backoff.next_delay("a", 0.0) == 1.0
@@ -55,6 +56,7 @@ def test_keys_fail_independently() -> None:
     assert backoff.next_delay("b", 20.0) == 1.0
 
 
+@pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize(
     "values", [(0, 1, 0), (-1, 1, 0), (2, 1, 0), (math.nan, 1, 0), (1, math.inf, 0), (1, 2, -0.1)]
 )

@@ -1,41 +1,14 @@
 """One entry per key, one worker per key; nothing lost, nothing twice."""
 
 import math
-import random
 from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from reconcile.testing.loop import simulate
-from workqueue import Backoff, Item, QueueClosed, Work, WorkQueue
-
-KEYS = ("a", "b", "c", "d")
-
-
-async def take(queue: WorkQueue[str]) -> tuple[Work[str], Item[str]]:
-    work = queue.get()
-    return work, await work.__aenter__()
-
-
-async def end(work: Work[str]) -> None:
-    await work.__aexit__(None, None, None)
-
-
-async def drained(queue: WorkQueue[str]) -> list[str]:
-    keys = []
-    while len(queue):
-        async with queue.get() as item:
-            keys.append(item.key)
-    return keys
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request: pytest.FixtureRequest) -> Any:
-    return request.param
+from tests.workqueue.helpers import drained, end, starts, take
+from workqueue import Backoff, KeyBackoff, WorkQueue
 
 
 @pytest.mark.anyio
@@ -189,73 +162,7 @@ def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes() -> None
 
 
 @pytest.mark.anyio
-@pytest.mark.rule("inv-04")
-async def test_a_closed_queue_takes_no_keys_hands_out_what_is_left_and_then_says_so() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    queue.add_after("later", 1)
-    queue.close()
-    queue.add("b")
-    assert await drained(queue) == ["a"]
-    with pytest.raises(QueueClosed):
-        await queue.get().__aenter__()
-
-
-@pytest.mark.anyio
-@pytest.mark.rule("inv-04")
-async def test_a_key_added_during_work_still_runs_after_close() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    async with queue.get():
-        queue.add("a")
-        queue.close()
-    assert await drained(queue) == ["a"]
-
-
-@pytest.mark.anyio
-@pytest.mark.rule("P6")
-async def test_closing_with_drop_forgets_what_is_queued_and_wakes_every_worker() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    ended = 0
-
-    async def worker() -> None:
-        nonlocal ended
-        with pytest.raises(QueueClosed):
-            await queue.get().__aenter__()
-        ended += 1
-
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            for _ in range(5):
-                group.start_soon(worker)
-            await anyio.sleep(0.01)
-            queue.close(drop=True)
-    assert ended == 5
-
-
-@pytest.mark.anyio
-@pytest.mark.rule("inv-05")
-async def test_join_waits_for_what_is_ready_and_in_work() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    queue.add("b")
-    done: list[str] = []
-
-    async def worker() -> None:
-        while True:
-            async with queue.get() as item:
-                await anyio.sleep(0.01)
-                done.append(item.key)
-
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(worker)
-            await queue.join()
-            group.cancel_scope.cancel()
-    assert done == ["a", "b"]
-
-
-@pytest.mark.anyio
+@pytest.mark.rule("queue-cancelled")
 async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", priority=2, cause="why")
@@ -269,7 +176,7 @@ async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes(
 @pytest.mark.rule("P7")
 def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
     async def scenario() -> None:
-        queue: WorkQueue[str] = WorkQueue(backoff=Backoff(1, 10, jitter=0))
+        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 10, jitter=0)))
         times = []
         for _ in range(5):
             queue.add_rate_limited("a")
@@ -284,122 +191,199 @@ def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
     simulate(scenario)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("delay", [-1, math.nan])
-async def test_a_delay_that_is_no_time_is_refused(delay: float) -> None:
-    with pytest.raises(ValueError, match="a delay is 0 s or more"):
-        WorkQueue[str]().add_after("a", delay)
-
-
-@pytest.mark.anyio
-async def test_an_unhashable_key_is_refused_at_the_add() -> None:
-    with pytest.raises(TypeError):
-        WorkQueue[Any]().add([])
-
-
-@pytest.mark.rule("inv-01")
-@given(seed=st.integers(0, 2**32))
-def test_no_key_is_lost_or_worked_on_twice_whatever_is_cancelled(seed: int) -> None:
+@pytest.mark.rule("P7")
+def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too() -> None:
     async def scenario() -> None:
-        chance = random.Random(seed)
-        queue: WorkQueue[int] = WorkQueue()
-        wanted: dict[int, int] = {}
-        served: dict[int, int] = {}
-        at_work: set[int] = set()
+        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
+        queue.add_after("a", 3)
+        queue.add_rate_limited("a")
+        queue.add_after("b", 30)
+        queue.add_rate_limited("b")
+        assert await starts(queue, 60) == [("a", 3), ("b", 8)]
+        assert queue.retries("a") == 1
 
-        async def producer() -> None:
-            for number in range(20):
-                key = chance.randrange(6)
-                wanted[key] = number
-                queue.add_after(key, chance.choice([0, 0, 0.5, 2]), priority=chance.randrange(3))
-                await anyio.sleep(chance.random())
-
-        async def worker() -> None:
-            async with queue.get() as item:
-                assert item.key not in at_work
-                at_work.add(item.key)
-                try:
-                    seen = wanted[item.key]
-                    await anyio.sleep(chance.random())
-                    served[item.key] = seen
-                finally:
-                    at_work.discard(item.key)
-
-        async def unlucky_worker() -> None:
-            while True:
-                with anyio.move_on_after(chance.random() * 1.5):
-                    await worker()
-
-        async with anyio.create_task_group() as group:
-            for _ in range(3):
-                group.start_soon(unlucky_worker)
-            async with anyio.create_task_group() as producers:
-                for _ in range(2):
-                    producers.start_soon(producer)
-            await anyio.sleep(120)
-            assert not at_work
-            group.cancel_scope.cancel()
-        assert served == wanted
-        assert (len(queue), queue.status().working, queue.status().delayed) == (0, 0, 0)
-
-    simulate(scenario, seed=seed)
+    simulate(scenario)
 
 
-class AgainstAnOracle(RuleBasedStateMachine):
-    """The queue, without time, beside a dictionary that says what it must do."""
+@pytest.mark.rule("queue-delay")
+def test_a_delay_too_small_for_the_clock_still_ends_later_than_now() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1e-300, 1e-300)))
+        await anyio.sleep(80_000)
+        moments = []
+        queue.add_after("a", 5e-324)
+        for _ in range(50):
+            async with queue.get():
+                moments.append(anyio.current_time())
+                queue.add_rate_limited("a")
+        assert moments == sorted(set(moments))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.queue: WorkQueue[str] = WorkQueue()
-        self.ready: dict[str, tuple[int, int]] = {}
-        self.dirty: dict[str, int] = {}
-        self.working: dict[str, Work[str]] = {}
-        self.order = 0
-
-    @rule(key=st.sampled_from(KEYS), priority=st.integers(-2, 2))
-    def add(self, key: str, priority: int) -> None:
-        anyio.run(self._add, key, priority)
-        self.order += 1
-        if key in self.working:
-            self.dirty[key] = max(priority, self.dirty.get(key, priority))
-        elif key not in self.ready or priority > self.ready[key][0]:
-            self.ready[key] = (priority, self.order)
-
-    async def _add(self, key: str, priority: int) -> None:
-        self.queue.add(key, priority=priority)
-
-    @precondition(lambda self: self.ready)
-    @rule()
-    def take(self) -> None:
-        work, item = anyio.run(take, self.queue)
-        expected = min(self.ready, key=lambda key: (-self.ready[key][0], self.ready[key][1]))
-        assert item.key == expected
-        assert item.priority == self.ready.pop(expected)[0]
-        assert expected not in self.working
-        self.working[expected] = work
-
-    @precondition(lambda self: self.working)
-    @rule(data=st.data())
-    def finish(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.working)))
-        anyio.run(end, self.working.pop(key))
-        if key in self.dirty:
-            self.order += 1
-            self.ready[key] = (self.dirty.pop(key), self.order)
-
-    @invariant()
-    def counts_agree(self) -> None:
-        anyio.run(self._check)
-
-    async def _check(self) -> None:
-        status = self.queue.status()
-        assert (status.ready, status.working) == (len(self.ready), len(self.working))
+    simulate(scenario, limit_seconds=100_000)
 
 
-AgainstAnOracle.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+@pytest.mark.rule("P2")
+def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("third", 5)
+        queue.add_after("first", 3)
+        queue.add_after("second", 4)
+        await anyio.sleep(6)
+        queue.add("last")
+        assert await drained(queue) == ["first", "second", "third", "last"]
+
+    simulate(scenario)
 
 
-@pytest.mark.rule("P1")
+@pytest.mark.rule("P2")
+def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("high", 1, priority=1)
+        queue.add("low")
+        async with queue.get():
+            await anyio.sleep(2)
+            queue.add("another low")
+        assert await drained(queue) == ["high", "another low"]
+
+    simulate(scenario)
+
+
+@pytest.mark.anyio
 @pytest.mark.rule("inv-02")
-class TestTheQueueAgainstAnOracle(AgainstAnOracle.TestCase):
-    """Any order of adds, hand-outs and ends."""
+async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_with_both_causes() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a", priority=2, cause="first")
+    work, _ = await take(queue)
+    queue.add("a", priority=5, cause="second")
+    await end(work, RuntimeError())
+    work, item = await take(queue)
+    assert (item.priority, item.causes) == (5, ("first", "second"))
+    await end(work)
+    assert len(queue) == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P3")
+async def test_a_hand_out_starts_the_priority_and_the_causes_anew() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a", priority=7, cause="first")
+    async with queue.get():
+        queue.add("a", priority=-1, cause="second")
+    async with queue.get() as item:
+        assert (item.priority, item.causes) == (-1, ("second",))
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("queue-causes")
+async def test_a_cause_that_comes_again_is_kept_once_as_the_newest() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for cause in ("a", "b", "a"):
+        queue.add("key", cause=cause)
+    async with queue.get() as item:
+        assert (item.causes, item.dropped_causes) == (("b", "a"), 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P5")
+@pytest.mark.parametrize("ageing", [None, 5.0])
+async def test_depth_by_priority_follows_a_key_that_is_raised_and_handed_out(ageing: float | None) -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=ageing)
+    queue.add("a", priority=-100)
+    queue.add("b", priority=-100)
+    queue.add("a", priority=3)
+    assert queue.status().depths == {-100: 1, 3: 1}
+    assert await drained(queue) == ["a", "b"]
+    assert queue.status().depths == {}
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P1")
+@pytest.mark.parametrize("ageing", [None, 5.0])
+async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: float | None) -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=ageing)
+    queue.add("other")
+    for priority in range(1000):
+        queue.add("a", priority=priority)
+    assert await drained(queue) == ["a", "other"]
+
+
+@pytest.mark.rule("inv-08")
+def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("other", 1000)
+        for _ in range(1000):
+            queue.add_after("a", 500)
+            queue.add("a")
+            assert await drained(queue) == ["a"]
+        assert queue.status().delayed == 1
+        assert await starts(queue, 2000) == [("other", 1000)]
+
+    simulate(scenario)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("queue-arguments")
+@pytest.mark.parametrize("delay", [-1, -math.inf, math.nan, math.inf])
+async def test_a_delay_that_is_no_time_is_refused(delay: float) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    with pytest.raises(ValueError, match="a delay is 0 s or more"):
+        queue.add_after("a", delay)
+    assert queue.status().delayed == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("queue-arguments")
+async def test_an_unhashable_key_is_refused_at_the_add_also_after_the_end() -> None:
+    queue: WorkQueue[Any] = WorkQueue(min_interval=1)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="unhashable"):
+            queue.add([])
+        with pytest.raises(TypeError, match="unhashable"):
+            queue.add_after([], 1)
+        with pytest.raises(TypeError, match="unhashable"):
+            queue.add_rate_limited([])
+        queue.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("queue-arguments")
+async def test_a_priority_that_is_no_whole_number_is_refused() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    priority: Any = math.nan
+    with pytest.raises(TypeError, match="a priority is an int, not nan"):
+        queue.add("a", priority=priority)
+    assert len(queue) == 0
+
+
+@pytest.mark.rule("queue-arguments")
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf])
+def test_an_interval_or_an_ageing_that_is_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="a minimum interval is 0 s or more"):
+        WorkQueue[str](min_interval=seconds)
+    with pytest.raises(ValueError, match="ageing is a positive number of seconds"):
+        WorkQueue[str](ageing=seconds)
+    with pytest.raises(ValueError, match="ageing is a positive number of seconds"):
+        WorkQueue[str](ageing=0)
+
+
+@pytest.mark.anyio
+async def test_one_get_is_one_hand_out() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add("b")
+    work = queue.get()
+    async with work as item:
+        assert item.key == "a"
+        with pytest.raises(RuntimeError, match=r"one `get\(\)` is one hand-out"):
+            await work.__aenter__()
+    async with work as item:
+        assert item.key == "b"
+
+
+def test_a_queue_that_no_event_loop_has_used_says_that_it_needs_one() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    assert queue.status().ready == 0
+    with pytest.raises(anyio.NoEventLoopError):
+        queue.add("a")

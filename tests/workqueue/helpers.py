@@ -1,0 +1,61 @@
+"""Working a queue step by step."""
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+import anyio
+from attrs import define, field
+
+from workqueue import Item, Work, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+
+async def take(queue: WorkQueue[K]) -> tuple[Work[K], Item[K]]:
+    work = queue.get()
+    return work, await work.__aenter__()
+
+
+async def end(work: Work[K], error: BaseException | None = None) -> None:
+    await work.__aexit__(None if error is None else type(error), error, None)
+
+
+async def drained(queue: WorkQueue[K]) -> list[K]:
+    """The keys that are ready, in their order, each worked on."""
+    keys = []
+    while len(queue):
+        async with queue.get() as item:
+            keys.append(item.key)
+    return keys
+
+
+async def starts(queue: WorkQueue[K], seconds: float) -> list[tuple[K, float]]:
+    """Which keys one worker is given in a while, and how many seconds from now."""
+    began, taken = anyio.current_time(), []
+    with anyio.move_on_after(seconds):
+        while True:
+            async with queue.get() as item:
+                taken.append((item.key, anyio.current_time() - began))
+    return taken
+
+
+@define
+class Recorded:
+    """Metrics that are kept as they come."""
+
+    added_priorities: list[int] = field(factory=list)
+    retries: int = 0
+    waits: list[float] = field(factory=list)
+    runs: list[float] = field(factory=list)
+
+    def added(self, priority: int) -> None:
+        self.added_priorities.append(priority)
+
+    def retried(self) -> None:
+        self.retries += 1
+
+    def started(self, priority: int, waited: float) -> None:
+        self.waits.append(waited)
+
+    def ended(self, worked: float) -> None:
+        self.runs.append(worked)

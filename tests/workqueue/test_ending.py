@@ -1,0 +1,219 @@
+"""How a queue ends: what is finished, what is dropped, who is told."""
+
+import anyio
+import pytest
+
+from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import drained, end, starts, take
+from workqueue import QueueClosed, WorkQueue
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-04")
+async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add_after("later", 1)
+    queue.close()
+    queue.add("b")
+    queue.add_after("c", 1)
+    status = queue.status()
+    assert (status.ready, status.delayed, status.closed) == (0, 0, True)
+    with pytest.raises(QueueClosed):
+        await take(queue)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P6")
+async def test_closing_wakes_every_worker() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    ended = 0
+
+    async def worker() -> None:
+        nonlocal ended
+        with pytest.raises(QueueClosed):
+            await take(queue)
+        ended += 1
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(worker)
+            await anyio.sleep(0.01)
+            queue.close()
+    assert ended == 5
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P6")
+@pytest.mark.parametrize("failed", [False, True])
+async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bool) -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    work, _ = await take(queue)
+    queue.add("a")
+    queue.close()
+    queue.add("a")
+    assert queue.status().working == 1
+    await end(work, RuntimeError() if failed else None)
+    status = queue.status()
+    assert (status.ready, status.delayed, status.working) == (0, 0, 0)
+    with pytest.raises(QueueClosed):
+        await take(queue)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-04")
+@pytest.mark.rule("inv-05")
+async def test_a_drain_hands_out_what_is_ready_and_returns_when_the_last_work_has_ended() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in "abc":
+        queue.add(key)
+    done: list[str] = []
+
+    async def worker() -> None:
+        with pytest.raises(QueueClosed):
+            while True:
+                async with queue.get() as item:
+                    queue.add("too late")
+                    await anyio.sleep(0.01)
+                    done.append(item.key)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker)
+            group.start_soon(worker)
+            await queue.drain()
+            assert sorted(done) == ["a", "b", "c"]
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-04")
+async def test_a_key_that_was_added_during_work_still_runs_in_a_drain() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            async with queue.get():
+                queue.add("a")
+                group.start_soon(queue.drain)
+                await anyio.wait_all_tasks_blocked()
+            assert await drained(queue) == ["a"]
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_a_close_ends_a_drain_that_waits_for_workers_that_never_come() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.drain)
+            await anyio.wait_all_tasks_blocked()
+            queue.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_a_drain_of_an_idle_queue_returns_at_once_and_its_workers_are_told() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(idle, queue)
+            await anyio.wait_all_tasks_blocked()
+            await queue.drain()
+
+
+async def idle(queue: WorkQueue[str]) -> None:
+    with pytest.raises(QueueClosed):
+        await take(queue)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    done = []
+
+    async def worker() -> None:
+        with pytest.raises(QueueClosed):
+            while True:
+                async with queue.get() as item:
+                    done.append(item.key)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            work, _ = await take(queue)
+            group.start_soon(worker)
+            group.start_soon(queue.drain)
+            await anyio.wait_all_tasks_blocked()
+            await end(work, RuntimeError())
+    assert done == ["a"]
+
+
+@pytest.mark.rule("inv-05")
+def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        queue.add("held")
+        await drained(queue)
+        queue.add("held")
+        queue.add_after("delayed", 5)
+        queue.add_rate_limited("failed")
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.drain)
+            await anyio.sleep(1)
+            assert queue.status().delayed == 1
+            with pytest.raises(QueueClosed):
+                while True:
+                    async with queue.get() as item:
+                        assert (item.key, anyio.current_time()) == ("held", 10)
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("inv-05")
+def test_a_delayed_add_during_work_is_dropped_by_a_drain() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+        async with anyio.create_task_group() as group, queue.get():
+            queue.add_after("a", 5)
+            group.start_soon(queue.drain)
+            await anyio.sleep(1)
+        assert anyio.current_time() == 1
+        assert await starts_or_closed(queue) == []
+
+    simulate(scenario)
+
+
+async def starts_or_closed(queue: WorkQueue[str]) -> list[tuple[str, float]]:
+    try:
+        return await starts(queue, 60)
+    except QueueClosed:
+        return []
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    queue.add("b")
+    queue.add_after("later", 3600)
+    done: list[str] = []
+
+    async def worker() -> None:
+        while True:
+            async with queue.get() as item:
+                await anyio.sleep(0.01)
+                done.append(item.key)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker)
+            await queue.join()
+            group.cancel_scope.cancel()
+    assert done == ["a", "b"]
+    assert not queue.status().closed

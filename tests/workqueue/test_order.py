@@ -1,0 +1,169 @@
+"""Ageing, the minimum interval, and the heap below them."""
+
+import math
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import drained, end, starts, take
+from workqueue import WorkQueue
+from workqueue.causes import NO_CAUSES
+from workqueue.entries import Entry
+from workqueue.order import Heap
+
+
+@pytest.mark.rule("queue-ageing")
+def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("low", priority=-1)
+        for number in range(100):
+            queue.add(f"high {number}")
+            await anyio.sleep(1)
+            async with queue.get() as item:
+                assert item.key == f"high {number}"
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-ageing")
+def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(ageing=2)
+        queue.add("low", priority=-10)
+        order = []
+        for number in range(30):
+            queue.add(f"high {number}")
+            async with queue.get() as item:
+                order.append(item.key)
+            await anyio.sleep(1)
+        assert order.index("low") == 20  # then it is level with a new one, and came first
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-ageing")
+@pytest.mark.rule("P3")
+def test_an_add_that_raises_an_old_key_does_not_take_its_age_away() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(ageing=1)
+        queue.add("old", priority=-10)
+        await anyio.sleep(9.5)
+        queue.add("old", priority=-9)
+        queue.add("new")
+        assert await drained(queue) == ["old", "new"]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-interval")
+def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        queue.add("a")
+        async with queue.get():
+            await anyio.sleep(4)
+            queue.add("a")
+        queue.add("b")
+        assert await starts(queue, 60) == [("b", 0), ("a", 6)]
+        queue.add("a")
+        assert await starts(queue, 5) == [("a", 0)]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-interval")
+def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        queue.add("a")
+        await drained(queue)
+        queue.add("a")
+        await anyio.sleep(3)
+        assert len(queue) == 0
+        queue.add("a", urgent=True)
+        assert await drained(queue) == ["a"]
+        queue.add("a")
+        assert await starts(queue, 60) == [("a", 10)]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-interval")
+def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        for urgent in (False, True):
+            queue.add("a")
+            work, _ = await take(queue)
+            queue.add("a", urgent=urgent)
+            await end(work, RuntimeError())
+            assert await starts(queue, 60) == [("a", 0 if urgent else 10)]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-interval")
+def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        for key in ("short", "long"):
+            queue.add(key)
+        await drained(queue)
+        queue.add_after("short", 4)
+        queue.add_after("long", 40)
+        assert await starts(queue, 60) == [("short", 10), ("long", 40)]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-interval")
+@given(interval=st.floats(1e-9, 1e6), start=st.floats(0, 1e9))
+def test_an_interval_of_any_size_ends_at_any_time(interval: float, start: float) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=interval)
+        await anyio.sleep(start)
+        for _ in range(5):
+            queue.add("a")
+            async with queue.get():
+                began = anyio.current_time()
+            queue.add("a")
+            async with queue.get():
+                assert anyio.current_time() >= began + interval
+
+    simulate(scenario, limit_seconds=1e10)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("push"), st.floats(-1e9, 1e9)),
+            st.tuples(st.just("remove"), st.integers(0, 10**6)),
+            st.tuples(st.just("pop"), st.none()),
+        ),
+        max_size=300,
+    )
+)
+def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first(
+    steps: list[tuple[str, float]],
+) -> None:
+    heap: Heap[int] = Heap()
+    plain: list[tuple[float, int, Entry[int]]] = []
+    for number, (step, value) in enumerate(steps):
+        if step == "push":
+            entry = Entry(number, 0, value, NO_CAUSES)
+            heap.push(entry, value)
+            plain.append((value, number, entry))
+        elif plain and step == "remove":
+            _, _, entry = plain.pop(int(value) % len(plain))
+            heap.remove(entry)
+        elif plain:
+            lowest = min(plain, key=lambda item: item[:2])
+            plain.remove(lowest)
+            assert heap.pop() is lowest[2]
+        assert len(heap) == len(plain)
+        assert heap.first == min((item[0] for item in plain), default=math.inf)
+        assert set(heap.entries()) == {item[2] for item in plain}

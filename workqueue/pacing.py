@@ -1,0 +1,43 @@
+"""No key more often than once an interval."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from workqueue.entries import Entry
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Pace(Generic[K]):
+    """Until when keys are held back that were handed out; nothing is kept of a key once that has passed."""
+
+    def __init__(self, interval: float) -> None:
+        """`interval` in seconds, from start to start. Raises ValueError unless it is positive and finite."""
+        if not 0 < interval < math.inf:
+            raise ValueError(f"a minimum interval is 0 s or more, and finite, not {interval}")
+        self._interval = interval
+        self._held_until: OrderedDict[K, float] = OrderedDict()  # in the order of both start and end
+
+    def start(self, key: K, now: float) -> None:
+        """`key` is handed out."""
+        self.forget_passed(now)
+        self._held_until[key] = now + self._interval
+        self._held_until.move_to_end(key)
+
+    def hold(self, entry: Entry[K]) -> None:
+        """Let `entry` be ready no sooner than its key may be handed out again."""
+        entry.ready_at = max(entry.ready_at, self._held_until.get(entry.key, -math.inf))
+
+    def holds(self, entry: Entry[K]) -> bool:
+        """Whether it is the interval, and not a delay, that `entry` waits for."""
+        return self._held_until.get(entry.key) == entry.ready_at
+
+    def forget_passed(self, now: float) -> None:
+        """Free the memory of what holds no longer."""
+        while self._held_until and next(iter(self._held_until.values())) <= now:
+            self._held_until.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._held_until)
