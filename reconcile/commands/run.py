@@ -14,6 +14,7 @@ from attrs import frozen
 
 from informers import ApiError, CacheSyncFailed, Transport
 from informers.credentials import load_in_cluster
+from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.commands.cluster import embedded_cluster
@@ -22,6 +23,7 @@ from reconcile.commands.logs import configure_logs
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.manager import Manager
+from reconcile.models import kind_of
 
 
 @frozen
@@ -122,6 +124,7 @@ async def _run_connected(manager: Manager, connection: Connection, options: Opti
     try:
         with _stoppable() as stop:
             await _check_server(transport)
+            await _check_kinds(transport, manager)
             await _run(manager, transport, options, stop)
     finally:
         with anyio.CancelScope(shield=True):
@@ -146,6 +149,22 @@ async def _check_server(transport: Transport) -> None:
         raise Problem(str(error)) from None
     if answer.status == 401:
         raise Problem(f"{transport.server} does not accept these credentials", "log in again")
+
+
+async def _check_kinds(transport: Transport, manager: Manager) -> None:
+    """See that every kind is served: a manager would wait for a definition that nobody may be installing."""
+    discovery = Discovery(transport)
+    for kind in {kind for controller in manager.controllers for kind in controller.kinds}:
+        resource = kind_of(kind).resource
+        try:
+            await discovery.resource(resource.api_version, resource.kind)
+        except UnknownKind:
+            raise Problem(
+                f"the server has no {resource.name} ({resource.api_version})",
+                "install its CustomResourceDefinition",
+            ) from None
+        except ApiError as error:
+            raise Problem(str(error)) from None
 
 
 async def _run_on(manager: Manager, transport: Transport, options: Options) -> int:
