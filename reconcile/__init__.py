@@ -36,6 +36,7 @@ from reconcile.client import Client
 from reconcile.consistency import CacheBehind
 from reconcile.context import Context
 from reconcile.controller import Cleanup, Controller, Reconciler, Watch
+from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
 from reconcile.manager import Manager
 from reconcile.models import (
     Condition,
@@ -73,9 +74,13 @@ __all__ = [
     "Forbidden",
     "Invalid",
     "Key",
+    "LeaderElection",
+    "LeadershipLost",
+    "LeaseTerms",
     "Manager",
     "NotDeclared",
     "NotFound",
+    "NotLeading",
     "Object",
     "ObjectMeta",
     "OutcomeUnknown",

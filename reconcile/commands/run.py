@@ -154,7 +154,7 @@ async def _check_server(transport: Transport) -> None:
 async def _check_kinds(transport: Transport, manager: Manager) -> None:
     """See that every kind is served: a manager would wait for a definition that nobody may be installing."""
     discovery = Discovery(transport)
-    for kind in {kind for controller in manager.controllers for kind in controller.kinds}:
+    for kind in dict.fromkeys(kind for controller in manager.controllers for kind in controller.kinds):
         resource = kind_of(kind).resource
         try:
             await discovery.resource(resource.api_version, resource.kind)
