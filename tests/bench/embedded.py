@@ -261,19 +261,20 @@ def resident() -> int:
 
 
 def starting() -> Figures:
-    """From a bare interpreter to the first answer over HTTPS, in a process that does nothing else."""
+    """From a bare interpreter to the imported modules, and from there to a server that listens on HTTPS."""
     code = (
-        "import time; t = time.perf_counter()\n"
+        "import time; begun = time.perf_counter()\n"
         "import anyio\n"
         "from reconcile.embedded import ApiServer\n"
         "from reconcile.embedded.http import serve\n"
+        "imported = time.perf_counter()\n"
         "async def main():\n"
-        "    async with serve(ApiServer(), token='t') as face:\n"
-        "        print((time.perf_counter() - t) * 1e3)\n"
+        "    async with serve(ApiServer(), token='t'):\n"
+        "        print((imported - begun) * 1e3, (time.perf_counter() - imported) * 1e3)\n"
         "anyio.run(main)\n"
     )
-    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3)]
-    return {"ms": min(times)}
+    runs = [subprocess.check_output([sys.executable, "-c", code], text=True).split() for _ in range(3)]
+    return {"import_ms": min(float(run[0]) for run in runs), "ms": min(float(run[1]) for run in runs)}
 
 
 # --- over HTTP ------------------------------------------------------------------------------------
@@ -399,9 +400,10 @@ def measured(name: str) -> Figures:
 
 def figures() -> Figures:
     """All figures of the embedded server."""
-    held = measured("holding")
+    held, start = measured("holding"), measured("starting")
     return {
-        "embedded.start_ms": measured("starting")["ms"],
+        "embedded.import_ms": start["import_ms"],
+        "embedded.start_ms": start["ms"],
         "embedded.creates_per_s_inprocess": measured("inprocess")["creates_per_s"],
         "embedded.creates_per_s_http": measured("http")["creates_per_s"],
         "embedded.validate_us": measured("validating")["us"],
