@@ -11,14 +11,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import Condition, Object, field, resource
-
-
-@frozen
-class Selector:
-    """A label selector over exact labels."""
-
-    match_labels: Mapping[str, str] = attrs.field(factory=dict)
+from reconcile.models import Condition, LabelRequirement, LabelSelector, Object, field, resource
 
 
 @frozen
@@ -174,7 +167,7 @@ class ServiceAccount(Object):
 class DeploymentSpec:
     """What a deployment keeps running; `template` is a pod template as manifests write it."""
 
-    selector: Selector
+    selector: LabelSelector
     template: Mapping[str, Any]
     replicas: int | None = None
 
@@ -251,6 +244,8 @@ __all__ = [
     "DeploymentSpec",
     "DeploymentStatus",
     "Event",
+    "LabelRequirement",
+    "LabelSelector",
     "Lease",
     "LeaseSpec",
     "Namespace",
@@ -264,7 +259,6 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "Secret",
-    "Selector",
     "Service",
     "ServiceAccount",
     "ServicePort",

@@ -1,7 +1,10 @@
 """Classes for the objects of the API, their JSON, and their CustomResourceDefinitions."""
 
 from reconcile.models.codec import DoesNotFit, decode, decode_snapshot, encode, structure, unstructure
+from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
+from reconcile.models.fields import UNSET, Rule, Schema, Unset, field
+from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
 from reconcile.models.objects import (
     Condition,
     Kind,
@@ -9,28 +12,47 @@ from reconcile.models.objects import (
     ObjectMeta,
     OwnerReference,
     Unstructured,
-    field,
     kind_of,
     resource,
     unstructured,
 )
+from reconcile.models.reading import Fault
+from reconcile.models.scale import Scale
+from reconcile.models.selectors import LabelRequirement, LabelSelector
+from reconcile.models.values import Quantity
+from reconcile.models.writing import MicroTime
 
 __all__ = [
+    "UNSET",
+    "Column",
     "Condition",
     "DoesNotFit",
+    "Fault",
+    "FrozenList",
+    "FrozenMapping",
     "Kind",
+    "LabelRequirement",
+    "LabelSelector",
+    "MicroTime",
     "Object",
     "ObjectMeta",
     "OwnerReference",
+    "Quantity",
+    "Rule",
+    "Scale",
+    "Schema",
+    "Unset",
     "Unstructured",
     "decode",
     "decode_snapshot",
     "definition_of",
     "encode",
     "field",
+    "freeze",
     "kind_of",
     "resource",
     "structure",
+    "thaw",
     "unstructure",
     "unstructured",
 ]

@@ -1,149 +1,157 @@
-"""The CustomResourceDefinition of a model class."""
+"""The CustomResourceDefinition of a model class, and of several versions of one kind."""
 
-import datetime
-import enum
-import inspect
-import types
-import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final
 
 import attrs
 
-from reconcile.models.codec import unstructure, wire_name
-from reconcile.models.objects import Condition, Object, ObjectMeta, Unstructured, kind_of
+from reconcile.models.columns import Column
+from reconcile.models.objects import Kind, Object, Unstructured, kind_of
+from reconcile.models.schemas import object_schema, rule_of
 
-_SCALARS: dict[Any, dict[str, Any]] = {
-    str: {"type": "string"},
-    bool: {"type": "boolean"},
-    int: {"type": "integer", "format": "int64"},
-    float: {"type": "number"},
-    datetime.datetime: {"type": "string", "format": "date-time"},
-}
-_ANYTHING: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+_AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
-def definition_of(model: type[Object]) -> dict[str, Any]:
+def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
     """The CustomResourceDefinition that makes an API server serve the kind of `model`.
 
-    The status subresource is enabled where the class has a `status`. Raises TypeError for a field
-    whose type has no schema.
+    The version of `model` is the one that is stored; `older` are more versions of the kind, served
+    without conversion and therefore with the same fields: one may have further optional fields, no
+    more. The status subresource is enabled where the class has a `status`. Raises TypeError for a
+    field whose type has no schema, and for versions that differ by more than optional fields.
     """
     kind = kind_of(model)
-    if issubclass(model, Unstructured):
-        schema: dict[str, Any] = {"type": "object", **_ANYTHING}
-        has_status = True
-    else:
-        schema = _object_schema(model)
-        has_status = "status" in schema.get("properties", {})
-    version: dict[str, Any] = {
-        "name": kind.resource.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    if has_status:
-        version["subresources"] = {"status": {}}
-    if kind.columns:
-        version["additionalPrinterColumns"] = [
-            {"name": title, "type": _column_type(schema, path), "jsonPath": path}
-            for title, path in kind.columns.items()
-        ] + [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
+    versions = [_version(one, stored=one is model) for one in (model, *older)]
+    for one, version in zip(older, versions[1:], strict=True):
+        _refuse_other_kind(kind, kind_of(one))
+        _refuse_conversion(kind, versions[0], version)
     resource = kind.resource
-    names: dict[str, Any] = {
-        "plural": resource.plural,
-        "singular": kind.singular,
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-    }
-    if kind.short_names:
-        names["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        names["categories"] = list(kind.categories)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.name},
         "spec": {
             "group": resource.group,
-            "names": names,
+            "names": _names(kind),
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [version],
+            "versions": versions,
         },
     }
 
 
-def schema_of(annotation: Any, where: str = "") -> dict[str, Any]:
-    """The structural schema of a type. Raises TypeError, naming `where`, for one that has none."""
-    if annotation in _SCALARS:
-        return dict(_SCALARS[annotation])
-    if annotation is Any:
-        return dict(_ANYTHING)
-    if inspect.isclass(annotation) and attrs.has(annotation):
-        return _object_schema(annotation)
-    if inspect.isclass(annotation) and issubclass(annotation, enum.Enum):
-        return {"type": "string", "enum": [member.value for member in annotation]}
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Literal:
-        return {"type": "string", "enum": list(arguments)}
-    if origin in (types.UnionType, typing.Union):
-        return _union_schema(arguments, where)
-    if origin in (list, tuple, Sequence):
-        return _list_schema(arguments[0], where)
-    if origin in (dict, Mapping):
-        return _map_schema(arguments[1], where)
-    raise TypeError(f"{where or 'the type'}: {annotation!r} has no schema")
+def _names(kind: Kind) -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "plural": kind.resource.plural,
+        "singular": kind.singular,
+        "kind": kind.resource.kind,
+        "listKind": f"{kind.resource.kind}List",
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    return names
 
 
-def _object_schema(cls: type[Any]) -> dict[str, Any]:
-    attrs.resolve_types(cls)
-    properties: dict[str, Any] = {}
-    required: list[str] = []
-    for attribute in attrs.fields(cls):
-        name = wire_name(attribute)
-        if attribute.type is ObjectMeta:
-            properties[name] = {"type": "object"}
-            continue
-        properties[name] = schema_of(attribute.type, f"{cls.__name__}.{attribute.name}")
-        if attribute.default is attrs.NOTHING:
-            required.append(name)
-        elif isinstance(attribute.default, str | int | float | bool) and attribute.default != "":
-            properties[name]["default"] = unstructure(attribute.default)
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    if cls.__doc__ and not cls.__doc__.startswith("Method generated by attrs"):
-        schema["description"] = inspect.cleandoc(cls.__doc__)
+def _version(model: type[Object], *, stored: bool) -> dict[str, Any]:
+    kind = kind_of(model)
+    schema = _schema(model, kind)
+    version: dict[str, Any] = {
+        "name": kind.resource.version,
+        "served": True,
+        "storage": stored,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    if kind.deprecated is not None:
+        version["deprecated"] = True
+        if kind.deprecated:
+            version["deprecationWarning"] = kind.deprecated
+    if subresources := _subresources(kind, schema, issubclass(model, Unstructured)):
+        version["subresources"] = subresources
+    if kind.columns:
+        columns = [_column(title, column, schema) for title, column in kind.columns.items()]
+        shows_age = any(column["jsonPath"] == _AGE["jsonPath"] for column in columns)
+        version["additionalPrinterColumns"] = columns if shows_age else [*columns, dict(_AGE)]
+    return version
+
+
+def _schema(model: type[Object], kind: Kind) -> dict[str, Any]:
+    if issubclass(model, Unstructured):
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = object_schema(model)
+    if kind.rules:
+        schema["x-kubernetes-validations"] = [rule_of(rule) for rule in kind.rules]
     return schema
 
 
-def _union_schema(arguments: tuple[Any, ...], where: str) -> dict[str, Any]:
-    kept = tuple(part for part in arguments if part is not type(None))
-    if set(kept) == {int, str}:
-        schema: dict[str, Any] = {"x-kubernetes-int-or-string": True}
-    elif len(kept) == 1:
-        schema = schema_of(kept[0], where)
-    else:
-        raise TypeError(f"{where}: a union other than `X | None` and `int | str` has no schema")
-    return schema
+def _subresources(kind: Kind, schema: Mapping[str, Any], anything: bool) -> dict[str, Any]:
+    subresources: dict[str, Any] = {}
+    has_status = anything or "status" in schema.get("properties", {})
+    if has_status if kind.has_status is None else kind.has_status:
+        subresources["status"] = {}
+    if kind.scale is not None:
+        subresources["scale"] = {
+            "specReplicasPath": kind.scale.replicas,
+            "statusReplicasPath": kind.scale.status,
+            "labelSelectorPath": kind.scale.selector,
+        }
+    return subresources
 
 
-def _list_schema(item: Any, where: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "array", "items": schema_of(item, where)}
-    if item is Condition:
-        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    return schema
-
-
-def _map_schema(value: Any, where: str) -> dict[str, Any]:
-    if value is Any:
-        return {"type": "object", **_ANYTHING}
-    return {"type": "object", "additionalProperties": schema_of(value, where)}
+def _column(title: str, column: Column, schema: Mapping[str, Any]) -> dict[str, Any]:
+    said = {"description": column.description, "format": column.format, "priority": column.priority}
+    return {
+        "name": title,
+        "type": column.type or _column_type(schema, column.path),
+        "jsonPath": column.path,
+        **{name: value for name, value in said.items() if value},
+    }
 
 
 def _column_type(schema: Mapping[str, Any], path: str) -> str:
     node: Mapping[str, Any] = schema
     for part in path.strip(".").split("."):
         node = node.get("properties", {}).get(part, {})
+    if node.get("format") == "date-time" or path == _AGE["jsonPath"]:
+        return "date"
     kind = node.get("type", "string")
     return kind if kind in ("integer", "number", "boolean") else "string"
+
+
+def _refuse_other_kind(kind: Kind, other: Kind) -> None:
+    mine, its = (attrs.evolve(one.resource, version="") for one in (kind, other))
+    if mine != its:
+        raise TypeError(
+            f"{other.resource} is no version of {kind.resource}: group, kind, plural and scope are one"
+        )
+    if other.resource.version == kind.resource.version:
+        raise TypeError(f"two classes are {kind.resource.api_version} {kind.resource.kind}")
+
+
+def _refuse_conversion(kind: Kind, stored: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    schemas = (stored["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"])
+    if problem := _difference(*schemas, ""):
+        raise TypeError(
+            f"{kind.resource.kind}: {stored['name']} and {other['name']} cannot be served side by side "
+            f"without conversion: {problem}"
+        )
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any], path: str) -> str:
+    """Why objects of one schema are not objects of the other; empty if they are."""
+    for word in ("type", "x-kubernetes-int-or-string", "enum"):
+        if one.get(word) != other.get(word):
+            return f"{path or '.'} has another {word}"
+    mine, its = one.get("properties", {}), other.get("properties", {})
+    required = [name for name in one.get("required", ()) if name not in its]
+    required += [name for name in other.get("required", ()) if name not in mine]
+    if required:
+        return f"{path}.{required[0]} is required in one and unknown in the other"
+    if set(one.get("required", ())) != set(other.get("required", ())):
+        name = min(set(one.get("required", ())) ^ set(other.get("required", ())))
+        return f"{path}.{name} is required in one and optional in the other"
+    inner: Sequence[tuple[Any, Any, str]] = [(mine[n], its[n], f"{path}.{n}") for n in mine if n in its]
+    for word in ("items", "additionalProperties"):
+        if isinstance(one.get(word), Mapping) and isinstance(other.get(word), Mapping):
+            inner = [*inner, (one[word], other[word], f"{path}[]")]
+    return next((found for a, b, where in inner if (found := _difference(a, b, where))), "")

@@ -2,34 +2,18 @@
 
 import datetime
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import attrs
 from attrs import frozen
 
 from informers import Key, Resource
+from reconcile.models.columns import Column
+from reconcile.models.fields import Rule, field
+from reconcile.models.reading import check_model
+from reconcile.models.scale import Scale, check_scale
 
-WIRE_NAME = "reconcile.wire"
-SECRET = "reconcile.secret"
-
-T = TypeVar("T")
 Class = TypeVar("Class", bound="type[Object]")
-
-
-@overload
-def field(*, default: T, wire: str | None = None, secret: bool = False) -> T: ...
-@overload
-def field(*, factory: Callable[[], T], wire: str | None = None, secret: bool = False) -> T: ...
-@overload
-def field(*, wire: str | None = None, secret: bool = False) -> Any: ...
-def field(*, wire: str | None = None, secret: bool = False, **attributes: Any) -> Any:
-    """A field of a model: attrs' own, with what the wire needs to know.
-
-    `wire` is its name in JSON where that is not the camelCase of the Python name (`pod_ip` is
-    `podIP`); `secret` keeps its value out of `repr`.
-    """
-    metadata = {WIRE_NAME: wire, SECRET: secret}
-    return attrs.field(metadata=metadata, repr=not secret, **attributes)
 
 
 @frozen
@@ -47,6 +31,8 @@ class OwnerReference:
 @frozen
 class ObjectMeta:
     """The metadata that every object has. What the server sets is empty before it has."""
+
+    __sparse__: ClassVar[bool] = True
 
     name: str = ""
     namespace: str = ""
@@ -82,7 +68,11 @@ class Kind:
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    columns: Mapping[str, str] = attrs.field(factory=dict)
+    columns: Mapping[str, Column] = attrs.field(factory=dict)
+    rules: tuple[Rule, ...] = ()
+    scale: Scale | None = None
+    deprecated: str | None = None
+    has_status: bool | None = None
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, attrs.field))
@@ -152,13 +142,22 @@ def resource(
     namespaced: bool = True,
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Column] | None = None,
+    rules: tuple[Rule | str, ...] = (),
+    scale: Scale | None = None,
+    deprecated: str | None = None,
+    has_status: bool | None = None,
 ) -> Callable[[Class], Class]:
     """Make a subclass of `Object` the model of a kind.
 
-    `kind` is the class's name unless given, `plural` its lower case with an s; `columns` maps the
-    titles of printer columns to JSON paths. Raises TypeError for a class that is no `Object`, or
-    has no `spec`-like field to show.
+    `kind` is the class's name unless given, `plural` its lower case with an s. `columns` maps the
+    titles of printer columns to JSON paths or `Column`s; `rules` are CEL over the whole object;
+    `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
+    this version get ("" for the server's own words); `has_status` says whether status has its own
+    subresource, which it has where the class has a `status`.
+
+    Raises TypeError for a class that is no `Object`, for a field that JSON has no form for, for two
+    fields of one name in JSON, and for a `scale` that does not hold.
     """
     group, slash, version = api_version.partition("/")
     if not slash:
@@ -174,8 +173,15 @@ def resource(
             singular=name.lower(),
             short_names=short_names,
             categories=categories,
-            columns=dict(columns or {}),
+            columns={title: Column.of(column) for title, column in (columns or {}).items()},
+            rules=tuple(Rule(rule) if isinstance(rule, str) else rule for rule in rules),
+            scale=scale,
+            deprecated=deprecated,
+            has_status=has_status,
         )
+        check_model(made)
+        if scale is not None:
+            check_scale(made, scale)
         return made
 
     return make

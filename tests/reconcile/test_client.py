@@ -18,7 +18,7 @@ from reconcile import (
     StaleVersion,
     resource,
 )
-from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Selector
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When
 
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1", "b": "2"})
@@ -115,7 +115,7 @@ async def test_a_mapping_is_applied_as_it_is() -> None:
 
 async def test_an_explicit_zero_is_sent() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = DeploymentSpec(selector=Selector({"a": "b"}), template=template, replicas=0)
+    spec = DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, replicas=0)
     client = FakeClient()
     made = await client.apply(Deployment(metadata=ObjectMeta("d", "default"), spec=spec))
     assert made.spec.replicas == 0
@@ -208,7 +208,7 @@ async def test_delete_of_what_is_gone_is_no_error() -> None:
 
 async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = DeploymentSpec(selector=Selector({"a": "b"}), template=template, replicas=3)
+    spec = DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, replicas=3)
     client = FakeClient(Deployment(metadata=ObjectMeta("d", "default"), spec=spec))
     made = await client.get(Deployment, "d", "default")
     await client.set_scale(made, 0, expect=3)

@@ -5,6 +5,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import attrs
 import pytest
 from attrs import frozen
 from hypothesis import given
@@ -109,23 +110,19 @@ def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
     ("spec", "message"),
     [
         ({}, r"image is missing @ \.spec\.image"),
-        ({"image": 1}, r"wrong type @ \.spec\.image"),
-        ({"image": "i", "count": "1"}, r"wrong type @ \.spec\.count"),
-        ({"image": "i", "on": 1}, r"wrong type @ \.spec\.on"),
-        ({"image": "i", "count": True}, r"wrong type @ \.spec\.count"),
+        ({"image": 1}, r"1 is no string @ \.spec\.image"),
+        ({"image": "i", "count": "1"}, r"'1' is no integer @ \.spec\.count"),
+        ({"image": "i", "on": 1}, r"1 is neither true nor false @ \.spec\.on"),
+        ({"image": "i", "count": True}, r"true is no integer @ \.spec\.count"),
         ({"image": "i", "ports": [{"number": 1}, {}]}, r"number is missing @ \.spec\.ports\[1\]\.number"),
-        ({"image": "i", "color": "green"}, r"not allowed @ \.spec\.color"),
-        ({"image": "i", "since": "yesterday"}, r"not allowed @ \.spec\.since"),
+        ({"image": "i", "color": "green"}, r"'green' is none of red, blue @ \.spec\.color"),
+        ({"image": "i", "since": "yesterday"}, r"'yesterday' is no time with a time zone @ \.spec\.since"),
         ({"image": "i", "ports": "x"}, r"@ \.spec\.ports"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_path_and_without_its_value(
-    spec: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(DoesNotFit, match=message) as caught:
+def test_what_does_not_fit_is_told_with_its_path(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(DoesNotFit, match=message):
         decode(Every, body(**spec))
-    assert "yesterday" not in str(caught.value)
-    assert "green" not in str(caught.value)
 
 
 def test_a_naive_time_is_refused() -> None:
@@ -148,7 +145,7 @@ def test_the_definition_is_accepted_by_the_server_and_says_what_the_class_says()
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert spec["required"] == ["image"]
     assert spec["properties"]["count"] == {"type": "integer", "format": "int64", "default": 1}
-    assert spec["properties"]["color"] == {"type": "string", "enum": ["red", "blue"]}
+    assert spec["properties"]["color"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
     assert spec["description"] == "Every kind of field."
     assert version["subresources"] == {"status": {}}
     assert [c["name"] for c in version["additionalPrinterColumns"]] == ["Ready", "Age"]
@@ -174,17 +171,34 @@ def test_a_subclass_without_the_decorator_is_no_kind() -> None:
         kind_of(Bare)
 
 
-def test_a_field_without_a_schema_is_named() -> None:
-    @frozen
-    class Odd:
-        thing: int | bytes = 0
+@frozen
+class Listed:
+    ports: list[int] = attrs.field(factory=list)
 
-    @resource("example.com/v1")
-    class OddKind(Object):
-        spec: Odd = Odd()
 
-    with pytest.raises(TypeError, match=r"Odd\.thing: a union other than"):
-        definition_of(OddKind)
+@frozen
+class Odd:
+    thing: int | bytes = 0
+
+
+@frozen
+class Twice:
+    pod_ip: str = ""
+    podIp: str = ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (Odd, r"Odd\.thing: int \| bytes: a union is"),
+        (Listed, r"Listed\.ports: list\[int\] has no place in a model: .*write tuple\[X, \.\.\.\]"),
+        (Twice, r"Twice\.pod_ip and \.podIp are both 'podIp' in JSON"),
+    ],
+)
+def test_a_field_that_json_has_no_form_for_is_refused_when_the_class_is_made(spec: Any, message: str) -> None:
+    made = type("Made", (Object,), {"__annotations__": {"spec": spec}})
+    with pytest.raises(TypeError, match=message):
+        resource("example.com/v1")(made)
 
 
 def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:

@@ -4,7 +4,7 @@ import dns
 from attrs import frozen
 
 from reconcile import Condition, Context, Controller, Manager, Object, ObjectMeta, Result, Watch, resource
-from reconcile.kinds import Deployment, DeploymentSpec, Secret, Selector
+from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, Secret
 
 
 @frozen
@@ -34,7 +34,7 @@ def deployment_for(site: Site) -> Deployment:
     return Deployment(
         metadata=ObjectMeta(site.name),
         spec=DeploymentSpec(
-            selector=Selector(labels),
+            selector=LabelSelector(labels),
             template={"metadata": {"labels": labels}, "spec": pod},
             replicas=site.spec.replicas,
         ),

@@ -1,0 +1,306 @@
+"""The fields of model classes: how an author declares them, and what the other rooms read off them."""
+
+import ast
+import enum
+import functools
+import inspect
+import itertools
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal, TypedDict, TypeVar, Unpack, cast, overload
+
+import attrs
+from attrs import frozen
+
+_WIRE: Final = "reconcile.wire"
+_SECRET: Final = "reconcile.secret"
+_SCHEMA: Final = "reconcile.schema"
+
+T = TypeVar("T")
+
+
+class Unset(enum.Enum):
+    """The type of UNSET."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+UNSET: Final = Unset.UNSET
+"""Not there, where None means null: `colour: str | None | Unset = UNSET`.
+
+Absence is UNSET and is not written; `null` is None and is written as null.
+"""
+
+
+@frozen
+class Rule:
+    """A CEL rule that the server checks: `Rule("self.min <= self.max", "min is above max")`.
+
+    `message` is what a user reads; `message_expression` is CEL that makes it; `field_path` is the
+    path below, from here, that the server blames; `reason` and `optional_old_self` are as in
+    `x-kubernetes-validations`.
+    """
+
+    rule: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str = ""
+    field_path: str = ""
+    optional_old_self: bool | None = None
+
+
+def _rules(given: "Rule | str | tuple[Rule | str, ...]") -> tuple[Rule, ...]:
+    several = given if isinstance(given, tuple) else (given,)
+    return tuple(Rule(one) if isinstance(one, str) else one for one in several)
+
+
+@frozen(kw_only=True)
+class Schema:
+    """What a schema says beyond the type: `tuple[Annotated[str, Schema(max_length=63)], ...]`.
+
+    On a field, `field(...)` takes the same keywords. The server checks them; the decoder does not,
+    because what is stored may be older than the rule. `extra` is written into the schema as it is.
+    """
+
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool | None = None
+    exclusive_maximum: bool | None = None
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    format: str | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    nullable: bool | None = None
+    list_type: Literal["atomic", "set", "map"] | None = None
+    list_map_keys: tuple[str, ...] = ()
+    map_type: Literal["atomic", "granular"] | None = None
+    rules: tuple[Rule, ...] = attrs.field(default=(), converter=_rules)
+    required: bool | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+NOTHING_MORE: Final = Schema()
+
+
+class SchemaKeywords(TypedDict, total=False):
+    """What `field` takes for the schema: see `Schema`; `rule` is one CEL rule or several."""
+
+    rule: Rule | str | tuple[Rule | str, ...]
+    minimum: float
+    maximum: float
+    exclusive_minimum: bool
+    exclusive_maximum: bool
+    multiple_of: float
+    min_length: int
+    max_length: int
+    pattern: str
+    format: str
+    min_items: int
+    max_items: int
+    min_properties: int
+    max_properties: int
+    nullable: bool
+    list_type: Literal["atomic", "set", "map"]
+    list_map_keys: tuple[str, ...]
+    map_type: Literal["atomic", "granular"]
+    required: bool
+    extra: Mapping[str, Any]
+
+
+class FieldKeywords(SchemaKeywords, total=False):
+    """What `field` takes besides a default: its name in JSON, and attrs' own keywords."""
+
+    wire: str
+    secret: bool
+    converter: Callable[[Any], Any]
+    validator: Callable[[Any, "attrs.Attribute[Any]", Any], None]
+    repr: bool | Callable[[Any], str]
+    metadata: Mapping[str, Any]
+
+
+@overload
+def field(*, default: T, **keywords: Unpack[FieldKeywords]) -> T: ...
+@overload
+def field(*, factory: Callable[[], T], **keywords: Unpack[FieldKeywords]) -> T: ...
+@overload
+def field(**keywords: Unpack[FieldKeywords]) -> Any: ...
+def field(**keywords: Any) -> Any:
+    """A field of a model: attrs' own keywords, and what the wire and the schema need to know.
+
+    `wire` is its name in JSON where that is not the camelCase of the Python name (`pod_ip` is
+    `podIP`). `secret` keeps its value out of `repr` and of errors. `rule` is CEL over `self`, which
+    the server checks. The rest is as in `Schema`; `required` overrides what the default says.
+    """
+    wire, secret = keywords.pop("wire", None), keywords.pop("secret", False)
+    said = {name: keywords.pop(name) for name in _SCHEMA_KEYWORDS if name in keywords}
+    schema = Schema(rules=said.pop("rule", ()), **said)
+    metadata = {**keywords.pop("metadata", {}), _WIRE: wire, _SECRET: secret, _SCHEMA: schema}
+    keywords.setdefault("repr", _hidden if secret else True)
+    return attrs.field(metadata=metadata, **keywords)
+
+
+_SCHEMA_KEYWORDS: Final = tuple(SchemaKeywords.__annotations__)
+
+
+def _hidden(_: object) -> str:
+    return "***"
+
+
+@frozen
+class ModelField:
+    """One field of a model class, as codec, schema and generators see it.
+
+    `type` is without None, Unset and Annotated; `default` is attrs.NOTHING where a value must be
+    given; `nullable` says whether None is one of its values, `unset` whether UNSET is.
+    """
+
+    name: str
+    argument: str
+    wire: str
+    type: Any
+    default: Any
+    nullable: bool
+    unset: bool
+    secret: bool
+    schema: Schema
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is no default."""
+        return self.default is attrs.NOTHING
+
+
+def camel_case(name: str) -> str:
+    """`pull_secret` is `pullSecret`; a trailing underscore (`from_`) is dropped."""
+    head, *rest = name.strip("_").split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def wire_name(attribute: "attrs.Attribute[Any]") -> str:
+    """The name of a field in JSON."""
+    return cast("str | None", attribute.metadata.get(_WIRE)) or camel_case(attribute.name)
+
+
+def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
+    """The fields of a model class, in order.
+
+    Raises TypeError for two fields of one wire name, and NameError for a type that is not defined.
+    """
+    known = cls.__dict__.get("__model_fields__")
+    if known is None:
+        attrs.resolve_types(cls)
+        known = tuple(_model_field(attribute) for attribute in attrs.fields(cls) if attribute.init)
+        _refuse_clashes(cls, known)
+        cls.__model_fields__ = known
+    return cast(tuple[ModelField, ...], known)
+
+
+def _refuse_clashes(cls: type[Any], fields: tuple[ModelField, ...]) -> None:
+    seen: dict[str, str] = {}
+    for one in fields:
+        if one.wire in seen:
+            raise TypeError(
+                f"{cls.__name__}.{seen[one.wire]} and .{one.name} are both {one.wire!r} in JSON: "
+                "give one of them a wire="
+            )
+        seen[one.wire] = one.name
+
+
+def _model_field(attribute: "attrs.Attribute[Any]") -> ModelField:
+    inner, extras = split_annotated(attribute.type)
+    parts = union_parts(inner)
+    kept = tuple(part for part in parts if part not in (type(None), Unset))
+    plain, more = split_annotated(kept[0] if len(kept) == 1 else typing.Union[kept] if kept else type(None))  # noqa: UP007
+    declared = attribute.metadata.get(_SCHEMA)
+    schemas = [one for one in (*more, *extras, declared) if isinstance(one, Schema)]
+    return ModelField(
+        name=attribute.name,
+        argument=attribute.alias or attribute.name,
+        wire=wire_name(attribute),
+        type=_annotated(plain, more, extras),
+        default=_default(attribute),
+        nullable=type(None) in parts or inner is Any,
+        unset=Unset in parts,
+        secret=bool(attribute.metadata.get(_SECRET)),
+        schema=functools.reduce(_combined, schemas, NOTHING_MORE),
+    )
+
+
+def _annotated(plain: Any, *groups: tuple[Any, ...]) -> Any:
+    """The type with what its Annotated says, but for schemas, which are the field's."""
+    kept = [one for group in groups for one in group if not isinstance(one, Schema)]
+    for one in kept:
+        plain = Annotated[plain, one]
+    return plain
+
+
+def _combined(one: Schema, other: Schema) -> Schema:
+    said = {
+        a.name: value
+        for a in attrs.fields(Schema)
+        if (value := getattr(other, a.name)) not in (None, (), {}) and a.name != "extra"
+    }
+    return attrs.evolve(one, **said, extra={**one.extra, **other.extra})
+
+
+def _default(attribute: "attrs.Attribute[Any]") -> Any:
+    default: Any = attribute.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return default.factory() if not default.takes_self else None
+    return default
+
+
+def split_annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type, and what Annotated says of it."""
+    if typing.get_origin(annotation) is Annotated:
+        plain, *extras = typing.get_args(annotation)
+        return plain, tuple(extras)
+    return annotation, ()
+
+
+def union_parts(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the one type."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        return typing.get_args(annotation)
+    return (type(None) if annotation is None else annotation,)
+
+
+def descriptions_of(cls: type[Any]) -> dict[str, str]:
+    """The docstrings below the fields of a class and of its bases, by field, where there is source."""
+    docs: dict[str, str] = {}
+    for one in reversed(cls.__mro__):
+        if attrs.has(one):
+            docs |= _own_docs(one)
+    return docs
+
+
+def _own_docs(cls: type[Any]) -> dict[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for statement, after in itertools.pairwise(body):
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+            continue
+        if (
+            isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            docs[statement.target.id] = inspect.cleandoc(after.value.value)
+    return docs

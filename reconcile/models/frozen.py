@@ -1,0 +1,161 @@
+"""JSON that cannot be changed: mappings and lists as decoded objects hold them.
+
+A view costs one small object, however much JSON is behind it: what is inside is wrapped when it is
+read. So a decoded object shares nothing that a reader could spoil, at no cost for what nobody reads.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, overload
+
+import msgspec
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise TypeError("a decoded object cannot be changed; copy it first: thaw(...) gives dicts and lists")
+
+
+class FrozenMapping(Mapping[str, Any]):
+    """A JSON object that cannot be changed, at any depth. Equal to a dict of the same content."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: dict[str, Any]) -> None:
+        self._of = of
+
+    def __getitem__(self, name: str) -> Any:
+        return freeze(self._of[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._of
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenMapping):
+            return self._of == other._of
+        if isinstance(other, Mapping):
+            return dict(self.items()) == dict(other.items())
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(msgspec.json.encode(self._of, order="deterministic"))
+
+    def __repr__(self) -> str:
+        return repr(self._of)
+
+    def __copy__(self) -> "FrozenMapping":
+        return self
+
+    def __deepcopy__(self, _: object) -> dict[str, Any]:
+        copied: dict[str, Any] = thaw(self)
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMapping, (self._of,)
+
+    __setitem__ = __delitem__ = pop = popitem = clear = update = setdefault = _refuse
+
+
+class FrozenValues(FrozenMapping):
+    """A mapping of typed values, themselves immutable, that cannot be changed."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._of[name]
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._of.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)
+
+    def __deepcopy__(self, _: object) -> dict[str, Any]:
+        return dict(self._of)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenValues, (self._of,)
+
+
+class FrozenList(Sequence[Any]):
+    """A JSON array that cannot be changed, at any depth. Equal to a list or tuple of the same content."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: list[Any]) -> None:
+        self._of = of
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> "FrozenList": ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return freeze(self._of[index])
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(freeze, self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenList):
+            return self._of == other._of
+        if isinstance(other, list | tuple):
+            return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(msgspec.json.encode(self._of, order="deterministic"))
+
+    def __repr__(self) -> str:
+        return repr(self._of)
+
+    def __add__(self, other: Sequence[Any]) -> list[Any]:
+        return [*self, *other]
+
+    def __radd__(self, other: Sequence[Any]) -> list[Any]:
+        return [*other, *self]
+
+    def __copy__(self) -> "FrozenList":
+        return self
+
+    def __deepcopy__(self, _: object) -> list[Any]:
+        copied: list[Any] = thaw(self)
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (self._of,)
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+
+
+def freeze(value: Any) -> Any:
+    """A view of decoded JSON that cannot be changed; scalars are themselves."""
+    kind = type(value)
+    if kind is dict:
+        return FrozenMapping(value)
+    return FrozenList(value) if kind is list else value
+
+
+def thaw(value: Any) -> Any:
+    """A copy of frozen JSON as dicts and lists, which belong to the caller; anything else is itself."""
+    if isinstance(value, FrozenValues):
+        return dict(value._of)
+    if isinstance(value, FrozenMapping | FrozenList):
+        return msgspec.to_builtins(value._of, enc_hook=_inside)
+    return value
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, FrozenMapping | FrozenList):
+        return value._of
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+EMPTY: Final = FrozenMapping({})

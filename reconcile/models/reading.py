@@ -1,0 +1,387 @@
+"""From JSON to values: one reader for each type, made once.
+
+A reader takes decoded JSON and returns a value, or raises Misfit. It collects every fault of an
+object before it gives up, each with its path.
+"""
+
+import datetime
+import enum
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+from attrs import frozen
+
+from reconcile.models.fields import ModelField, Unset, fields_of, split_annotated, union_parts
+from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenValues, freeze
+from reconcile.models.values import Quantity, parse_duration, parse_time, read_quantity
+
+Reader = Callable[[Any], Any]
+
+_SHOWN: Final = 40
+
+
+@frozen
+class Fault:
+    """What does not fit, and where: `path` is like `.spec.ports[1].number`."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} @ {self.path}" if self.path else self.problem
+
+
+class Misfit(Exception):
+    """JSON that a type has no room for, with its faults; paths start at what was read."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = faults
+
+    def below(self, step: str) -> tuple[Fault, ...]:
+        """The faults as seen from one step above."""
+        return tuple(Fault(step + fault.path, fault.problem) for fault in self.faults)
+
+
+def wrong(value: Any, wanted: str) -> Misfit:
+    """A value of another type than the one wanted."""
+    return Misfit(Fault("", f"{_shown(value)} is {wanted}"))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple | FrozenList):
+        return "a list"
+    if value is None:
+        return "null"
+    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+@functools.cache
+def reader_of(annotation: Any) -> Reader:
+    """The reader of a type. Raises TypeError for a type that JSON has no form for."""
+    if annotation in _READERS:
+        return _READERS[annotation]
+    plain, _ = split_annotated(annotation)
+    if plain is not annotation:
+        return reader_of(plain)
+    if inspect.isclass(annotation) and attrs.has(annotation):
+        return _ObjectReader(annotation)
+    if inspect.isclass(annotation) and issubclass(annotation, enum.Enum):
+        return _choice(annotation, tuple(member.value for member in annotation))
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return _choice(lambda value: value, arguments)
+    if len(union_parts(annotation)) > 1:
+        return _union(union_parts(annotation))
+    if origin in (tuple, Sequence) and arguments:
+        return _sequence(annotation, arguments)
+    if origin is Mapping and arguments:
+        return _mapping(arguments[1])
+    raise TypeError(f"{_name(annotation)} has no place in a model{_instead(annotation)}")
+
+
+def _instead(annotation: Any) -> str:
+    origin = typing.get_origin(annotation) or annotation
+    better = {list: "tuple[X, ...]", dict: "Mapping[str, X]", set: "tuple[X, ...]", tuple: "tuple[X, ...]"}
+    if origin in better:
+        return f": objects are immutable, write {better[origin]}"
+    return ""
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if inspect.isclass(annotation) else str(annotation).replace("typing.", "")
+
+
+@frozen
+class _Slot:
+    argument: str
+    exact: Any
+    nullable: bool
+    read: Reader
+    secret: bool
+
+
+class _ObjectReader:
+    """Reads an attrs class: by its constructor, so that its converters and validators have their say."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self._cls = cls
+        self._plan: dict[str, _Slot] | None = None
+        self._needed: frozenset[str] = frozenset()
+        self._empty: dict[str, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is not dict:
+            if not isinstance(value, Mapping):
+                raise wrong(value, "no object")
+            value = value._of if isinstance(value, FrozenMapping) else value
+        plan = self._plan or self._prepare()
+        arguments = self._empty.copy()
+        faults: list[Fault] = []
+        for wire, found in value.items():
+            slot = plan.get(wire)
+            if slot is None or (found is None and not slot.nullable):
+                continue
+            if type(found) is slot.exact:
+                arguments[slot.argument] = found
+                continue
+            try:
+                arguments[slot.argument] = slot.read(found)
+            except Misfit as misfit:
+                faults += _hidden(wire) if slot.secret else misfit.below(f".{wire}")
+        if not self._needed <= arguments.keys():
+            faults += self._missing(value)
+        if faults:
+            raise Misfit(*faults)
+        return self._make(arguments)
+
+    def _prepare(self) -> dict[str, _Slot]:
+        fields = fields_of(self._cls)
+        self._needed = frozenset(f.argument for f in fields if f.needed and not (f.nullable and f.unset))
+        self._empty = {f.argument: EMPTY for f in fields if _is_empty_mapping(f.default)}
+        self._plan = {f.wire: _slot(f) for f in fields}
+        return self._plan
+
+    def _missing(self, value: Mapping[str, Any]) -> list[Fault]:
+        return [
+            Fault(f".{f.wire}", f"{f.wire} is missing")
+            for f in fields_of(self._cls)
+            if f.argument in self._needed
+            and (value.get(f.wire) is None and not (f.nullable and f.wire in value))
+        ]
+
+    def _make(self, arguments: dict[str, Any]) -> Any:
+        try:
+            return self._cls(**arguments)
+        except (ValueError, TypeError, attrs.exceptions.AttrsAttributeNotFoundError) as error:
+            raise Misfit(self._refused(error)) from None
+
+    def _refused(self, error: Exception) -> Fault:
+        """What a converter or validator said, unless the object has a field whose value must not show."""
+        if any(f.secret for f in fields_of(self._cls)):
+            return Fault("", f"{self._cls.__name__} refuses its values")
+        return Fault("", f"{self._cls.__name__} refuses its values: {error.args[0] if error.args else error}")
+
+
+def _hidden(wire: str) -> tuple[Fault, ...]:
+    return (Fault(f".{wire}", "the secret value does not fit"),)
+
+
+def _is_empty_mapping(default: Any) -> bool:
+    return isinstance(default, dict) and not default
+
+
+_EXACT: Final = (str, int, bool)
+
+
+def _slot(field: ModelField) -> _Slot:
+    read = reader_of(field.type)
+    if field.nullable:
+        read = _or_none(read)
+    exact = field.type if field.type in _EXACT else None
+    return _Slot(field.argument, exact, field.nullable, read, field.secret)
+
+
+def _or_none(read: Reader) -> Reader:
+    return lambda value: None if value is None else read(value)
+
+
+def _scalar(kinds: tuple[type, ...], wanted: str) -> Reader:
+    def read(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise wrong(value, wanted)
+        return value
+
+    return read
+
+
+def _parsed(parse: Callable[[Any], Any], kinds: tuple[type, ...], made: type, wanted: str) -> Reader:
+    def read(value: Any) -> Any:
+        if isinstance(value, made):
+            return value
+        if type(value) not in kinds:
+            raise wrong(value, wanted)
+        try:
+            return parse(value)
+        except ValueError:
+            raise wrong(value, wanted) from None
+
+    return read
+
+
+def _choice(make: Callable[[Any], Any], values: tuple[Any, ...]) -> Reader:
+    allowed = {(type(value), value): make(value) for value in values}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, enum.Enum):
+            value = value.value
+        try:
+            return allowed[type(value), value]
+        except (KeyError, TypeError):
+            raise wrong(value, f"none of {', '.join(map(str, values))}") from None
+
+    return read
+
+
+def _sequence(annotation: Any, arguments: tuple[Any, ...]) -> Reader:
+    if typing.get_origin(annotation) is tuple and (len(arguments) != 2 or arguments[1] is not Ellipsis):
+        raise TypeError(f"{annotation} has no place in a model: write tuple[X, ...]")
+    read = reader_of(arguments[0])
+
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple | FrozenList):
+            raise wrong(value, "no list")
+        try:
+            return tuple([read(one) for one in value])
+        except Misfit:
+            raise Misfit(*_faults_of(read, enumerate(value), "[{}]")) from None
+
+    return read_all
+
+
+def _mapping(item: Any) -> Reader:
+    if item is Any:
+        return _read_anything_in_mapping
+    read = reader_of(item)
+    exact = item if item in _EXACT else None
+
+    def read_all(value: Any) -> FrozenMapping:
+        if not isinstance(value, Mapping):
+            raise wrong(value, "no object")
+        made = {}
+        try:
+            for name, one in value.items():
+                made[name] = one if type(one) is exact else read(one)
+        except Misfit:
+            raise Misfit(*_faults_of(read, value.items(), ".{}")) from None
+        return FrozenMapping(made) if exact else FrozenValues(made)
+
+    return read_all
+
+
+def _faults_of(read: Reader, values: Any, step: str) -> list[Fault]:
+    faults: list[Fault] = []
+    for place, value in values:
+        try:
+            read(value)
+        except Misfit as misfit:
+            faults += misfit.below(step.format(place))
+    return faults
+
+
+def _read_anything_in_mapping(value: Any) -> Any:
+    if isinstance(value, FrozenMapping):
+        return value
+    if not isinstance(value, Mapping):
+        raise wrong(value, "no object")
+    return FrozenMapping(dict(value))
+
+
+def _union(parts: tuple[Any, ...]) -> Reader:
+    kept = tuple(part for part in parts if part not in (type(None), Unset))
+    optional = type(None) in parts
+    if len(kept) == 1:
+        return _or_none(reader_of(kept[0])) if optional else reader_of(kept[0])
+    if all(part in (str, int, float, bool) for part in kept):
+        kinds = (*kept, int) if float in kept else kept
+        read = _scalar(kinds, f"none of {', '.join(part.__name__ for part in kept)}")
+    else:
+        read = _tagged(kept)
+    return _or_none(read) if optional else read
+
+
+def tag_of(classes: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
+    """The wire name of the field that tells those classes apart, and the class of each of its values.
+
+    It is a field of a Literal type that all of them have. Raises TypeError without one.
+    """
+    if not all(inspect.isclass(one) and attrs.has(one) for one in classes):
+        names = " | ".join(map(_name, classes))
+        raise TypeError(
+            f"{names}: a union is `X | None`, of scalars (`int | str`), or of classes told apart by a tag"
+        )
+    choices = [{f.wire: typing.get_args(f.type) for f in _literals(one)} for one in classes]
+    for wire in choices[0]:
+        values = [choice.get(wire, ()) for choice in choices]
+        flat = [value for group in values for value in group]
+        if all(values) and len(set(flat)) == len(flat):
+            return wire, {v: one for one, group in zip(classes, values, strict=True) for v in group}
+    names = " | ".join(map(_name, classes))
+    raise TypeError(f"{names}: no tag: give each a field of one name, `type: Literal['one value'] = ...`")
+
+
+def _literals(cls: type[Any]) -> list[ModelField]:
+    return [f for f in fields_of(cls) if typing.get_origin(f.type) is Literal]
+
+
+def _tagged(classes: tuple[Any, ...]) -> Reader:
+    wire, by_value = tag_of(classes)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, classes):
+            return value
+        if not isinstance(value, Mapping):
+            raise wrong(value, "no object")
+        found = value.get(wire)
+        cls = by_value.get(found) if isinstance(found, str) else None
+        if cls is None:
+            said = (
+                f"{wire} is missing" if found is None else str(wrong(found, f"none of {', '.join(by_value)}"))
+            )
+            raise Misfit(Fault(f".{wire}", said))
+        return reader_of(cls)(value)
+
+    return read
+
+
+_READERS: Final[dict[Any, Reader]] = {
+    Any: freeze,
+    str: _scalar((str,), "no string"),
+    int: _scalar((int,), "no integer"),
+    bool: _scalar((bool,), "neither true nor false"),
+    float: _scalar((float, int), "no number"),
+    type(None): _scalar((type(None),), "not null"),
+    datetime.datetime: _parsed(parse_time, (str,), datetime.datetime, "no time with a time zone"),
+    datetime.timedelta: _parsed(parse_duration, (str,), datetime.timedelta, "no duration like 1h30m"),
+    Quantity: _parsed(read_quantity, (str, int, float), Quantity, "no quantity"),
+}
+
+
+def check_model(cls: type[Any]) -> None:
+    """Look at every field of a model and of the classes in it. Raises TypeError for one that cannot be.
+
+    What is not defined yet (a name further down in the module) is looked at when it is first read.
+    """
+    seen: set[Any] = set()
+
+    def look(annotation: Any) -> None:
+        plain, _ = split_annotated(annotation)
+        if inspect.isclass(plain) and attrs.has(plain) and plain is not Quantity:
+            if plain not in seen:
+                seen.add(plain)
+                for one in fields_of(plain):
+                    _checked(plain, one)
+                    look(one.type)
+            return
+        for part in typing.get_args(plain):
+            if not isinstance(part, str | int):
+                look(part)
+
+    try:
+        look(cls)
+    except NameError:
+        return
+
+
+def _checked(cls: type[Any], field: ModelField) -> None:
+    try:
+        reader_of(field.type)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.{field.name}: {error}") from None

@@ -1,0 +1,75 @@
+"""The scale contract: what a kind must have so that an autoscaler can size it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from reconcile.models.fields import ModelField, fields_of
+
+
+@frozen
+class Scale:
+    """Where the numbers of the scale subresource are.
+
+    `replicas` must be an integer with a default, because /scale answers 404 for an object without it;
+    `status` the number that is there; `selector` a string in status, which autoscalers need to find
+    the pods (`LabelSelector.text()` makes it).
+    """
+
+    replicas: str = ".spec.replicas"
+    status: str = ".status.replicas"
+    selector: str = ".status.selector"
+
+
+def check_scale(model: type[Any], scale: Scale) -> None:
+    """Raises TypeError, with the line to add, if a model does not keep the scale contract."""
+    replicas = _field_at(model, scale.replicas, ".spec.", "replicas")
+    if replicas.type is not int:
+        raise TypeError(f"scale of {model.__name__}: {scale.replicas} is no integer: make it `: int = 1`")
+    if not isinstance(replicas.default, int):
+        raise TypeError(
+            f"scale of {model.__name__}: {scale.replicas} has no default, and an object "
+            "without it has no /scale: make it `: int = 1`"
+        )
+    if _field_at(model, scale.status, ".status.", "status").type is not int:
+        raise TypeError(f"scale of {model.__name__}: {scale.status} is no integer: make it `: int = 0`")
+    if _field_at(model, scale.selector, ".status.", "selector").type is not str:
+        raise TypeError(f'scale of {model.__name__}: {scale.selector} is no string: make it `: str = ""`')
+
+
+def _field_at(model: type[Any], path: str, root: str, what: str) -> ModelField:
+    if not path.startswith(root):
+        raise TypeError(f"scale of {model.__name__}: the {what} path is below {root[:-1]}, not {path!r}")
+    found: ModelField | None = None
+    here: Any = model
+    for step in path[1:].split("."):
+        fields = {f.wire: f for f in fields_of(here)} if isinstance(here, type) and attrs.has(here) else {}
+        found = fields.get(step)
+        if found is None:
+            where = here.__name__ if isinstance(here, type) else here
+            raise TypeError(f"scale of {model.__name__}: {path} does not exist: {where} has no {step!r}")
+        here = found.type
+    assert found is not None  # a path has a step
+    return found
+
+
+def missing_in(scale: Scale, installed: Mapping[str, Any] | None) -> str:
+    """What an installed resource lacks of the contract; empty if it keeps it.
+
+    `installed` is the `subresources.scale` of the served version, None without one.
+    """
+    if installed is None:
+        return "it has no scale subresource"
+    wanted = {
+        "specReplicasPath": scale.replicas,
+        "statusReplicasPath": scale.status,
+        "labelSelectorPath": scale.selector,
+    }
+    wrong = [
+        f"{name} is {installed.get(name)!r}, not {path!r}"
+        for name, path in wanted.items()
+        if installed.get(name) != path
+    ]
+    return "; ".join(wrong)

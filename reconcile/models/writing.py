@@ -1,0 +1,87 @@
+"""From values to JSON: one writer for each class, made once; the value's own class decides."""
+
+import datetime
+import enum
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import attrs
+
+from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotated
+from reconcile.models.frozen import FrozenList, FrozenMapping, thaw
+from reconcile.models.values import Quantity, format_duration, format_micro_time, format_time
+
+Writer = Callable[[Any], Any]
+
+MICRO: Final = "micro"
+MicroTime = Annotated[datetime.datetime, MICRO]
+"""A time that is written with six digits of a second (`coordination.k8s.io` and `events.k8s.io`)."""
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_writers: dict[type[Any], Writer] = {}
+
+
+def to_json(value: Any) -> Any:
+    """The JSON of any value, in dicts and lists that belong to the caller. Raises TypeError."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is FrozenMapping:
+        return thaw(value)
+    writer = _writers.get(kind)
+    if writer is None:
+        writer = _writers[kind] = _writer(kind)
+    return writer(value)
+
+
+def _writer(kind: type[Any]) -> Writer:
+    if attrs.has(kind) and kind is not Quantity:
+        return _object_writer(kind)
+    if issubclass(kind, enum.Enum):
+        return lambda value: value.value
+    if issubclass(kind, Mapping):
+        return lambda value: {name: to_json(one) for name, one in value.items()}
+    if issubclass(kind, list | tuple | FrozenList):
+        return lambda value: [to_json(one) for one in value]
+    for known, writer in _WRITERS.items():
+        if issubclass(kind, known):
+            return writer
+    if issubclass(kind, str | int | float):
+        return lambda value: value
+    raise TypeError(f"a {kind.__name__} has no form in JSON")
+
+
+_WRITERS: Final[dict[type[Any], Writer]] = {
+    datetime.datetime: format_time,
+    datetime.timedelta: format_duration,
+    Quantity: lambda quantity: quantity.text,
+}
+
+
+def _object_writer(cls: type[Any]) -> Writer:
+    sparse = bool(getattr(cls, "__sparse__", False))
+    plan = [(f.name, f.wire, _omitted(f, sparse), _field_writer(f)) for f in fields_of(cls)]
+
+    def write(value: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for name, wire, omitted, write_one in plan:
+            found = getattr(value, name)
+            if found is UNSET or (omitted is not UNSET and found == omitted):
+                continue
+            body[wire] = write_one(found)
+        return body
+
+    return write
+
+
+def _omitted(field: ModelField, sparse: bool) -> Any:
+    """The value that is left out: None where that is the default; in metadata every default."""
+    if field.default is None or (sparse and not field.needed):
+        return field.default
+    return UNSET
+
+
+def _field_writer(field: ModelField) -> Writer:
+    if MICRO in split_annotated(field.type)[1]:
+        return lambda value: None if value is None else format_micro_time(value)
+    return to_json
