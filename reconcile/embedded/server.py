@@ -123,6 +123,8 @@ class ApiServer:
             return self._serve(request)
         except Failure as failure:
             return failure_response(failure)
+        except RecursionError:
+            return failure_response(bad_request("the object is nested too deeply: exceeded max depth"))
         except PlainText as answer:
             headers = {"content-type": "text/plain; charset=utf-8"}
             return Response(answer.code, headers, answer.text.encode())
