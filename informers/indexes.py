@@ -1,12 +1,12 @@
-"""Indexes over snapshots: which keys are found under which value, never behind the objects."""
+"""Indexes over snapshots: which places are found under which value, never behind the objects."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field
 
-from informers.resource import Key
-from informers.snapshot import Snapshot
+from informers.snapshot import Place, Snapshot
 
 IndexFunction = Callable[[Snapshot], Iterable[Any]]
 """The values under which a snapshot is found; hashable, and the same at each call; must not raise."""
@@ -19,20 +19,32 @@ def by_owner(snapshot: Snapshot) -> Iterable[str]:
 
 def by_namespace(snapshot: Snapshot) -> Iterable[str]:
     """The namespace: the index that every store has, under `namespace`."""
-    return (snapshot.key.namespace,)
+    return (snapshot.place.namespace,)
+
+
+# What of a snapshot these functions read: where that is equal, so are the values.
+_READS: tuple[tuple[IndexFunction, Callable[[Snapshot], Any]], ...] = (
+    (by_owner, attrgetter("owners")),
+    (by_namespace, attrgetter("place.namespace")),
+)
 
 
 @define(eq=False)
 class Index:
-    """The keys of the snapshots that `function` finds under each value."""
+    """The places of the snapshots that `function` finds under each value."""
 
     function: IndexFunction
-    # Many values (the uid of an owner of one) have one key: it stands there without a container.
-    _keys: dict[Any, Key | dict[Key, None]] = field(factory=dict, init=False)
+    # Many values (the uid of an owner of one) have one place: it stands there without a container.
+    _places: dict[Any, Place | dict[Place, None]] = field(factory=dict, init=False)
+    _reads: Callable[[Snapshot], Any] | None = field(init=False)
 
-    def keys(self, value: Any) -> Sequence[Key]:
-        """The keys under a value, in the order in which they came."""
-        found = self._keys.get(value)
+    @_reads.default
+    def _look_up(self) -> Callable[[Snapshot], Any] | None:
+        return next((reads for function, reads in _READS if function is self.function), None)
+
+    def places(self, value: Any) -> Sequence[Place]:
+        """The places under a value, in the order in which they came."""
+        found = self._places.get(value)
         if found is None:
             return ()
         return list(found) if isinstance(found, dict) else [found]
@@ -40,40 +52,43 @@ class Index:
     def add(self, snapshot: Snapshot) -> None:
         """Have a snapshot found."""
         for value in self.function(snapshot):
-            self._put(value, snapshot.key)
+            self._put(value, snapshot.place)
 
     def remove(self, snapshot: Snapshot) -> None:
         """Have a snapshot not found any more."""
         for value in self.function(snapshot):
-            self._drop(value, snapshot.key)
+            self._drop(value, snapshot.place)
 
     def change(self, old: Snapshot, new: Snapshot) -> None:
         """Have `new` found in the place of `old`, which has the same key."""
+        reads = self._reads
+        if reads is not None and reads(old) == reads(new):
+            return
         before, after = tuple(self.function(old)), tuple(self.function(new))
         if before == after:
             return
         for value in before:
-            self._drop(value, old.key)
+            self._drop(value, old.place)
         for value in after:
-            self._put(value, new.key)
+            self._put(value, new.place)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._places)
 
-    def _put(self, value: Any, key: Key) -> None:
-        found = self._keys.get(value)
+    def _put(self, value: Any, place: Place) -> None:
+        found = self._places.get(value)
         if found is None:
-            self._keys[value] = key
+            self._places[value] = place
         elif isinstance(found, dict):
-            found[key] = None
-        elif found != key:
-            self._keys[value] = {found: None, key: None}
+            found[place] = None
+        elif found != place:
+            self._places[value] = {found: None, place: None}
 
-    def _drop(self, value: Any, key: Key) -> None:
-        found = self._keys.get(value)
+    def _drop(self, value: Any, place: Place) -> None:
+        found = self._places.get(value)
         if isinstance(found, dict):
-            found.pop(key, None)
+            found.pop(place, None)
             if not found:
-                del self._keys[value]
-        elif found == key:
-            del self._keys[value]
+                del self._places[value]
+        elif found == place:
+            del self._places[value]

@@ -286,7 +286,7 @@ class Informer:
 
     def _read(self, raw: bytes) -> Snapshot:
         snapshot = Snapshot.from_json(raw, self.store.shape)
-        if not snapshot.key.name or not snapshot.version:
+        if not snapshot.place.name or not snapshot.version:
             raise msgspec.DecodeError("an object without metadata.name or without a numeric resourceVersion")
         return snapshot
 

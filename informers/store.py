@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from attrs import define, field, frozen
+import msgspec
+from attrs import define, field
 
 from informers.indexes import Index, IndexFunction, by_namespace, by_owner
 from informers.resource import Key
 from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
-from informers.snapshot import Snapshot
+from informers.snapshot import Place, Snapshot
 
 ALL = ""
 """The part of a store that holds every namespace, and what has none."""
 
 
-@frozen
-class Delta:
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a store: `old` is None for an addition, `new` is None for a deletion.
 
     `initial` is true for what a first list brought. `missed` is true for a deletion that was
@@ -48,15 +48,15 @@ class _Table:
     version: int = 0
     filled: bool = False
     size: int = 0
-    objects: dict[Key, Snapshot] = field(factory=dict)
+    objects: dict[Place, Snapshot] = field(factory=dict)
 
     @classmethod
     def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
         return cls({name: Index(function) for name, function in functions.items()})
 
     def set(self, snapshot: Snapshot) -> None:
-        old = self.objects.get(snapshot.key)
-        self.objects[snapshot.key] = snapshot
+        old = self.objects.get(snapshot.place)
+        self.objects[snapshot.place] = snapshot
         self.size += snapshot.size
         if old is None:
             for index in self.indexes.values():
@@ -66,8 +66,8 @@ class _Table:
         for index in self.indexes.values():
             index.change(old, snapshot)
 
-    def unset(self, key: Key) -> Snapshot | None:
-        old = self.objects.pop(key, None)
+    def unset(self, place: Place) -> Snapshot | None:
+        old = self.objects.pop(place, None)
         if old is not None:
             self.size -= old.size
             for index in self.indexes.values():
@@ -120,8 +120,8 @@ class Store:
 
     def get(self, key: Key) -> Snapshot | None:
         """The object of that key, or None."""
-        table = self._table(key)
-        return None if table is None else table.objects.get(key)
+        table = self._table(key.namespace)
+        return None if table is None else table.objects.get(Place(key.namespace, key.name))
 
     def list(self, namespace: str = "") -> Sequence[Snapshot]:
         """All objects, or those of a namespace: one consistent snapshot, in no order."""
@@ -136,7 +136,7 @@ class Store:
         found: list[Snapshot] = []
         for table in self._tables.values():
             objects = table.objects
-            found += [objects[key] for key in table.indexes[name].keys(value)]
+            found += [objects[place] for place in table.indexes[name].places(value)]
         return found
 
     def add_index(self, name: str, function: IndexFunction) -> None:
@@ -157,10 +157,10 @@ class Store:
 
     def put(self, snapshot: Snapshot) -> Delta | None:
         """Add or update an object; None if that very state is known already, or nobody follows it."""
-        table = self._table(snapshot.key)
+        table = self._table(snapshot.place.namespace)
         if table is None:
             return None
-        old = table.objects.get(snapshot.key)
+        old = table.objects.get(snapshot.place)
         if snapshot.version > table.version:
             table.version = snapshot.version
         if old is not None and old.same_as(snapshot):
@@ -173,14 +173,14 @@ class Store:
 
         A deletion that comes late, when the object is known in a newer state, changes nothing.
         """
-        table = self._table(snapshot.key)
+        table = self._table(snapshot.place.namespace)
         if table is None:
             return None
         table.version = max(table.version, snapshot.version)
-        old = table.objects.get(snapshot.key)
+        old = table.objects.get(snapshot.place)
         if old is None or old.version > snapshot.version:
             return None
-        table.unset(snapshot.key)
+        table.unset(snapshot.place)
         return Delta(snapshot, None)
 
     def reach(self, version: int, part: str = ALL) -> None:
@@ -196,13 +196,13 @@ class Store:
             staged = self._staged[part] = _Table.empty(self._functions)
         known = self._tables[part].objects
         for snapshot in snapshots:
-            old = known.get(snapshot.key)
+            old = known.get(snapshot.place)
             staged.set(old if old is not None and old.same_as(snapshot) else snapshot)
 
     def unstage(self, key: Key, part: str = ALL) -> None:
         """An object of an unfinished list is gone again."""
         if part in self._staged:
-            self._staged[part].unset(key)
+            self._staged[part].unset(Place(key.namespace, key.name))
 
     def drop_stage(self, part: str = ALL) -> None:
         """The list cannot be finished: forget what was kept aside."""
@@ -219,9 +219,11 @@ class Store:
         self._tables[part] = after
         initial = not before.filled
         old, new = before.objects, after.objects
-        deltas = [Delta(gone, None, missed=True) for key, gone in old.items() if key not in new]
-        for key, snapshot in new.items():
-            previous = old.get(key)
+        if not old:
+            return [Delta(None, snapshot, initial) for snapshot in new.values()]
+        deltas = [Delta(gone, None, missed=True) for place, gone in old.items() if place not in new]
+        for place, snapshot in new.items():
+            previous = old.get(place)
             if previous is not snapshot:
                 deltas.append(Delta(previous, snapshot, initial))
         return deltas
@@ -251,5 +253,5 @@ class Store:
         table = self._tables.pop(namespace, None)
         return [] if table is None else [Delta(old, None, missed=True) for old in table.objects.values()]
 
-    def _table(self, key: Key) -> _Table | None:
-        return self._tables.get(ALL) or self._tables.get(key.namespace)
+    def _table(self, namespace: str) -> _Table | None:
+        return self._tables.get(ALL) or self._tables.get(namespace)

@@ -1,0 +1,460 @@
+"""What an informer costs: CPU and memory of a sync, CPU of an event, the longest stall, reads.
+
+Objects are prepared with names, uids and values of their own. The server of a sync is another
+process that sends bytes it has ready, over TLS; each measurement runs in a process of its own.
+"""
+
+import asyncio
+import gc
+import json
+import multiprocessing
+import os
+import random
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import trustme
+import yaml
+
+from informers import Informer, InformerOptions, Key, Resource, StreamingResponse
+from informers.kubernetes import connect
+
+OBJECTS = 20_000
+EVENTS = 20_000
+MANY = 100_000
+SITES = Resource("example.com", "v1", "Site", "sites")
+PODS = Resource("", "v1", "Pod", "pods")
+Figures = dict[str, float]
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def site(number: int, chance: random.Random, version: int) -> dict[str, Any]:
+    """A custom resource of 2 KB."""
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Site",
+        "metadata": _metadata(f"site-{number}", number, chance, version),
+        "spec": {
+            "image": f"registry.example.com/sites/{_hex(chance, 12)}:{_hex(chance, 8)}",
+            "replicas": chance.randrange(9),
+            "settings": {f"setting-{k}": _hex(chance, 32) for k in range(26)},
+        },
+        "status": {"ready": chance.randrange(9), "observedGeneration": 3, "conditions": [_condition(chance)]},
+    }
+
+
+def pod(number: int, chance: random.Random, version: int) -> dict[str, Any]:
+    """A pod of 3.8 KB."""
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": _metadata(f"pod-{_hex(chance, 5)}-{number}", number, chance, version),
+        "spec": {
+            "nodeName": f"node-{chance.randrange(500)}",
+            "serviceAccountName": "default",
+            "containers": [_container(k, chance) for k in range(3)],
+            "volumes": [{"name": f"data-{k}", "emptyDir": {"sizeLimit": "1Gi"}} for k in range(2)],
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": ".".join(str(chance.randrange(256)) for _ in range(4)),
+            "conditions": [_condition(chance) for _ in range(4)],
+            "containerStatuses": [
+                {"name": f"c{k}", "ready": True, "containerID": f"containerd://{_hex(chance, 64)}"}
+                for k in range(3)
+            ],
+        },
+    }
+
+
+def _container(number: int, chance: random.Random) -> dict[str, Any]:
+    return {
+        "name": f"c{number}",
+        "image": f"registry.example.com/team/app-{number}@sha256:{_hex(chance, 64)}",
+        "env": [{"name": f"VARIABLE_{k}", "value": _hex(chance, 24)} for k in range(6)],
+        "resources": {"limits": {"cpu": "500m", "memory": f"{chance.randrange(4096)}Mi"}},
+        "volumeMounts": [{"name": f"data-{k}", "mountPath": f"/data/{k}"} for k in range(2)],
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+
+
+def _metadata(name: str, number: int, chance: random.Random, version: int) -> dict[str, Any]:
+    owner = number // 10
+    return {
+        "name": name,
+        "namespace": f"team-{number % 50}",
+        "uid": str(uuid.UUID(int=chance.getrandbits(128))),
+        "resourceVersion": str(version),
+        "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"app": f"app-{owner}", "hash": _hex(chance, 10), "tier": "front"},
+        "ownerReferences": [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": f"app-{owner}",
+                "uid": owner_uid(owner),
+                "controller": True,
+            }
+        ],
+        "managedFields": [
+            {
+                "manager": "controller",
+                "operation": "Update",
+                "time": "2026-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:spec": {f"f:field-{k}": {} for k in range(6)}},
+            }
+        ],
+    }
+
+
+def owner_uid(number: int) -> str:
+    """The uid of an owner, of which each has ten objects."""
+    return str(uuid.UUID(int=number + (1 << 100)))
+
+
+def _condition(chance: random.Random) -> dict[str, Any]:
+    return {
+        "type": f"Type{chance.randrange(4)}",
+        "status": "True",
+        "reason": "AllIsWell",
+        "message": _hex(chance, 40),
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+def _hex(chance: random.Random, digits: int) -> str:
+    return f"{chance.getrandbits(4 * digits):0{digits}x}"
+
+
+def encoded(kind: str, number: int, seed: int, version: int) -> bytes:
+    """One object's JSON."""
+    make = pod if kind == "pods" else site
+    return json.dumps(
+        make(number, random.Random(f"{seed}/{number}"), version), separators=(",", ":")
+    ).encode()
+
+
+def event(kind: str, body: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
+
+
+def bookmark(version: int) -> bytes:
+    annotations = {"k8s.io/initial-events-end": "true"}
+    metadata = {"resourceVersion": str(version), "annotations": annotations}
+    return event("BOOKMARK", json.dumps({"metadata": metadata}).encode())
+
+
+def first_state(kind: str, objects: int) -> bytes:
+    """All lines of a streaming list. Object n has version n + 1."""
+    lines = [event("ADDED", encoded(kind, number, 1, number + 1)) for number in range(objects)]
+    return b"".join(lines) + bookmark(objects)
+
+
+def updates(kind: str, objects: int) -> list[bytes]:
+    """A line for a change of each object, in which nothing but its content and version is new."""
+    changed = []
+    for number in range(objects):
+        before = json.loads(encoded(kind, number, 1, number + 1))
+        before["metadata"]["resourceVersion"] = str(objects + number + 1)
+        before["status"]["observedGeneration"] = number
+        changed.append(event("MODIFIED", json.dumps(before, separators=(",", ":")).encode()))
+    return changed
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+def serve(kind: str, objects: int, certificate: str, ready: Any) -> None:
+    """Send a first state to every watch; and changes of all objects, one by one, after a GET /changes."""
+    first, changes = first_state(kind, objects), updates(kind, objects)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    streams: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        if request.startswith(b"GET /changes"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            for line in changes:
+                for stream in streams:
+                    stream.write(b"%x\r\n%s\r\n" % (len(line), line))
+                    await stream.drain()
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for start in range(0, len(first), 1 << 16):
+            part = first[start : start + (1 << 16)]
+            writer.write(b"%x\r\n%s\r\n" % (len(part), part))
+            await writer.drain()
+        streams.append(writer)
+        await reader.read()
+
+    async def run() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+        ready.put((server.sockets[0].getsockname()[1], len(first) // objects))
+        await server.serve_forever()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def serving(kind: str, objects: int) -> Iterator[str]:
+    """A server in a process of its own; gives the path of a kubeconfig."""
+    with tempfile.TemporaryDirectory() as directory:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(f"{directory}/ca.pem")
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(f"{directory}/me.pem")
+        context = multiprocessing.get_context("spawn")
+        ready: Any = context.Queue()
+        process = context.Process(
+            target=serve, args=(kind, objects, f"{directory}/me.pem", ready), daemon=True
+        )
+        process.start()
+        try:
+            port, _ = ready.get(timeout=120)
+            cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": f"{directory}/ca.pem"}
+            content = {
+                "current-context": "bench",
+                "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+                "clusters": [{"name": "bench", "cluster": cluster}],
+                "users": [{"name": "bench", "user": {}}],
+            }
+            Path(directory, "kubeconfig").write_text(yaml.safe_dump(content))
+            yield f"{directory}/kubeconfig"
+        finally:
+            process.terminate()
+            process.join()
+
+
+# --- what runs in a process of its own ------------------------------------------------------------
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Stall:
+    """The longest time for which the loop did not come round."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def run(self) -> None:
+        before = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            self.longest = max(self.longest, now - before - 0.001)
+            before = now
+
+
+async def sync(kubeconfig: str, kind: str, compress: str) -> Figures:
+    """Follow until synced, then take a change of every object."""
+    transport = await connect(kubeconfig)
+    resource = PODS if kind == "pods" else SITES
+    informer = Informer(transport, resource, options=InformerOptions(compress=compress == "yes"))
+    heard = 0
+
+    def handler(delta: Any) -> None:
+        nonlocal heard
+        heard += 1
+
+    informer.add_handler(handler)
+    stall = Stall()
+    gc.collect()
+    memory, cpu = resident(), time.process_time()
+    async with anyio.create_task_group() as group:
+        group.start_soon(stall.run)
+        group.start_soon(informer.run)
+        await informer.wait_synced()
+        synced_cpu, synced_stall = time.process_time() - cpu, stall.longest
+        gc.collect()
+        grown = resident() - memory
+        stored = sum(len(snapshot.raw) for snapshot in informer.store)
+        bodies, stall.longest, heard = informer.store.size, 0.0, 0
+        cpu = time.process_time()
+        await transport.request("GET", "/changes")
+        await informer.wait_version(2 * OBJECTS, 120)
+        changed_cpu = time.process_time() - cpu
+        assert heard == OBJECTS
+        group.cancel_scope.cancel()
+    await transport.aclose()
+    return {
+        "cpu_us_per_object": synced_cpu / OBJECTS * 1e6,
+        "memory_ratio": grown / stored,
+        "metadata_bytes": (grown - bodies) / OBJECTS,
+        "socket_cpu_us_per_event": changed_cpu / OBJECTS * 1e6,
+        "max_stall_ms": max(synced_stall, stall.longest) * 1e3,
+        "resident": grown,
+        "cpu": synced_cpu,
+        "object_bytes": stored / OBJECTS,
+    }
+
+
+async def dicts(kubeconfig: str, kind: str) -> Figures:
+    """What many write instead: json.loads on each line, into a dict."""
+    transport = await connect(kubeconfig)
+    gc.collect()
+    memory, cpu = resident(), time.process_time()
+    objects: dict[tuple[str, str], Any] = {}
+    async with transport.stream("GET", "/api/v1/pods", {"watch": "true"}) as stream:
+        rest = b""
+        async for chunk in stream.chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                read = json.loads(line)
+                if read["type"] == "BOOKMARK":
+                    break
+                metadata = read["object"]["metadata"]
+                objects[metadata["namespace"], metadata["name"]] = read["object"]
+            if len(objects) == OBJECTS:
+                break
+    figures = {"cpu": time.process_time() - cpu, "resident": float(resident() - memory)}
+    await transport.aclose()
+    return figures
+
+
+class InMemory:
+    """A transport that hands over chunks it has already."""
+
+    server = "memory"
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
+    ) -> AsyncIterator[StreamingResponse]:
+        yield StreamingResponse(200, {}, self._read())
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+        await anyio.sleep_forever()
+
+    async def request(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def events(kind: str) -> Figures:
+    """A burst of changes that is in memory, to a handler that does nothing; the stall it makes."""
+    first = first_state(kind, EVENTS)
+    burst = b"".join(updates(kind, EVENTS))
+    gate = anyio.Event()
+
+    class Gated(InMemory):
+        async def _read(self) -> AsyncIterator[bytes]:
+            yield first
+            await gate.wait()
+            for start in range(0, len(burst), 1 << 18):
+                yield burst[start : start + (1 << 18)]
+            await anyio.sleep_forever()
+
+    informer = Informer(Gated([]), PODS)
+    informer.add_handler(lambda delta: None)
+    stall = Stall()
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        await informer.wait_synced()
+        group.start_soon(stall.run)
+        await anyio.sleep(0.01)
+        cpu = time.process_time()
+        gate.set()
+        await informer.wait_version(2 * EVENTS, 120)
+        cpu = time.process_time() - cpu
+        group.cancel_scope.cancel()
+    return {"cpu_us": cpu / EVENTS * 1e6, "max_stall_ms": stall.longest * 1e3}
+
+
+async def reads() -> Figures:
+    """Of a store of many objects: one by key, those of an owner, one decoded."""
+    informer = Informer(InMemory([first_state("sites", MANY)]), SITES)
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        await informer.wait_synced()
+        store = informer.store
+        keys = random.Random(1).sample([snapshot.key for snapshot in store], 10_000)
+        wanted = [Key(*key) for key in keys]
+        get = _per_call(lambda: [store.get(key) for key in wanted], len(wanted))
+        owners = [owner_uid(number) for number in random.Random(2).sample(range(MANY // 10), 5_000)]
+        owned = _per_call(lambda: [store.by_index("owner", uid) for uid in owners], len(owners))
+        assert all(len(store.by_index("owner", uid)) == 10 for uid in owners)
+        group.cancel_scope.cancel()
+    return {"get_us": get, "list_by_owner_us": owned}
+
+
+def _per_call(call: Callable[[], Any], times: int) -> float:
+    def once() -> float:
+        before = time.process_time()
+        call()
+        return time.process_time() - before
+
+    return min(once() for _ in range(3)) / times * 1e6
+
+
+MEASURES: dict[str, Callable[..., Awaitable[Figures]]] = {
+    "sync": sync,
+    "dicts": dicts,
+    "events": events,
+    "reads": reads,
+}
+
+
+def measured(name: str, *arguments: str) -> Figures:
+    """One measurement in a fresh process."""
+    command = [sys.executable, "-m", "tests.bench.informers", name, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def figures() -> Figures:
+    """All figures of the informers."""
+    with serving("sites", OBJECTS) as kubeconfig:
+        small = measured("sync", kubeconfig, "sites", "no")
+        small_packed = measured("sync", kubeconfig, "sites", "yes")
+        plain = measured("dicts", kubeconfig, "sites")
+    with serving("pods", OBJECTS) as kubeconfig:
+        large = measured("sync", kubeconfig, "pods", "no")
+        large_packed = measured("sync", kubeconfig, "pods", "yes")
+    burst, many = measured("events", "sites"), measured("reads")
+    return {
+        "informers.sync_cpu_us_per_object": small["cpu_us_per_object"],
+        "informers.sync_cpu_us_per_object_4k": large["cpu_us_per_object"],
+        "informers.memory_ratio": small["memory_ratio"],
+        "informers.memory_ratio_4k": large["memory_ratio"],
+        "informers.memory_ratio_compressed_2k": small_packed["memory_ratio"],
+        "informers.memory_ratio_compressed_4k": large_packed["memory_ratio"],
+        "informers.sync_cpu_us_per_object_compressed": small_packed["cpu_us_per_object"],
+        "informers.metadata_bytes_per_object": small["metadata_bytes"],
+        "informers.event_cpu_us": burst["cpu_us"],
+        "informers.socket_cpu_us_per_event": small["socket_cpu_us_per_event"],
+        "informers.max_stall_ms": max(small["max_stall_ms"], burst["max_stall_ms"]),
+        "informers.ratio_to_dicts_cpu": small["cpu"] / plain["cpu"],
+        "informers.ratio_to_dicts_rss": small["resident"] / plain["resident"],
+        "informers.get_us": many["get_us"],
+        "informers.list_by_owner_us": many["list_by_owner_us"],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(MEASURES[sys.argv[1]](*sys.argv[2:]))))  # type: ignore[arg-type]
