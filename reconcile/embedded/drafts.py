@@ -8,7 +8,7 @@ from attrs import define, field
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission import AdmissionRequest, admit
-from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import NAMESPACES, Engine
@@ -35,6 +35,12 @@ class Write:
     warnings: list[str] = field(factory=list)
     shape: list[FieldCause] = field(factory=list)
     """What a built-in kind's schema missed in the object as it came."""
+    form: Form = field(init=False)
+    """The form of the answer: one that cannot be had is refused before anything is written."""
+
+    @form.default
+    def _wanted_form(self) -> Form:
+        return wanted_form(self.request, listing=False)
 
     @property
     def resource(self) -> ServedResource:
@@ -43,15 +49,13 @@ class Write:
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
-        form = wanted_form(self.request, listing=False)
         version = obj["metadata"].get("resourceVersion", "")
-        body = one(self.engine.table, self.resource, encode(obj), form, version)
+        body = one(self.engine.table, self.resource, encode(obj), self.form, version)
         return self._respond(status, body)
 
     def answer_stored(self, status: int, stored: Stored) -> Response:
         """The same for an object that was just committed in this very version of the resource."""
-        form = wanted_form(self.request, listing=False)
-        body = one(self.engine.table, self.resource, stored.body, form, str(stored.version))
+        body = one(self.engine.table, self.resource, stored.body, self.form, str(stored.version))
         return self._respond(status, body)
 
     def _respond(self, status: int, body: bytes) -> Response:
