@@ -89,7 +89,7 @@ class Schema:
     map_type: Literal["atomic", "granular"] | None = None
     rules: tuple[Rule, ...] = attrs.field(default=(), converter=_rules)
     required: bool | None = None
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
 
 
 NOTHING_MORE: Final = Schema()

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, overload
 import msgspec
 
 
-def _refuse(*_: object) -> NoReturn:
+def _refuse(*_: object, **__: object) -> NoReturn:
     raise TypeError("a decoded object cannot be changed; copy it first: thaw(...) gives dicts and lists")
 
 
