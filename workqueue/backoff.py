@@ -70,6 +70,8 @@ class KeyBackoff(Generic[K]):
     def forget(self, key: K) -> None:
         """Start afresh with `key`, and keep no memory of it."""
         self._failures.pop(key, None)
+        if not self._failures:
+            self._failures.clear()  # a dict keeps the table of its largest size until then
 
     def __len__(self) -> int:
         return len(self._failures)

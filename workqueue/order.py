@@ -63,6 +63,8 @@ class Heap(Generic[K]):
 
     def _settle(self) -> None:
         """Keep a live item at the top, and fewer stale ones than live ones."""
+        if not self._places:
+            self.clear()  # a dict keeps the table of its largest size until then
         if len(self._items) > 2 * len(self._places) + _FEW:
             self._items = [item for item in self._items if self._places.get(item[2]) == item[1]]
             heapify(self._items)

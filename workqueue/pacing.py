@@ -38,6 +38,8 @@ class Pace(Generic[K]):
         """Free the memory of what holds no longer."""
         while self._held_until and next(iter(self._held_until.values())) <= now:
             self._held_until.popitem(last=False)
+            if not self._held_until:
+                self._held_until.clear()  # a dict keeps the table of its largest size until then
 
     def __len__(self) -> int:
         return len(self._held_until)

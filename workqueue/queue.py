@@ -344,11 +344,16 @@ class WorkQueue(Generic[K]):
         if failed:
             again = self._put_back(entry, again)
         if again is None:
-            del self._entries[entry.key]
+            self._leave(entry)
         else:
             self._begin_again(again)
         if self._onlookers or self._phase != "open":
             self._after_an_end()
+
+    def _leave(self, entry: Entry[K]) -> None:
+        del self._entries[entry.key]
+        if not self._entries:
+            self._entries.clear()  # a dict keeps the table of its largest size until then
 
     def _put_back(self, entry: Entry[K], again: Entry[K] | None) -> Entry[K]:
         """What is to be done where the work failed: what it was for, and what was added meanwhile."""
@@ -362,7 +367,7 @@ class WorkQueue(Generic[K]):
     def _begin_again(self, entry: Entry[K]) -> None:
         now = self._now()
         if self._drops(entry, now):
-            del self._entries[entry.key]
+            self._leave(entry)
             return
         self._promote(now)
         self._entries[entry.key] = entry

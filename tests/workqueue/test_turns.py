@@ -1,0 +1,99 @@
+"""Hand-outs without a pause do not keep the event loop from turning."""
+
+import asyncio
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reconcile.testing.loop import simulate
+from workqueue import WorkQueue
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """A loop on which 10 us pass whenever somebody looks at the clock."""
+
+    moment = 0.0
+
+    def time(self) -> float:
+        self.moment += 10e-6
+        return self.moment
+
+
+async def longest_without_a_turn(workers: int) -> float:
+    """In seconds, while `workers` do nothing but take keys."""
+    loop = asyncio.get_running_loop()
+    queue: WorkQueue[int] = WorkQueue()
+    for key in range(5000):
+        queue.add(key)
+    longest, turned = 0.0, loop.time()
+
+    async def worker() -> None:
+        while True:
+            async with queue.get():
+                pass
+
+    async def watch() -> None:
+        nonlocal longest, turned
+        while len(queue):
+            await asyncio.sleep(0)
+            longest, turned = max(longest, loop.time() - turned), loop.time()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(workers):
+            group.start_soon(worker)
+        await watch()
+        group.cancel_scope.cancel()
+    return longest
+
+
+@pytest.mark.rule("queue-turn")
+@pytest.mark.parametrize("workers", [1, 2, 20])
+def test_the_loop_turns_each_millisecond_however_many_workers_take_keys(workers: int) -> None:
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        longest = runner.run(longest_without_a_turn(workers))
+    a_few_looks_for_each_worker = (workers + 5) * 10 * 10e-6
+    assert 0.0005 < longest < 0.001 + a_few_looks_for_each_worker
+
+
+@pytest.mark.rule("queue-turn")
+def test_a_worker_that_feeds_itself_lets_others_run_also_where_time_stands_still() -> None:
+    async def scenario() -> int:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+        runs = 0
+
+        async def worker() -> None:
+            nonlocal runs
+            while True:
+                async with queue.get():
+                    runs += 1
+                    queue.add("a")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker)
+            for _ in range(10):
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        return runs
+
+    assert 1000 <= simulate(scenario) <= 20_000
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("queue-turn")
+async def test_a_worker_that_never_waits_can_be_cancelled() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+
+    async def worker() -> None:
+        while True:
+            async with queue.get():
+                queue.add("a")
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker)
+            await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+    assert len(queue) == 1
