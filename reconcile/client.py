@@ -4,63 +4,54 @@ A write is a diff of what changed, or an intent that is applied; a write that wo
 is not sent; every answer is remembered for the key that caused it, so that its next read sees it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Literal, Self, TypeVar, overload
 
 import anyio
 import msgspec
 
 from informers import (
-    AlreadyExists,
     Cache,
     Clock,
+    Invalid,
     Key,
     NotFound,
-    OutcomeUnknown,
+    OwnedByOther,
     PreconditionFailed,
     Resource,
-    ServerTimeout,
     Snapshot,
     StaleVersion,
-    SystemClock,
     Transport,
-    error_from_response,
 )
 from informers.discovery import Discovery
-from reconcile.applying import AppliedIntents
+from reconcile.applying import Place, intent_of, without_server_set
 from reconcile.consistency import Journal
-from reconcile.diffing import merge_diff
+from reconcile.editing import Draft, finished
+from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.selectors import Labels
+from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
+from reconcile.writing import Writer, guard_of
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
-_JSON = {"content-type": "application/json", "accept": "application/json"}
-_MERGE = {"content-type": "application/merge-patch+json", "accept": "application/json"}
-_PATCH = {"content-type": "application/json-patch+json", "accept": "application/json"}
-_APPLY = {"content-type": "application/apply-patch+yaml", "accept": "application/json"}
-_MODIFY_ATTEMPTS = 5
+MODIFY_ATTEMPTS = 20
+APPLY_ATTEMPTS = 5
+SCALE_ATTEMPTS = 5
+SCALE_WAIT = 0.1
+"""Seconds, before chance makes half as much or half as much again of it."""
 
 
-class _ListMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[msgspec.Raw] | None = None
-
-
-_list = msgspec.json.Decoder(_List)
-
-
-class Client:
+class Client(Writer):
     """Reads and writes objects of one cluster.
 
     With a `cache`, `get` and `list` read declared kinds from it and everything else from the server;
     without one, or with `live=True`, they always ask the server. `field_manager` is the name under
-    which writes are recorded. Failures are `reconcile.ApiError`s.
+    which writes are recorded. With `dry_run` the server checks writes and carries none out;
+    `field_validation` says what it does about unknown fields (default: it warns; an apply is always
+    strict). `limiter` slows requests down. Failures are `reconcile.ApiError`s.
     """
 
     def __init__(
@@ -70,212 +61,101 @@ class Client:
         cache: Cache | None = None,
         field_manager: str = "reconcile",
         clock: Clock | None = None,
-    ) -> None:
-        self.transport = transport
-        self.cache = cache
-        self.field_manager = field_manager
-        self.clock = clock or SystemClock()
-        self._discovery = Discovery(transport)
-        self._journal = Journal()
-        self._intents = AppliedIntents()
-
-    def bound(self, journal: Journal, field_manager: str = "") -> "Client":
-        """The same client for one key: its writes are noted in `journal`, its reads wait for them."""
-        other = Client.__new__(Client)
-        other.__dict__.update(self.__dict__)
-        other._journal = journal
-        other.field_manager = field_manager or self.field_manager
-        return other
-
-    # --- reading --------------------------------------------------------------------------------
-
-    async def get(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O:
-        """The object of that name. Raises NotFound."""
-        found = await self.find(model, name, namespace, live=live)
-        if found is None:
-            resource = kind_of(model).resource
-            raise NotFound(404, "NotFound", f'{resource} "{name}" not found')
-        return found
-
-    async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
-        """The object of that name, or None."""
-        snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
-        return None if snapshot is None else decode(model, snapshot.raw)
-
-    async def list(
-        self,
-        model: type[O],
         namespace: str = "",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        super().__init__(
+            transport,
+            cache=cache,
+            field_manager=field_manager,
+            clock=clock,
+            namespace=namespace,
+            dry_run=dry_run,
+            field_validation=field_validation,
+            limiter=limiter,
+        )
+        self._discovery = Discovery(transport)
+        self._for_key = False
+
+    def bound(self, journal: Journal, field_manager: str = "") -> Self:
+        """The same client for one key: its writes are noted in `journal`, its reads wait for them."""
+        manager = field_manager or self.field_manager
+        return self._copied(_journal=journal, field_manager=manager, _for_key=True)
+
+    def with_options(
+        self,
         *,
-        labels: Mapping[str, str] | None = None,
-        owner: Object | None = None,
-        live: bool = False,
-    ) -> Sequence[O]:
-        """The objects of a kind, in all namespaces or in one, with those labels, owned by that owner."""
-        snapshots = await self.snapshots(kind_of(model).resource, namespace, owner=owner, live=live)
-        wanted = (labels or {}).items()
-        return [decode(model, s.raw) for s in snapshots if wanted <= s.labels.items()]
+        namespace: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool | None = None,
+        field_validation: FieldValidation | None = None,
+    ) -> Self:
+        """A view of the same client: of one namespace, under another name, or for dry runs."""
+        given = {
+            "namespace": namespace,
+            "field_manager": field_manager,
+            "dry_run": dry_run,
+            "field_validation": field_validation,
+        }
+        return self._copied(**{name: value for name, value in given.items() if value is not None})
 
-    async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
-        """The stored state of an object, or None."""
-        informer = None if live or self.cache is None else self.cache.find(resource)
-        if informer is None or not informer.covers(key.namespace):
-            return await self.read(resource, key)
-        await self.settle(resource)
-        return informer.store.get(key)
-
-    async def snapshots(
-        self, resource: Resource, namespace: str = "", *, owner: Object | None = None, live: bool = False
-    ) -> Sequence[Snapshot]:
-        """The stored states of all objects of a resource, of a namespace, of an owner."""
-        informer = None if live or self.cache is None else self.cache.find(resource)
-        if informer is None or (namespace and not informer.covers(namespace)):
-            found: Iterable[Snapshot] = await self._read_all(resource, namespace)
-            return [s for s in found if owner is None or any(o.uid == owner.uid for o in s.owners)]
-        await self.settle(resource)
-        if owner is None:
-            return informer.store.list(namespace)
-        owned = informer.store.by_index("owner", owner.uid)
-        return [s for s in owned if not namespace or s.key.namespace == namespace]
-
-    async def version(self, resource: Resource, namespace: str = "") -> int:
-        """The resourceVersion of a resource as of now, from a consistent list of one object."""
-        body = await self._send("GET", resource.path(namespace), {"limit": "1"})
-        return int(_list.decode(body).metadata.resource_version or 0)
-
-    async def settle(self, resource: Resource | None = None) -> None:
-        """Wait until the cache shows this key's own writes (of one resource, if given)."""
-        if self.cache is not None and self._journal:
-            await self._journal.settle(self.cache, self, resource)
-
-    # --- writing --------------------------------------------------------------------------------
+    # --- intents --------------------------------------------------------------------------------
 
     async def create(self, obj: O) -> O:
-        """Create an object. Raises AlreadyExists, Invalid, Forbidden."""
+        """Create an object. Raises AlreadyExists, Invalid, Forbidden.
+
+        What only a server sets is left out, so what was read somewhere may be created elsewhere.
+        """
+        obj = self._placed(obj)
         resource = kind_of(obj).resource
-        body = _intent(obj)
-        path = resource.path(self._namespace(resource, obj.key))
-        written = await self._write("POST", resource, obj.key, path, body, _JSON)
+        body = without_server_set(encode(obj))
+        body.pop("status", None)
+        path = resource.path(obj.namespace)
+        written = await self._write("POST", resource, obj.key, path, body, JSON)
         return decode(type(obj), written.raw)
 
     @overload
-    async def apply(self, obj: O, *, force: bool = True) -> O: ...
+    async def apply(
+        self, obj: O, *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
+    ) -> O: ...
     @overload
-    async def apply(self, obj: Mapping[str, Any], *, force: bool = True) -> Unstructured: ...
-    async def apply(self, obj: Object | Mapping[str, Any], *, force: bool = True) -> Object:
+    async def apply(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Unstructured: ...
+    async def apply(
+        self,
+        obj: Object | Mapping[str, Any],
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Object:
         """Make the object have what `obj` says (server-side apply), whoever else writes the rest.
 
-        An intent that was acknowledged before, and still holds in the cache, is not sent again.
-        With `force`, fields that others own are taken over; without, they raise OwnedByOther.
+        `obj` is an intent: raises TypeError for an object that was read. An intent that was
+        acknowledged within half an hour, and still holds in the cache, is not sent again. With `force`,
+        fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a
+        path above); without, and for those, OwnedByOther is raised.
         """
         if isinstance(obj, Mapping):
             obj = await self.unstructured(obj)
-        resource, body = kind_of(obj).resource, _intent(obj)
-        self._namespace(resource, obj.key)
-        known = await self._known(resource, obj.key)
-        if known is not None and self._intents.holds(resource, body, known):
+        obj = self._placed(obj)
+        resource, body = kind_of(obj).resource, intent_of(obj, subresource)
+        place = Place(resource, obj.key, self.field_manager, subresource)
+        known = await self._acknowledged(place)
+        if known is not None and self._intents.holds(place, body, known):
             return decode(type(obj), known.raw)
-        query = {"force": "true"} if force else {}
-        path = resource.path(obj.namespace, obj.name)
-        written = await self._write("PATCH", resource, obj.key, path, body, _APPLY, query)
-        self._intents.acknowledged(resource, body, written)
+        written = await self._apply(place, body, force, unforced)
+        if not self.dry_run:
+            self._intents.acknowledged(place, body, written, anyio.current_time())
         return decode(type(obj), written.raw)
-
-    async def update(self, obj: O) -> O:
-        """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion."""
-        resource = kind_of(obj).resource
-        path = resource.path(obj.namespace, obj.name)
-        written = await self._write("PUT", resource, obj.key, path, encode(obj), _JSON)
-        return decode(type(obj), written.raw)
-
-    async def modify(
-        self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
-    ) -> O:
-        """Read the object live, write what `change` makes different; again on fresh state if it was stale.
-
-        `change` gets the object and returns it changed (`obj.replace(...)`); it may run several times.
-        """
-        for attempt in range(_MODIFY_ATTEMPTS):
-            live = await self.get(model, name, namespace, live=True)
-            patch = merge_diff(encode(live), encode(change(live)))
-            if not patch:
-                return live
-            guard = {"uid": live.uid, "resourceVersion": live.metadata.resource_version}
-            try:
-                return await self.merge(live, patch, guard=guard, subresource=subresource)
-            except StaleVersion:
-                if attempt == _MODIFY_ATTEMPTS - 1:
-                    raise
-        raise AssertionError("unreachable")
-
-    async def merge(
-        self, obj: O, patch: Mapping[str, Any], *, guard: Mapping[str, str], subresource: str = ""
-    ) -> O:
-        """Send a merge patch for `obj`; `guard` (uid, resourceVersion) says which state it is meant for."""
-        resource = kind_of(obj).resource
-        written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
-        return decode(type(obj), written.raw)
-
-    async def patch(
-        self,
-        resource: Resource,
-        key: Key,
-        patch: Mapping[str, Any],
-        *,
-        guard: Mapping[str, str],
-        subresource: str = "",
-    ) -> Snapshot:
-        """As `merge`, for an object that is known by resource and key only."""
-        body = {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
-        path = resource.path(key.namespace, key.name, subresource)
-        return await self._write("PATCH", resource, key, path, body, _MERGE)
-
-    async def create_subresource(self, obj: Object, subresource: str, body: Mapping[str, Any]) -> None:
-        """POST to a subresource of an object (a pod's `binding`, `eviction`); its answer is not read."""
-        resource = kind_of(obj).resource
-        path = resource.path(obj.namespace, obj.name, subresource)
-        await self._guarded("POST", resource, obj.key, path, body, _JSON, {})
-        self._journal.unknown(resource, obj.key)
-
-    async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
-        """Change the replicas of `obj` through /scale from `expect` to `replicas`.
-
-        Test and replace: raises Invalid if another writer has changed the number meanwhile.
-        """
-        resource = kind_of(obj).resource
-        operations = [
-            {"op": "test", "path": "/spec/replicas", "value": expect},
-            {"op": "replace", "path": "/spec/replicas", "value": replicas},
-        ]
-        path = resource.path(obj.namespace, obj.name, "scale")
-        self._journal.unknown(resource, obj.key)
-        await self._send("PATCH", path, self._manager(), _PATCH, msgspec.json.encode(operations))
-
-    async def delete(
-        self,
-        obj: Object,
-        *,
-        propagation: Propagation | None = None,
-        grace_seconds: int | None = None,
-    ) -> None:
-        """Delete that very object (its uid is the precondition); no error if it is gone already.
-
-        Raises PreconditionFailed if another object has taken its name.
-        """
-        resource = kind_of(obj).resource
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if obj.uid:
-            options["preconditions"] = {"uid": obj.uid}
-        if propagation is not None:
-            options["propagationPolicy"] = propagation
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        path = resource.path(obj.namespace, obj.name)
-        try:
-            await self._guarded("DELETE", resource, obj.key, path, options, _JSON, {})
-        except NotFound:
-            return
-        self._journal.deleted(resource, obj.key, obj.uid)
 
     async def unstructured(self, manifest: Mapping[str, Any]) -> Unstructured:
         """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
@@ -286,107 +166,331 @@ class Client:
         model = unstructured(api_version, kind, plural=resource.plural, namespaced=resource.namespaced)
         return decode(model, manifest)
 
-    # --- requests -------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
-    async def _known(self, resource: Resource, key: Key) -> Snapshot | None:
+    async def update(self, obj: O, *, subresource: str = "") -> O:
+        """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion.
+
+        It replaces all of it: `modify` and `editing` are for changing some of it.
+        """
+        obj = self._placed(obj)
+        resource = kind_of(obj).resource
+        path = resource.path(obj.namespace, obj.name, subresource)
+        written = await self._write("PUT", resource, obj.key, path, encode(obj), JSON)
+        return decode(type(obj), written.raw)
+
+    async def modify(
+        self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
+    ) -> O:
+        """Read the object live, write what `change` makes different; again on fresh state if it was stale.
+
+        `change` gets the object and returns it changed (`obj.replace(...)`); it may run several times,
+        and no update of another writer is lost between its reading and its writing. Raises NotFound,
+        PreconditionFailed if the object is replaced by another of its name meanwhile, and StaleVersion
+        only after 20 attempts.
+        """
+        resource = kind_of(model).resource
+        key = self._placed_key(resource, Key(namespace, name))
+        uid = ""
+        for attempt in range(MODIFY_ATTEMPTS):
+            stored = await self.read(resource, key)
+            if stored is None:
+                raise NotFound(404, "NotFound", f'{resource} "{name}" not found')
+            if uid and uid != stored.uid:
+                raise PreconditionFailed(409, "Conflict", f"{resource} {name!r} was replaced by another")
+            uid = stored.uid
+            try:
+                return await self._modify_once(model, stored, change, subresource)
+            except StaleVersion:
+                if attempt == MODIFY_ATTEMPTS - 1:
+                    raise
+            await anyio.sleep(min(1.0, 0.01 * 2**attempt) * self.clock.random())
+        raise AssertionError("unreachable")
+
+    @overload
+    def editing(  # type: ignore[overload-overlap]
+        self, obj: Unstructured, *, subresource: str = ""
+    ) -> AbstractAsyncContextManager[dict[str, Any]]: ...
+    @overload
+    def editing(self, obj: O, *, subresource: str = "") -> AbstractAsyncContextManager[Draft[O]]: ...
+    def editing(self, obj: Object, *, subresource: str = "") -> AbstractAsyncContextManager[Any]:
+        """A mutable copy of `obj`, whose changes are sent at the end: `async with ... as draft`.
+
+        A model's copy is a `Draft`, that of an unstructured object a dict. Nothing is sent after an
+        exception, or if nothing has changed. The patch names the object by uid, and its version where
+        it touches a list or the choice within a union; raises StaleVersion, PreconditionFailed. A
+        number that others count up as well is for `modify`. Where the cache does not keep whole
+        objects, the copy is of a live read.
+        """
+        return self._editing(obj, subresource)
+
+    async def merge(
+        self,
+        obj: O,
+        patch: Mapping[str, Any],
+        *,
+        guard: Mapping[str, str] | None = None,
+        subresource: str = "",
+    ) -> O:
+        """Send a merge patch for `obj`; one that is empty is no request.
+
+        `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
+        object, at this version where the patch touches a list or the choice within a union.
+        """
+        if not patch:
+            return obj
+        resource = kind_of(obj).resource
+        guard = guard_of(obj, patch) if guard is None else guard
+        written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
+        return decode(type(obj), written.raw)
+
+    async def create_subresource(self, obj: Object, subresource: str, body: Mapping[str, Any]) -> None:
+        """POST to a subresource of an object (a pod's `binding`, `eviction`); its answer is not read."""
+        obj = self._placed(obj)
+        resource = kind_of(obj).resource
+        path = resource.path(obj.namespace, obj.name, subresource)
+        await self._guarded("POST", resource, obj.key, path, body, JSON)
+        self._journal.unknown(resource, obj.key)
+
+    # --- scale ----------------------------------------------------------------------------------
+
+    async def scale(self, obj: Object, decide: Callable[[int], int]) -> int:
+        """Set the replicas of `obj` through /scale to what `decide` makes of them; returns them.
+
+        Test and replace: where another writer was faster, the number is read again and `decide` runs
+        again, up to five times. Raises StaleVersion after that, PreconditionFailed if the object was
+        replaced by another of its name, and Invalid for a number that the server refuses.
+        """
+        refused: tuple[Invalid, Any] | None = None
+        for _ in range(SCALE_ATTEMPTS):
+            scale = await self._scale_of(obj)
+            if refused is not None and refused[1] == scale["spec"]:
+                raise refused[0]
+            replicas = scale["spec"].get("replicas") or 0
+            wanted = decide(replicas)
+            if wanted == replicas:
+                return replicas
+            try:
+                await self._replace_scale(obj, scale, wanted)
+            except Invalid as error:
+                refused = error, scale["spec"]
+            except StaleVersion:
+                refused = None
+            else:
+                return wanted
+            await anyio.sleep(SCALE_WAIT * (0.5 + self.clock.random()))
+        raise StaleVersion(409, "Conflict", f"others keep changing the replicas of {str(obj.key)!r}")
+
+    async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
+        """Change the replicas of `obj` through /scale from `expect` to `replicas`, in one attempt.
+
+        Raises StaleVersion if the number is another one now: decide anew.
+        """
+        scale = await self._scale_of(obj)
+        now = scale["spec"].get("replicas") or 0
+        stale = StaleVersion(409, "Conflict", f"{str(obj.key)!r} has {now} replicas, not {expect}")
+        if now != expect:
+            raise stale
+        try:
+            await self._replace_scale(obj, scale, replicas)
+        except Invalid as error:
+            if (await self._scale_of(obj))["spec"] == scale["spec"]:
+                raise
+            raise stale from error
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    async def delete(
+        self,
+        obj: Object,
+        *,
+        propagation: Propagation | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete that very object (its uid is the precondition); no error if it is gone already.
+
+        Raises PreconditionFailed if another object has taken its name. In a reconcile, the first
+        deletion of a kind after the start waits until the cache is certainly up to date; raises
+        StaleVersion if it was not, since then the decision was made on old state.
+        """
+        obj = self._placed(obj)
+        resource = kind_of(obj).resource
+        await self._decided_on_fresh_state(resource)
+        await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds)
+
+    async def delete_all(
+        self,
+        model: type[Object],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        owner: Object | None = None,
+        propagation: Propagation | None = None,
+    ) -> int:
+        """Delete the objects that fit and are not going yet, as the server has them now; says how many.
+
+        Each by its uid, so that what appears meanwhile is spared.
+        """
+        resource = kind_of(model).resource
+        found = await self.snapshots(
+            resource, namespace, labels=labels, fields=fields, owner=owner, live=True
+        )
+        deleted = 0
+        for snapshot in found:
+            if snapshot.terminating:
+                continue
+            try:
+                deleted += await self._delete(resource, snapshot.key, snapshot.uid, propagation, None)
+            except PreconditionFailed:
+                continue
+        return deleted
+
+    # --- within ---------------------------------------------------------------------------------
+
+    async def _acknowledged(self, place: Place) -> Snapshot | None:
         """The stored state, if an intent was acknowledged for it: cached, or read where nothing caches it."""
-        if not self._intents.remembers(resource, key):
+        if self.dry_run or not self._intents.remembers(place, anyio.current_time()):
             return None
-        informer = None if self.cache is None else self.cache.find(resource)
-        if informer is None or not informer.covers(key.namespace):
+        resource, key = place.resource, place.key
+        informer = self._informer(resource, key.namespace)
+        if informer is None or not self._keeps_all(resource):
             return await self.read(resource, key)
         await self.settle(resource)
         return informer.store.get(key)
 
-    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
-        """The state of an object as the server has it now, or None."""
-        try:
-            return Snapshot.from_json(await self._send("GET", resource.path(key.namespace, key.name)))
-        except NotFound:
-            return None
-
-    async def _read_all(self, resource: Resource, namespace: str) -> Iterable[Snapshot]:
-        found: list[Snapshot] = []
-        query = {"limit": "500"}
-        while True:
-            page = _list.decode(await self._send("GET", resource.path(namespace), query))
-            found.extend(Snapshot.from_json(item) for item in page.items or ())
-            if not page.metadata.continue_:
-                return found
-            query["continue"] = page.metadata.continue_
-
-    async def _write(
-        self,
-        method: str,
-        resource: Resource,
-        key: Key,
-        path: str,
-        body: Mapping[str, Any],
-        headers: Mapping[str, str],
-        query: Mapping[str, str] | None = None,
+    async def _apply(
+        self, place: Place, body: Mapping[str, Any], force: bool, unforced: Collection[str]
     ) -> Snapshot:
-        answer = await self._guarded(method, resource, key, path, body, headers, query or {})
-        written = Snapshot.from_json(answer)
-        self._journal.wrote(resource, written)
-        return written
+        if not unforced:
+            return await self._send_intent(place, body, force=force)
+        try:
+            return await self._send_intent(place, body, force=False)
+        except OwnedByOther as error:
+            if not force or _names(error, unforced):
+                raise
+        return await self._apply_except(place, body, unforced)
 
-    async def _guarded(
+    async def _apply_except(
+        self, place: Place, body: Mapping[str, Any], unforced: Collection[str]
+    ) -> Snapshot:
+        """Take over the fields that others own, at a version at which none of `unforced` was theirs."""
+        for _ in range(APPLY_ATTEMPTS):
+            stored = await self.read(place.resource, place.key)
+            version = {} if stored is None else {"resourceVersion": str(stored.version)}
+            guarded = {**body, "metadata": {**body["metadata"], **version}}
+            try:
+                return await self._send_intent(place, guarded, force=False)
+            except StaleVersion:
+                continue
+            except OwnedByOther as error:
+                if _names(error, unforced):
+                    raise
+            try:
+                return await self._send_intent(place, guarded, force=True)
+            except StaleVersion:
+                continue
+        raise StaleVersion(409, "Conflict", f"others keep changing {place.resource} {str(place.key)!r}")
+
+    async def _send_intent(self, place: Place, body: Mapping[str, Any], *, force: bool) -> Snapshot:
+        resource, key = place.resource, place.key
+        path = resource.path(key.namespace, key.name, place.subresource)
+        query = {"force": "true" if force else "false"}
+        return await self._write("PATCH", resource, key, path, body, APPLY_PATCH, query)
+
+    async def _modify_once(
+        self, model: type[O], stored: Snapshot, change: Callable[[O], O], subresource: str
+    ) -> O:
+        before = decode(model, stored.raw)
+        after = change(before)
+        patch = await self._difference(before, after, stored.to_dict(), subresource)
+        return await self.merge(
+            before, patch, guard=guard_of(before, patch, versioned=True), subresource=subresource
+        )
+
+    @asynccontextmanager
+    async def _editing(self, obj: Object, subresource: str) -> AsyncIterator[Any]:
+        if not obj.uid:
+            raise ValueError(f"editing takes an object that was read, and {str(obj.key)!r} has no uid")
+        before = await self._whole(obj)
+        if isinstance(before, Unstructured):
+            body = msgspec.json.decode(msgspec.json.encode(encode(before)))
+            yield body
+            after: Object = decode(type(before), body)
+        else:
+            draft = Draft(before)
+            yield draft
+            after = finished(draft)
+        patch = await self._difference(before, after, None, subresource)
+        await self.merge(before, patch, subresource=subresource)
+
+    async def _whole(self, obj: O) -> O:
+        """The object, or where the cache keeps less than all of objects, the same object read live."""
+        resource = kind_of(obj).resource
+        if self._keeps_all(resource):
+            return obj
+        stored = await self.read(resource, self._placed_key(resource, obj.key))
+        if stored is None or stored.uid != obj.uid:
+            raise PreconditionFailed(409, "Conflict", f"{resource} {str(obj.key)!r} is gone or was replaced")
+        return decode(type(obj), stored.raw)
+
+    async def _scale_of(self, obj: Object) -> dict[str, Any]:
+        scale = await self.read_subresource(obj, "scale")
+        if obj.uid and scale["metadata"].get("uid") != obj.uid:
+            raise PreconditionFailed(409, "Conflict", f"{str(obj.key)!r} was replaced by another of its name")
+        return {**scale, "spec": scale.get("spec") or {}}
+
+    async def _replace_scale(self, obj: Object, scale: Mapping[str, Any], replicas: int) -> None:
+        """Spec is compared whole: a Scale of 0 replicas leaves the number out."""
+        resource = kind_of(obj).resource
+        key = self._placed_key(resource, obj.key)
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": scale["metadata"].get("uid")},
+            {"op": "test", "path": "/spec", "value": scale["spec"]},
+            {"op": "replace", "path": "/spec", "value": {"replicas": replicas}},
+        ]
+        path = resource.path(key.namespace, key.name, "scale")
+        answer = await self._guarded("PATCH", resource, key, path, operations, JSON_PATCH)
+        if not self.dry_run:
+            self._journal.scaled(resource, Snapshot.from_json(answer))
+
+    async def _decided_on_fresh_state(self, resource: Resource) -> None:
+        if not self._for_key or self.cache is None or self.dry_run:
+            return
+        if not await self.freshness.confirm(self.cache, self, resource):
+            why = f"the cache of {resource} had not caught up when a deletion was decided: decide again"
+            raise StaleVersion(409, "Conflict", why)
+
+    async def _delete(
         self,
-        method: str,
         resource: Resource,
         key: Key,
-        path: str,
-        body: Mapping[str, Any],
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-    ) -> bytes:
-        """Send a write, and note what a failure says of the cache."""
+        uid: str,
+        propagation: Propagation | None,
+        grace_seconds: int | None,
+    ) -> bool:
+        """Delete by uid; false if it is gone already."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        path = resource.path(key.namespace, key.name)
         try:
-            return await self._send(
-                method, path, {**self._manager(), **query}, headers, msgspec.json.encode(body)
-            )
-        except StaleVersion:
-            metadata = body.get("metadata", {})
-            version = str(metadata.get("resourceVersion", ""))
-            if version.isdigit():
-                self._journal.stale(resource, key, metadata.get("uid", ""), int(version))
-            else:
-                self._journal.unknown(resource, key)
-            raise
-        except (AlreadyExists, PreconditionFailed, NotFound, OutcomeUnknown, ServerTimeout):
-            self._journal.unknown(resource, key)
-            raise
-        except anyio.get_cancelled_exc_class():
-            self._journal.unknown(resource, key)
-            raise
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] = _JSON,
-        body: bytes | None = None,
-    ) -> bytes:
-        response = await self.transport.request(method, path, query or {}, headers, body)
-        if response.status >= 400:
-            raise error_from_response(response.status, response.headers, response.body, f"{method} {path}")
-        return response.body
-
-    def _manager(self) -> Mapping[str, str]:
-        return {"fieldManager": self.field_manager}
-
-    @staticmethod
-    def _namespace(resource: Resource, key: Key) -> str:
-        if resource.namespaced and not key.namespace:
-            raise ValueError(f"{resource} {key.name!r} has no namespace: set metadata.namespace")
-        return key.namespace
+            await self._guarded("DELETE", resource, key, path, options, JSON)
+        except NotFound:
+            return False
+        if not self.dry_run:
+            self._journal.deleted(resource, key, uid)
+        return True
 
 
-def _intent(obj: Object) -> dict[str, Any]:
-    """What is sent for an object: nothing that only the server sets, and no status."""
-    body = encode(obj)
-    body.pop("status", None)
-    server_set = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
-    body["metadata"] = {k: v for k, v in body["metadata"].items() if k not in (*server_set, "managedFields")}
-    return body
+def _names(error: OwnedByOther, fields: Collection[str]) -> bool:
+    """Whether a conflict is about one of these fields, or something within one."""
+    return any(
+        cause.field == field or cause.field.startswith((f"{field}.", f"{field}["))
+        for cause in error.causes
+        for field in fields
+    )

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
+import anyio
 from attrs import define, field, frozen
 
 from informers import Cache, Informer, Key, Resource, Snapshot
@@ -40,13 +41,17 @@ class Live(Protocol):
 
 @frozen
 class Write:
-    """An object that was written, at the version that the server gave, or its deletion."""
+    """An object that was written, at the version that the server gave, or its deletion.
+
+    `state` is what the server answered, where that was the whole object.
+    """
 
     resource: Resource
     key: Key
     uid: str
     version: int
     deleted: bool = False
+    state: Snapshot | None = None
 
     def seen_in(self, informer: Informer) -> bool:
         """Whether a reader of this informer sees the write, or can never see the object."""
@@ -57,6 +62,8 @@ class Write:
             return known is None or known.uid != self.uid or known.terminating
         if self.version and informer.store.version >= self.version:
             return True
+        if self.state is not None and not informer.selects(self.state):
+            return known is None
         return known is not None and known.uid == self.uid and known.version >= self.version
 
 
@@ -84,7 +91,12 @@ class Journal:
 
     def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
         """A create, an apply, an update or a patch came back with this."""
-        self._writes[resource, snapshot.key] = Write(resource, snapshot.key, snapshot.uid, snapshot.version)
+        key, uid, version = snapshot.key, snapshot.uid, snapshot.version
+        self._writes[resource, key] = Write(resource, key, uid, version, state=snapshot)
+
+    def scaled(self, resource: Resource, scale: Snapshot) -> None:
+        """A write to /scale came back with this Scale, which has the identity of its object."""
+        self._writes[resource, scale.key] = Write(resource, scale.key, scale.uid, scale.version)
 
     def deleted(self, resource: Resource, key: Key, uid: str) -> None:
         """A delete of that uid was accepted."""
@@ -124,7 +136,7 @@ class Journal:
         if informer is None:
             return
         if key is None:
-            version = await live.version(resource, informer.namespace)
+            version = await _consistent_version(live, informer)
             await _wait(informer, partial(_reached, informer, version), SHORT_PATIENCE)
             return
         found = await live.read(resource, key)
@@ -132,6 +144,45 @@ class Journal:
             self.wrote(resource, found)
         else:
             self._writes[resource, key] = Absence(resource, key)
+
+
+@define
+class Freshness:
+    """Which resources a cache has been found to be up to date with since the start, or since leadership.
+
+    A process that has just taken over may know less than its predecessor did. Before its first
+    destructive act on a resource the store must have reached the version of one consistent list of
+    one object: one request per resource, whatever the number of keys.
+    """
+
+    _confirmed: set[Resource] = field(factory=set, init=False)
+    _lock: anyio.Lock = field(factory=anyio.Lock, init=False)
+
+    async def confirm(self, cache: Cache, live: Live, resource: Resource) -> bool:
+        """Wait until the store of a resource is up to date; false if it was not when this was called.
+
+        Then whatever was decided before was decided on old state. Raises CacheBehind.
+        """
+        informer = cache.find(resource)
+        if informer is None or resource in self._confirmed:
+            return True
+        async with self._lock:
+            if resource in self._confirmed:
+                return False
+            before = informer.store.version
+            version = await _consistent_version(live, informer)
+            await _wait(informer, partial(_reached, informer, version), SHORT_PATIENCE)
+            self._confirmed.add(resource)
+        return before >= version
+
+    def reset(self) -> None:
+        """Ask again, for every resource: this process has gained leadership."""
+        self._confirmed.clear()
+
+
+def _consistent_version(live: Live, informer: Informer) -> Awaitable[int]:
+    """The version of the server as of now, from a list that this process may make."""
+    return live.version(informer.resource, next(iter(informer.namespaces), ""))
 
 
 def _reached(informer: Informer, version: int) -> bool:

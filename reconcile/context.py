@@ -1,16 +1,16 @@
 """What one run of a reconciler gets: its object, a client, and a place for status and events."""
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
 import structlog
 
-from informers import Clock, Snapshot
+from informers import Clock, Resource, Snapshot
 from reconcile.client import Client, Propagation
-from reconcile.diffing import merge_diff, same, touches_list
-from reconcile.models import Object, ObjectMeta, OwnerReference, Unstructured, kind_of, unstructure
+from reconcile.diffing import merge_diff, needs_version, pointers, same
+from reconcile.models import Object, ObjectMeta, OwnerReference, Unstructured, decode, kind_of, unstructure
 from reconcile.models.codec import format_time, wire_name
 from reconcile.requests import Cause, Request
 
@@ -75,18 +75,22 @@ class Context(Generic[T]):
         return await self.client.list(model, self.object.namespace, owner=self.object)
 
     @overload
-    async def apply(self, obj: O, *, force: bool = True) -> O: ...
+    async def apply(self, obj: O, *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
     @overload
-    async def apply(self, obj: Mapping[str, Any], *, force: bool = True) -> Unstructured: ...
-    async def apply(self, obj: Object | Mapping[str, Any], *, force: bool = True) -> Object:
+    async def apply(
+        self, obj: Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+    ) -> Unstructured: ...
+    async def apply(
+        self, obj: Object | Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+    ) -> Object:
         """Make a child have what `obj` says, owned by this object; no request when nothing would change.
 
         The namespace is this object's unless `obj` names one; an object of another namespace cannot
-        be owned and is applied as it is.
+        be owned and is applied as it is. `force` and `unforced` are those of `Client.apply`.
         """
         if isinstance(obj, Mapping):
             obj = await self.client.unstructured(obj)
-        return await self.client.apply(self._as_child(obj), force=force)
+        return await self.client.apply(self._as_child(obj), force=force, unforced=unforced)
 
     @overload
     async def create(self, obj: O) -> O: ...
@@ -145,30 +149,45 @@ class Context(Generic[T]):
         return tuple(self._events)
 
     async def write_status(self) -> bool:
-        """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion."""
-        before = self._snapshot.to_dict().get("status") or {}
-        after = self._wanted_status(before)
-        patch = merge_diff(before, after)
+        """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
+
+        The difference is to the object of this run, or to a live read where the cache does not keep
+        what would be written.
+        """
+        patch = self._status_patch(self._snapshot, self.object)
+        if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
+            live = await self.client.read(self._resource, self.object.key)
+            if live is None or live.uid != self._snapshot.uid:
+                return False
+            self._snapshot = live
+            patch = self._status_patch(live, decode(type(self.object), live.raw))
         if not patch:
             return False
         guard = {"uid": self._snapshot.uid}
-        if touches_list(patch):
+        if needs_version(patch, _status_of(self._snapshot)):
             guard["resourceVersion"] = str(self._snapshot.version)
         await self.client.merge(self.object, {"status": patch}, guard=guard, subresource="status")
         return True
 
-    def _wanted_status(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def _resource(self) -> Resource:
+        return kind_of(self.object).resource
+
+    def _status_patch(self, snapshot: Snapshot, obj: T) -> dict[str, Any]:
+        """From what is stored (`obj` is how the model sees it) to what was collected."""
+        stored = _status_of(snapshot)
+        seen = {**stored, **_seen_status(obj)}
+        before = {name: value for name, value in seen.items() if name in stored}
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
-        for name, value in self._status.items():
-            if value is None:
-                after.pop(name, None)
+        for name in [name for name, value in self._status.items() if value is None]:
+            after.pop(name, None)
         if self._conditions:
             now = format_time(self.clock.now())
-            generation = self._snapshot.generation
+            before["conditions"] = stored.get("conditions") or []
             after["conditions"] = merge_conditions(
-                before.get("conditions") or (), self._conditions.values(), now, generation
+                before["conditions"], self._conditions.values(), now, snapshot.generation
             )
-        return after
+        return merge_diff(before, after, stored)
 
     def _status_fields(self) -> dict[str, str] | None:
         if isinstance(self.object, Unstructured):
@@ -197,7 +216,31 @@ class Context(Generic[T]):
             controller=True,
             block_owner_deletion=True,
         )
-        return (*(owner for owner in metadata.owner_references if owner.uid != mine.uid), mine)
+        others = (owner for owner in metadata.owner_references if not _same_owner(owner, mine))
+        return (*others, mine)
+
+
+def _seen_status(obj: Object) -> dict[str, Any]:
+    """The status as the model shows it: what is stored may have more, also within lists."""
+    status = getattr(obj, "status", None)
+    if isinstance(obj, Unstructured) or status is None:
+        return {}
+    seen: dict[str, Any] = unstructure(status)
+    return seen
+
+
+def _same_owner(one: OwnerReference, other: OwnerReference) -> bool:
+    """Group, kind and name say who owns; the version in which a reference names the kind may differ."""
+    return (_group(one), one.kind, one.name) == (_group(other), other.kind, other.name)
+
+
+def _group(owner: OwnerReference) -> str:
+    group, slash, _ = owner.api_version.partition("/")
+    return group if slash else ""
+
+
+def _status_of(snapshot: Snapshot) -> dict[str, Any]:
+    return snapshot.to_dict().get("status") or {}
 
 
 def merge_conditions(

@@ -1,35 +1,77 @@
 """From two states of an object to the merge patch that leads from one to the other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topologyKey", "containerPort", "port")
+"""By which members the elements of a list are known again, as the list-map keys of the API name them."""
 
-def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+
+def merge_diff(
+    before: Mapping[str, Any], after: Mapping[str, Any], raw: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The RFC 7386 patch that makes `before` into `after`: empty where they are equal.
 
     Explicit zeros, empty strings and False are values like any other; only what is absent from
-    `after` becomes null. Lists are replaced whole: see `touches_list`.
+    `after` becomes null. A list is replaced whole. Where `before` is only a view of what is stored,
+    `raw` is that: each element of a changed list is then written from its stored form, with only
+    what changed replaced, so that members which the view does not show survive.
     """
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
         if name not in before:
             patch[name] = value
             continue
-        old = before[name]
+        old, stored = before[name], None if raw is None else raw.get(name)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            inner = merge_diff(old, value)
+            inner = merge_diff(old, value, stored if isinstance(stored, Mapping) else None)
             if inner:
                 patch[name] = inner
         elif not same(old, value):
-            patch[name] = value
+            patch[name] = _rewritten(old, value, stored)
     return patch
 
 
-def touches_list(patch: Any) -> bool:
-    """Whether a merge patch replaces a list, and so could undo what somebody else did to it."""
-    if isinstance(patch, Mapping):
-        return any(touches_list(value) for value in patch.values())
-    return isinstance(patch, list | tuple)
+def merged(target: Any, patch: Any) -> Any:
+    """What a merge patch makes of `target` (RFC 7386); neither is changed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether a merge patch could undo what somebody else did, and so must name the version it is for.
+
+    It could where it replaces or removes a list, and where it chooses between the members of a union:
+    a changed `type`, or one member set in the place of another.
+    """
+    set_and_removed = {value is None for value in patch.values()} == {True, False}
+    if set_and_removed or ("type" in patch and not isinstance(patch["type"], Mapping)):
+        return True
+    for name, value in patch.items():
+        old = before.get(name)
+        if _is_list(value) or (value is None and _holds_list(old)):
+            return True
+        inner = old if isinstance(old, Mapping) else {}
+        if isinstance(value, Mapping) and needs_version(value, inner):
+            return True
+    return False
+
+
+def pointers(patch: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The JSON pointers (RFC 6901) of what a merge patch changes."""
+    for name, value in patch.items():
+        here = f"{above}/{name.replace('~', '~0').replace('/', '~1')}"
+        if isinstance(value, Mapping) and value:
+            yield from pointers(value, here)
+        else:
+            yield here
 
 
 def same(one: Any, other: Any) -> bool:
@@ -38,19 +80,90 @@ def same(one: Any, other: Any) -> bool:
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+    if _is_list(one) and _is_list(other):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
 
 
-def contains(live: Any, intent: Any) -> bool:
-    """Whether `live` has all that `intent` says; what the server added beside it does not matter."""
-    if isinstance(intent, Mapping):
-        return isinstance(live, Mapping) and all(
-            name in live and contains(live[name], value) for name, value in intent.items()
-        )
-    if isinstance(intent, list | tuple):
-        return (
-            isinstance(live, list | tuple) and len(live) == len(intent) and all(map(contains, live, intent))
-        )
-    return same(live, intent)
+def projected(live: Any, intent: Any) -> Any:
+    """What `live` has in the fields that `intent` names; what stands beside them is left out.
+
+    A list of another length than in the intent is taken whole.
+    """
+    if isinstance(intent, Mapping) and isinstance(live, Mapping):
+        return {name: projected(live[name], value) for name, value in intent.items() if name in live}
+    if _is_list(intent) and _is_list(live) and len(intent) == len(live):
+        return list(map(projected, live, intent))
+    return live
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def _rewritten(before: Any, after: Any, raw: Any) -> Any:
+    """`after`, with the elements that were there before written from their stored form."""
+    if not (_is_list(before) and _is_list(after) and _is_list(raw) and len(before) == len(raw)):
+        return after
+    origins = _origins(before, after)
+    return [
+        element if origin is None else _overwritten(before[origin], element, raw[origin])
+        for element, origin in zip(after, origins, strict=True)
+    ]
+
+
+def _overwritten(before: Any, after: Any, raw: Any) -> Any:
+    if same(before, after):
+        return raw
+    if isinstance(before, Mapping) and isinstance(after, Mapping) and isinstance(raw, Mapping):
+        return merged(raw, merge_diff(before, after, raw))
+    return _rewritten(before, after, raw)
+
+
+def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:
+    """For each element of `after`, the place in `before` that it comes from, each place at most once.
+
+    First those that did not change, then those of the same identity; what is left is matched by
+    place where the length is the same and no identity speaks against it.
+    """
+    origins: list[int | None] = [None] * len(after)
+    free = dict.fromkeys(range(len(before)))
+    for place, element in enumerate(after):
+        nearest = (n for n in (place, *free) if n in free)
+        _take(origins, free, place, (n for n in nearest if same(before[n], element)))
+    for place, element in enumerate(after):
+        identity = _identity(element)
+        if origins[place] is None and identity is not None:
+            _take(origins, free, place, (n for n in free if _identity(before[n]) == identity))
+    for place, element in enumerate(after):
+        alike = len(before) == len(after) and place in free and not _differ(before[place], element)
+        if origins[place] is None and alike:
+            _take(origins, free, place, iter((place,)))
+    return origins
+
+
+def _take(origins: list[int | None], free: dict[int, None], place: int, found: Iterator[int]) -> None:
+    origin = next(found, None)
+    if origin is not None:
+        origins[place] = origin
+        del free[origin]
+
+
+def _identity(element: Any) -> tuple[str, Any] | None:
+    if not isinstance(element, Mapping):
+        return None
+    return next(((name, element[name]) for name in IDENTITIES if name in element), None)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    mine, theirs = _identity(one), _identity(other)
+    return mine is not None and theirs is not None and mine[0] == theirs[0]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _holds_list(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds_list(inner) for inner in value.values())
+    return _is_list(value)

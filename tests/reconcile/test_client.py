@@ -8,7 +8,6 @@ from attrs import frozen
 from reconcile import (
     AlreadyExists,
     Client,
-    Invalid,
     NotFound,
     Object,
     ObjectMeta,
@@ -213,9 +212,11 @@ async def test_a_scale_is_changed_only_from_the_number_that_was_expected() -> No
     made = await client.get(Deployment, "d", "default")
     await client.set_scale(made, 0, expect=3)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 0
-    with pytest.raises(Invalid):
+    with pytest.raises(StaleVersion, match="has 0 replicas, not 3"):
         await client.set_scale(made, 5, expect=3)
     assert (await client.get(Deployment, "d", "default")).spec.replicas == 0
+    await client.set_scale(made, 2, expect=0)
+    assert (await client.get(Deployment, "d", "default")).spec.replicas == 2
 
 
 async def test_a_lost_reply_is_an_unknown_outcome_and_the_write_may_have_happened() -> None:

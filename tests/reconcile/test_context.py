@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Object, ObjectMeta, Result, resource
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, OwnerReference, Result, resource
 from reconcile.context import merge_conditions
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When, run_once
@@ -121,14 +121,35 @@ async def test_a_child_is_owned_and_lands_in_the_namespace_of_its_owner() -> Non
 
 
 @pytest.mark.rule("K8")
-async def test_applying_a_child_again_does_not_add_another_owner() -> None:
+async def test_an_owner_is_set_once_whatever_version_of_its_kind_a_reference_names() -> None:
+    client = FakeClient(THING, ConfigMap(metadata=ObjectMeta("thing", "default")))
+    uid = (await client.get(ConfigMap, "thing", "default")).uid
+    older = OwnerReference(
+        api_version="example.com/v1beta1", kind="Thing", name="thing", uid="u", controller=True
+    )
+    other = OwnerReference(api_version="v1", kind="ConfigMap", name="thing", uid=uid)
+
+    async def twice(ctx: Context[Thing]) -> None:
+        child = ConfigMap(metadata=ObjectMeta("child", owner_references=(older, other)), data={"k": "v"})
+        await ctx.apply(child)
+        await ctx.apply(child)
+
+    assert (await run_once(controller(twice, owns=[ConfigMap]), THING, client)).error is None
+    owners = (await client.get(ConfigMap, "child", "default")).metadata.owner_references
+    assert [(owner.kind, owner.api_version) for owner in owners] == [
+        ("ConfigMap", "v1"),
+        ("Thing", "example.com/v1"),
+    ]
+
+
+async def test_applying_what_was_read_is_refused_and_says_what_to_do() -> None:
     async def reapply(ctx: Context[Thing]) -> None:
         child = await ctx.apply(ConfigMap(metadata=ObjectMeta("child"), data={"k": "v"}))
         await ctx.apply(child)
 
-    client = FakeClient(THING)
-    assert (await run_once(controller(reapply, owns=[ConfigMap]), THING, client)).error is None
-    assert len((await client.get(ConfigMap, "child", "default")).metadata.owner_references) == 1
+    done = await run_once(controller(reapply, owns=[ConfigMap]), THING, FakeClient(THING))
+    assert isinstance(done.error, TypeError)
+    assert "modify() or editing()" in str(done.error)
 
 
 async def test_an_object_of_another_namespace_is_not_owned() -> None:

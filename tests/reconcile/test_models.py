@@ -8,8 +8,6 @@ from typing import Any, Literal
 import attrs
 import pytest
 from attrs import frozen
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reconcile import (
     Condition,
@@ -22,7 +20,6 @@ from reconcile import (
     resource,
     unstructured,
 )
-from reconcile.diffing import contains, merge_diff, same, touches_list
 from reconcile.kinds import Pod, Secret
 from reconcile.models import decode, encode
 from reconcile.models.codec import camel_case
@@ -223,50 +220,3 @@ def test_a_pod_is_ready_by_its_condition() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     assert decode(Pod, {"metadata": {"name": "p"}, "status": ready}).ready
     assert not decode(Pod, {"metadata": {"name": "p"}}).ready
-
-
-JSON = st.recursive(
-    st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-)
-OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
-
-
-def merged(document: Any, patch: Any) -> Any:
-    """RFC 7386, written again from its text."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(document) if isinstance(document, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result
-
-
-@pytest.mark.rule("K7")
-@given(OBJECTS, OBJECTS)
-def test_a_diff_applied_to_the_state_before_gives_the_state_after(before: Any, after: Any) -> None:
-    assert same(merged(before, merge_diff(before, after)), after)
-
-
-@given(OBJECTS)
-def test_equal_states_differ_by_nothing(state: Any) -> None:
-    assert merge_diff(state, state) == {}
-    assert contains(state, state)
-
-
-@given(OBJECTS, OBJECTS)
-def test_a_state_contains_an_intent_exactly_if_merging_it_changes_nothing(live: Any, intent: Any) -> None:
-    if contains(live, intent) and not touches_list(intent):
-        assert same(merged(live, intent), live)
-    if not touches_list(intent) and not same(merged(live, intent), live):
-        assert not contains(live, intent)
-
-
-@pytest.mark.parametrize(("one", "other"), [(True, 1), (False, 0), (0, ""), ([], {}), (None, False)])
-def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
-    assert not same(one, other)
-    assert merge_diff({"x": one}, {"x": other}) == {"x": other}

@@ -1,0 +1,327 @@
+"""How an operator reads: typed, through the cache where there is one, and never behind its own writes."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import msgspec
+from attrs import frozen
+
+from informers import (
+    Cache,
+    Clock,
+    Expired,
+    Informer,
+    Key,
+    NotDeclared,
+    NotFound,
+    Resource,
+    Snapshot,
+    SystemClock,
+    Transport,
+    error_from_response,
+    error_from_status,
+)
+from informers.lines import LineSplitter
+from reconcile.consistency import Freshness, Journal
+from reconcile.limiter import RateLimiter
+from reconcile.models import Object, decode, kind_of
+from reconcile.selectors import Labels, matches, parse_labels, selector_text
+from reconcile.sending import JSON, Sender
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+PAGE = 500
+"""Objects a page, as client-go asks for."""
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+_list = msgspec.json.Decoder(_List)
+_line = msgspec.json.Decoder(_Line)
+
+
+@frozen
+class WatchEvent(Generic[O]):
+    """One line of a watch, and the resourceVersion from which to go on after it.
+
+    A bookmark has no object.
+    """
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    version: str
+    object: O | None = None
+
+
+class Reader:
+    """Reads objects of one cluster.
+
+    With a `cache`, declared kinds are read from it and everything else from the server; without one,
+    with `live=True` and with field selectors the server is always asked. In a view of one `namespace`
+    nothing outside it is read or written. Failures are `reconcile.ApiError`s.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        cache: Cache | None = None,
+        clock: Clock | None = None,
+        namespace: str = "",
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        self.transport = transport
+        self.cache = cache
+        self.clock: Clock = clock or SystemClock()
+        self.namespace = namespace
+        self.freshness = Freshness()
+        self._sender = Sender(transport, self.clock, limiter)
+        self._journal = Journal()
+
+    def _copied(self, **changed: Any) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update({**self.__dict__, **changed})
+        return other
+
+    # --- one object -----------------------------------------------------------------------------
+
+    async def get(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O:
+        """The object of that name. Raises NotFound."""
+        found = await self.find(model, name, namespace, live=live)
+        if found is None:
+            resource = kind_of(model).resource
+            raise NotFound(404, "NotFound", f'{resource} "{name}" not found')
+        return found
+
+    async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
+        """The object of that name, or None."""
+        snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
+        return None if snapshot is None else decode(model, snapshot.raw)
+
+    async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
+        """The stored state of an object, or None."""
+        if self.namespace:
+            key = self._placed_key(resource, key)
+        informer = None if live else self._informer(resource, key.namespace)
+        if informer is None:
+            return await self.read(resource, key)
+        if self._journal:
+            await self.settle(resource)
+        return informer.store.get(key)
+
+    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+        """The state of an object as the server has it now, or None."""
+        try:
+            return Snapshot.from_json(await self._sender.send("GET", resource.path(key.namespace, key.name)))
+        except NotFound:
+            return None
+
+    async def read_subresource(self, obj: Object, subresource: str) -> dict[str, Any]:
+        """A subresource of an object, such as its Scale, as the server has it now. Raises NotFound."""
+        resource = kind_of(obj).resource
+        key = self._placed_key(resource, obj.key)
+        path = resource.path(key.namespace, key.name, subresource)
+        read: dict[str, Any] = msgspec.json.decode(await self._sender.send("GET", path))
+        return read
+
+    # --- many objects ---------------------------------------------------------------------------
+
+    async def list(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        owner: Object | None = None,
+        index: tuple[str, Any] | None = None,
+        live: bool = False,
+    ) -> Sequence[O]:
+        """The objects of a kind, in all namespaces or in one, that fit everything that is given.
+
+        `labels` is a mapping of labels that must be equal, or text such as `a=b,c in (d,e),!f`;
+        `fields` a field selector in the same two forms, which only the server can answer. `owner` is
+        any owner, by uid. `index` is the name of an index of the kind's informer, and a value; raises
+        NotDeclared if the kind is not cached, KeyError for an unknown index.
+        """
+        resource = kind_of(model).resource
+        snapshots = await self.snapshots(
+            resource, namespace, labels=labels, fields=fields, owner=owner, index=index, live=live
+        )
+        return [decode(model, snapshot.raw) for snapshot in snapshots]
+
+    async def snapshots(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        owner: Object | None = None,
+        index: tuple[str, Any] | None = None,
+        live: bool = False,
+    ) -> Sequence[Snapshot]:
+        """As `list`, as stored states."""
+        namespace = self._placed_namespace(resource, namespace)
+        informer = None if live or fields else self._informer(resource, namespace)
+        if informer is not None:
+            await self.settle(resource)
+            found = _cached(informer, namespace, owner, index)
+        elif index is not None:
+            raise NotDeclared(f"{resource} is not read from a cache here, so it has no index {index[0]!r}")
+        else:
+            found = await self._read_all(resource, namespace, labels, fields)
+        wanted = parse_labels(labels)
+        return [
+            snapshot
+            for snapshot in found
+            if (not namespace or not resource.namespaced or snapshot.key.namespace == namespace)
+            and (owner is None or any(reference.uid == owner.uid for reference in snapshot.owners))
+            and (not wanted or matches(wanted, snapshot.labels))
+        ]
+
+    async def pages(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        size: int = PAGE,
+    ) -> AsyncIterator[Sequence[O]]:
+        """The objects of a kind as the server has them, page by page, all pages of one state.
+
+        Raises Expired if pages are asked for too slowly; the list is to be begun anew then.
+        """
+        resource = kind_of(model).resource
+        namespace = self._placed_namespace(resource, namespace)
+        async for page in self._pages(resource, namespace, labels, fields, size):
+            yield [decode(model, item) for item in map(bytes, page)]
+
+    async def version(self, resource: Resource, namespace: str = "") -> int:
+        """The resourceVersion of a resource as of now, from a consistent list of one object."""
+        body = await self._sender.send("GET", resource.path(namespace), {"limit": "1"})
+        return int(_list.decode(body).metadata.resource_version or 0)
+
+    async def settle(self, resource: Resource | None = None) -> None:
+        """Wait until the cache shows this key's own writes (of one resource, if given)."""
+        if self.cache is not None and self._journal:
+            await self._journal.settle(self.cache, self, resource)
+
+    # --- watching -------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        model: type[O],
+        namespace: str = "",
+        *,
+        labels: Labels = None,
+        fields: Labels = None,
+        since: str = "",
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
+        """One watch as the server sends it: `async with client.watch(Pod) as events: async for ...`.
+
+        From `since` (a resourceVersion) on, or from what there is now. It ends when the server ends
+        it, and nothing resumes it: whoever wants to know what there is uses an informer. Raises
+        Expired where `since` is too old.
+        """
+        resource = kind_of(model).resource
+        path = resource.path(self._placed_namespace(resource, namespace))
+        query = {"watch": "1", "allowWatchBookmarks": "true", **_selectors(labels, fields)}
+        if since:
+            query["resourceVersion"] = since
+        async with self.transport.stream("GET", path, query, JSON) as answer:
+            if answer.status >= 400:
+                body = b"".join([chunk async for chunk in answer.chunks])
+                raise error_from_response(answer.status, answer.headers, body, f"WATCH {path}")
+            yield _events(model, answer.chunks, f"WATCH {path}")
+
+    # --- for the rooms that write -----------------------------------------------------------------
+
+    def _informer(self, resource: Resource, namespace: str) -> Informer | None:
+        """The informer that knows everything of a resource in a namespace (empty: in all that it follows)."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        if informer is None or (namespace and not informer.covers(namespace)):
+            return None
+        return informer
+
+    def _placed_namespace(self, resource: Resource, namespace: str) -> str:
+        if not self.namespace or not resource.namespaced:
+            return namespace
+        if namespace not in ("", self.namespace):
+            raise ValueError(
+                f"this client is a view of namespace {self.namespace!r}; it cannot reach {resource} in "
+                f"{namespace!r}"
+            )
+        return self.namespace
+
+    def _placed_key(self, resource: Resource, key: Key) -> Key:
+        return Key(self._placed_namespace(resource, key.namespace), key.name)
+
+    async def _read_all(
+        self, resource: Resource, namespace: str, labels: Labels, fields: Labels
+    ) -> Sequence[Snapshot]:
+        """All objects, of one state; in one piece where the pages expire while they are read."""
+        try:
+            pages = [page async for page in self._pages(resource, namespace, labels, fields, PAGE)]
+        except Expired:
+            pages = [page async for page in self._pages(resource, namespace, labels, fields, 0)]
+        return [Snapshot.from_json(item) for page in pages for item in page]
+
+    async def _pages(
+        self, resource: Resource, namespace: str, labels: Labels, fields: Labels, size: int
+    ) -> AsyncIterator[Sequence[msgspec.Raw]]:
+        query = _selectors(labels, fields)
+        if size:
+            query["limit"] = str(size)
+        while True:
+            page = _list.decode(await self._sender.send("GET", resource.path(namespace), query))
+            yield page.items or ()
+            if not page.metadata.continue_:
+                return
+            query["continue"] = page.metadata.continue_
+
+
+def _cached(
+    informer: Informer, namespace: str, owner: Object | None, index: tuple[str, Any] | None
+) -> Sequence[Snapshot]:
+    if index is not None:
+        return informer.store.by_index(*index)
+    if owner is not None:
+        return informer.store.by_index("owner", owner.uid)
+    return informer.store.list(namespace)
+
+
+def _selectors(labels: Labels, fields: Labels) -> dict[str, str]:
+    parse_labels(labels)
+    named = {"labelSelector": selector_text(labels), "fieldSelector": selector_text(fields)}
+    return {name: text for name, text in named.items() if text}
+
+
+async def _events(model: type[O], chunks: AsyncIterator[bytes], request: str) -> AsyncIterator[WatchEvent[O]]:
+    lines = LineSplitter()
+    async for chunk in chunks:
+        for raw in lines.feed(chunk):
+            line = _line.decode(raw)
+            body = bytes(line.object)
+            if line.type == "ERROR":
+                raise error_from_status(msgspec.json.decode(body), request)
+            version = str(msgspec.json.decode(body)["metadata"].get("resourceVersion", ""))
+            if line.type == "BOOKMARK":
+                yield WatchEvent("BOOKMARK", version)
+            else:
+                yield WatchEvent(line.type, version, decode(model, body))

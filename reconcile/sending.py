@@ -1,0 +1,131 @@
+"""One request after the other: typed errors, retries only where they are safe, warnings, a speed limit."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import anyio
+from attrs import define, field
+
+from informers import (
+    ApiError,
+    Clock,
+    Forbidden,
+    OutcomeUnknown,
+    Response,
+    ServerError,
+    TooManyRequests,
+    Transport,
+    Unreachable,
+    error_from_response,
+    get_logger,
+)
+from reconcile.limiter import RateLimiter
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+
+RETRIES = 3
+FIRST_WAIT = 0.1
+LONGEST_WAIT = 10.0
+"""Seconds. A server that asks for more patience than this is given up; the key's back-off takes over."""
+
+WARNINGS_REMEMBERED = 1000
+
+JSON = {"content-type": "application/json", "accept": "application/json"}
+MERGE_PATCH = {"content-type": "application/merge-patch+json", "accept": "application/json"}
+JSON_PATCH = {"content-type": "application/json-patch+json", "accept": "application/json"}
+APPLY_PATCH = {"content-type": "application/apply-patch+yaml", "accept": "application/json"}
+
+_log = get_logger("reconcile.client")
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
+
+
+@define(eq=False)
+class Sender:
+    """Sends requests to one server.
+
+    A read is sent again when no answer came, and when the server asks for it (429 or 5xx with
+    Retry-After). A write is sent again only where the server cannot have acted on it: it was not
+    reached, or it answered 429 with Retry-After. So no create is ever made twice by this. What the
+    server warns of is logged once.
+    """
+
+    transport: Transport
+    clock: Clock
+    limiter: RateLimiter | None = None
+    _warned: OrderedDict[str, None] = field(factory=OrderedDict, init=False)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = JSON,
+        body: bytes | None = None,
+    ) -> bytes:
+        """The body of the answer. Raises an ApiError for every other end."""
+        attempt = 0
+        while True:
+            try:
+                return await self._send(method, path, query or {}, headers, body)
+            except ApiError as error:
+                wait = retry_wait(method, error, attempt, self.clock.random)
+                if wait is None:
+                    raise
+            attempt += 1
+            await anyio.sleep(wait)
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
+    ) -> bytes:
+        if self.limiter is not None:
+            await self.limiter.take()
+        response = await self.transport.request(method, path, query, headers, body)
+        if "warning" in response.headers:
+            self._warn(response)
+        if response.status < 400:
+            return response.body
+        error = error_from_response(response.status, response.headers, response.body, f"{method} {path}")
+        raise with_missing_rule(error) if isinstance(error, Forbidden) else error
+
+    def _warn(self, response: Response) -> None:
+        for text in _WARNING.findall(response.headers["warning"]):
+            if text in self._warned:
+                continue
+            self._warned[text] = None
+            if len(self._warned) > WARNINGS_REMEMBERED:
+                self._warned.popitem(last=False)
+            _log.warning("the server warns", text=text.replace('\\"', '"').replace("\\\\", "\\"))
+
+
+def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], float]) -> float | None:
+    """After how many seconds to send again a request that ended so; None: do not."""
+    if attempt >= RETRIES:
+        return None
+    reading = method == "GET"
+    if isinstance(error, Unreachable) or (reading and isinstance(error, OutcomeUnknown)):
+        return FIRST_WAIT * 2**attempt * (0.5 + chance())
+    if isinstance(error, TooManyRequests) or (reading and isinstance(error, ServerError)):
+        asked = error.retry_after
+        return None if asked is None or asked > LONGEST_WAIT else asked + FIRST_WAIT * chance()
+    return None
+
+
+def with_missing_rule(error: Forbidden) -> Forbidden:
+    """The same error; where it is RBAC that refused, its message says which rule would allow it."""
+    found = _CANNOT.search(error.message)
+    if found is None:
+        return error
+    verb, resource, group = found.groups()
+    rule = f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
+    return Forbidden(
+        error.code,
+        error.reason,
+        f"{error.message}; the RBAC rule that is missing: {rule}",
+        causes=error.causes,
+        details=error.details,
+        retry_after=error.retry_after,
+        request=error.request,
+    )

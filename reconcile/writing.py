@@ -1,0 +1,222 @@
+"""What every write has in common: its query, its guard, and what its end says of the cache."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from informers import (
+    AlreadyExists,
+    Cache,
+    Clock,
+    Invalid,
+    Key,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Resource,
+    ServerTimeout,
+    Snapshot,
+    StaleVersion,
+    Transport,
+)
+from informers.shape import MANAGED_FIELDS
+from reconcile.applying import SERVER_SET, AppliedIntents
+from reconcile.diffing import merge_diff, needs_version
+from reconcile.limiter import RateLimiter
+from reconcile.models import Object, Unstructured, encode, kind_of
+from reconcile.reading import Reader
+from reconcile.sending import MERGE_PATCH, FieldValidation
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+class Writer(Reader):
+    """A reader that also sends guarded patches, and notes each write for the key that caused it."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        cache: Cache | None = None,
+        field_manager: str = "reconcile",
+        clock: Clock | None = None,
+        namespace: str = "",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        super().__init__(transport, cache=cache, clock=clock, namespace=namespace, limiter=limiter)
+        self.field_manager = field_manager
+        self.dry_run = dry_run
+        self.field_validation = field_validation
+        self._intents = AppliedIntents()
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        patch: Mapping[str, Any],
+        *,
+        guard: Mapping[str, str],
+        subresource: str = "",
+    ) -> Snapshot:
+        """Send a merge patch; `guard` (uid, resourceVersion) says for which state it is meant.
+
+        Raises StaleVersion and PreconditionFailed where the object is in another state, or another one.
+        """
+        key = self._placed_key(resource, key)
+        body = {**patch, "metadata": {**(patch.get("metadata") or {}), **guard}}
+        path = resource.path(key.namespace, key.name, subresource)
+        return await self._write("PATCH", resource, key, path, body, MERGE_PATCH)
+
+    # --- differences ----------------------------------------------------------------------------
+
+    async def _difference(
+        self, before: Object, after: Object, raw: Mapping[str, Any] | None, subresource: str
+    ) -> dict[str, Any]:
+        """The patch from one to the other; list elements are written from their stored form."""
+        old, new = encode(before), encode(after)
+        patch = _authored(merge_diff(old, new), subresource)
+        if raw is None and not isinstance(before, Unstructured) and _has_list(patch):
+            raw = (await self._stored_form(before)).to_dict()
+        return patch if raw is None else _authored(merge_diff(old, new, raw), subresource)
+
+    async def _stored_form(self, obj: Object) -> Snapshot:
+        """The whole object at the version at which it was read. Raises StaleVersion if it has changed."""
+        resource = kind_of(obj).resource
+        key = self._placed_key(resource, obj.key)
+        informer = self._informer(resource, key.namespace)
+        cached = None if informer is None else informer.store.get(key)
+        for found in (cached if self._keeps_all(resource) else None, await self.read(resource, key)):
+            if found is not None and found.uid == obj.uid and str(found.version) == _version(obj):
+                return found
+        raise StaleVersion(409, "Conflict", f"{resource} {str(key)!r} has changed since it was read")
+
+    def _keeps_all(self, resource: Resource) -> bool:
+        """Whether what is read from the cache is the object as the server has it."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        if informer is None:
+            return True
+        shape = informer.store.shape
+        return shape.transform is None and not shape.metadata_only and set(shape.drop) <= {MANAGED_FIELDS}
+
+    def lacks(self, resource: Resource, pointer: str) -> bool:
+        """Whether the cache does not keep what stands at a JSON pointer in objects of a resource."""
+        informer = None if self.cache is None else self.cache.find(resource)
+        return informer is not None and informer.store.lacks(pointer)
+
+    # --- requests -------------------------------------------------------------------------------
+
+    async def _write(
+        self,
+        method: str,
+        resource: Resource,
+        key: Key,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+    ) -> Snapshot:
+        answer = await self._guarded(method, resource, key, path, body, headers, query)
+        written = Snapshot.from_json(answer)
+        if not self.dry_run:
+            self._journal.wrote(resource, written)
+        return written
+
+    async def _guarded(
+        self,
+        method: str,
+        resource: Resource,
+        key: Key,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Send a write, and note what a failure says of the cache."""
+        query = {**self._write_query(method), **(query or {})}
+        try:
+            return await self._sender.send(method, path, query, headers, msgspec.json.encode(body))
+        except StaleVersion:
+            self._note_stale(resource, key, body)
+            raise
+        except (AlreadyExists, PreconditionFailed, NotFound, OutcomeUnknown, ServerTimeout):
+            self._journal.unknown(resource, key)
+            raise
+        except Invalid as error:
+            if not any(cause.field == "metadata.uid" for cause in error.causes):
+                raise
+            self._journal.unknown(resource, key)
+            raise _replaced(error) from error
+        except anyio.get_cancelled_exc_class():
+            self._journal.unknown(resource, key)
+            raise
+
+    def _write_query(self, method: str) -> dict[str, str]:
+        query = {} if method == "DELETE" else {"fieldManager": self.field_manager}
+        if self.dry_run:
+            query["dryRun"] = "All"
+        if self.field_validation is not None and method != "DELETE":
+            query["fieldValidation"] = self.field_validation
+        return query
+
+    def _note_stale(self, resource: Resource, key: Key, body: Any) -> None:
+        metadata = body.get("metadata", {}) if isinstance(body, Mapping) else {}
+        version = str(metadata.get("resourceVersion", ""))
+        if version.isdigit():
+            self._journal.stale(resource, key, metadata.get("uid", ""), int(version))
+        else:
+            self._journal.unknown(resource, key)
+
+    def _placed(self, obj: O) -> O:
+        """The object in the namespace of this view. Raises ValueError for one without a namespace."""
+        resource = kind_of(obj).resource
+        namespace = self._placed_namespace(resource, obj.namespace)
+        if resource.namespaced and not namespace:
+            raise ValueError(f"{resource} {obj.name!r} has no namespace: set metadata.namespace")
+        return obj if namespace == obj.namespace else obj.with_metadata(namespace=namespace)
+
+
+def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
+    """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it."""
+    guard = {"uid": obj.uid} if obj.uid else {}
+    version = _version(obj)
+    if version and (versioned or needs_version(patch, encode(obj))):
+        guard["resourceVersion"] = version
+    return guard
+
+
+def _version(obj: Object) -> str:
+    return obj.metadata.resource_version
+
+
+def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
+    """The patch without what only the server sets. Raises ValueError for what a write cannot reach."""
+    metadata = {k: v for k, v in (patch.get("metadata") or {}).items() if k not in SERVER_SET}
+    rest = {name: value for name, value in patch.items() if name != "metadata"}
+    if metadata:
+        rest["metadata"] = metadata
+    if subresource == "status" and set(rest) - {"status"}:
+        beside = ", ".join(sorted(set(rest) - {"status"}))
+        raise ValueError(f"a write to /status changes status alone, and this one changes {beside} as well")
+    return rest
+
+
+def _has_list(patch: Any) -> bool:
+    if isinstance(patch, Mapping):
+        return any(map(_has_list, patch.values()))
+    return isinstance(patch, list | tuple)
+
+
+def _replaced(error: Invalid) -> PreconditionFailed:
+    """How a server says of a patch that the object is another one than was meant."""
+    return PreconditionFailed(
+        error.code,
+        error.reason,
+        f"the object was replaced by another of its name: {error.message}",
+        causes=error.causes,
+        details=error.details,
+        request=error.request,
+    )

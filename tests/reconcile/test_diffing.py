@@ -1,0 +1,136 @@
+"""Differences of JSON: what a write sends, and whether it may be sent blindly."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.diffing import merge_diff, merged, needs_version, pointers, projected, same
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
+
+
+def applied(document: Any, patch: Any) -> Any:
+    """RFC 7386, written again from its text."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = applied(result.get(name), value)
+    return result
+
+
+@pytest.mark.rule("K7")
+@given(OBJECTS, OBJECTS)
+def test_a_diff_applied_to_the_state_before_gives_the_state_after(before: Any, after: Any) -> None:
+    assert same(applied(before, merge_diff(before, after)), after)
+    assert same(merged(before, merge_diff(before, after)), after)
+
+
+@given(OBJECTS)
+def test_equal_states_differ_by_nothing(state: Any) -> None:
+    assert merge_diff(state, state) == {}
+
+
+@given(OBJECTS, OBJECTS)
+def test_members_that_a_view_does_not_show_survive_at_any_depth(before: Any, after: Any) -> None:
+    """What the view changes is changed; each element that was there keeps what the view hides."""
+    stored = with_hidden(before)
+    result = merged(stored, merge_diff(before, after, stored))
+    assert same(without_hidden(result), after)
+
+
+def with_hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {**{name: with_hidden(inner) for name, inner in value.items()}, "hidden": 1}
+    return [with_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+def without_hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_hidden(inner) for name, inner in value.items() if name != "hidden"}
+    return [without_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_a_changed_element_keeps_its_own_hidden_members_wherever_it_moves() -> None:
+    stored = [{"name": "a", "image": "1", "x": 1}, {"name": "b", "image": "1", "x": {"y": None}}]
+    before = [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]
+    after = [{"name": "c", "image": "1"}, {"name": "b", "image": "2"}, {"name": "a", "image": "1"}]
+    assert merge_diff({"l": before}, {"l": after}, {"l": stored}) == {
+        "l": [
+            {"name": "c", "image": "1"},
+            {"name": "b", "image": "2", "x": {"y": None}},
+            {"name": "a", "image": "1", "x": 1},
+        ]
+    }
+
+
+def test_a_new_element_in_the_place_of_another_gets_nothing_of_it() -> None:
+    stored = [{"name": "a", "secret": "of a"}]
+    assert merge_diff({"l": [{"name": "a"}]}, {"l": [{"name": "b"}]}, {"l": stored}) == {"l": [{"name": "b"}]}
+
+
+def test_hidden_members_of_lists_in_lists_survive() -> None:
+    stored = {"l": [{"name": "a", "ports": [{"port": 1, "x": 1}, {"port": 2, "x": 2}]}]}
+    before = {"l": [{"name": "a", "ports": [{"port": 1}, {"port": 2}]}]}
+    after = {"l": [{"name": "a", "ports": [{"port": 2}, {"port": 3}]}]}
+    assert merge_diff(before, after, stored) == {
+        "l": [{"name": "a", "ports": [{"port": 2, "x": 2}, {"port": 3}]}]
+    }
+
+
+@pytest.mark.parametrize("zero", [0, False, "", [], {}])
+def test_an_explicit_zero_is_a_value_like_any_other(zero: Any) -> None:
+    assert merge_diff({}, {"x": zero}) == {"x": zero}
+    assert merge_diff({"x": 5}, {"x": zero}) == {"x": zero}
+    assert merge_diff({"x": zero}, {}) == {"x": None}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "needed"),
+    [
+        ({"a": 1}, {"a": 2}, False),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, False),
+        ({"a": {"b": 1}}, {"a": {}}, False),
+        ({"a": [1]}, {"a": [1, 2]}, True),
+        ({"a": {"b": [1]}}, {"a": {}}, True),
+        ({"a": {"b": [1]}}, {}, True),
+        ({"s": {"type": "Recreate"}}, {"s": {"type": "RollingUpdate"}}, True),
+        ({"v": {"emptyDir": {}}}, {"v": {"hostPath": {"path": "/"}}}, True),
+    ],
+)
+def test_a_patch_that_could_undo_what_others_did_needs_a_version(
+    before: Any, after: Any, needed: bool
+) -> None:
+    assert needs_version(merge_diff(before, after), before) is needed
+
+
+def test_a_patch_names_the_paths_it_changes() -> None:
+    patch = {"a": {"b/c": 1, "d~": None}, "e": [1], "f": {}}
+    assert list(pointers(patch)) == ["/a/b~1c", "/a/d~0", "/e", "/f"]
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_is_merged_into_a_state_shows_in_its_projection(live: Any, intent: Any) -> None:
+    assert same(projected(merged(live, intent), intent), intent)
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_projection_has_nothing_beside_the_intent(live: Any, intent: Any) -> None:
+    assert projected(live, intent).keys() <= intent.keys()
+    assert same(projected({**live, "beside": 1}, intent), projected(live, intent))
+
+
+@pytest.mark.parametrize(("one", "other"), [(True, 1), (False, 0), (0, ""), ([], {}), (None, False)])
+def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
+    assert not same(one, other)
+    assert merge_diff({"x": one}, {"x": other}) == {"x": other}
