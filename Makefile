@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench rules clean
+.PHONY: help setup run test check format bench fuzz rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -31,6 +31,9 @@ format: setup ## let ruff format and fix what it can
 
 bench: setup ## measure; ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: setup ## 20,000 bad requests to the embedded server; the tests send 400 of them
+	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_bad_requests.py $(ARGS)
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py

@@ -1,0 +1,140 @@
+"""No request can crash the server, stop a watch of another client or corrupt the log.
+
+`make fuzz` sends 20,000; the suite sends a few hundred of them.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from informers.transport import Response
+from reconcile.embedded import ApiRequest, Watch
+from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, events, widget
+from tests.embedded.bad_requests import KINDS, bad_request, whole_object
+
+IN_FULL = 20_000
+AT_ONCE = 20
+"""Requests to one server, one after the other: what one seed stands for."""
+
+SEEDS = int(os.environ.get("FUZZ_REQUESTS", "400")) // AT_ONCE
+
+Key = tuple[str, str]
+State = dict[Key, dict[str, Any]]
+
+
+def key_of(obj: dict[str, Any]) -> Key:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def bare(obj: dict[str, Any]) -> dict[str, Any]:
+    """Items of lists of built-in kinds do not say what they are."""
+    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+
+
+class Bystander:
+    """A client that has listed a collection and watches it: what it is told must stay the truth."""
+
+    def __init__(self, api: Api, path: str) -> None:
+        self.path = path
+        answer = api.ok("GET", path)
+        self.state: State = {key_of(item): bare(item) for item in answer["items"]}
+        self.watch = api.watch(path, resourceVersion=answer["metadata"]["resourceVersion"])
+
+    def read(self) -> None:
+        for kind, obj in events(self.watch):
+            assert kind in ("ADDED", "MODIFIED", "DELETED"), obj
+            if kind == "DELETED":
+                del self.state[key_of(obj)]
+            else:
+                self.state[key_of(obj)] = bare(obj)
+
+
+def listable() -> list[str]:
+    return [path for path in KINDS if "review" not in path]
+
+
+def furnished() -> Api:
+    """A server with an object `a` of most kinds, so that there is something to harm."""
+    api = Api()
+    for path in listable():
+        if path not in ("/api/v1/namespaces", DEFINITIONS):
+            api.ok("POST", path, whole_object(path, "a"))
+    return api
+
+
+def sent(api: Api, request: ApiRequest) -> None:
+    """Send one request: an answer must come, and a refusal must leave no trace."""
+    before = api.server.version
+    answer = api.server.handle(request)
+    if isinstance(answer, Watch):
+        answer.take()
+        answer.close()
+        return
+    assert 200 <= answer.status < 600
+    event(f"{answer.status // 100}xx")
+    if answer.headers["content-type"].startswith("application/json"):
+        msgspec.json.decode(answer.body)
+    if answer.status >= 400:
+        assert api.server.version == before, "a refused request leaves no trace"
+
+
+def assert_healthy(api: Api, bystanders: list[Bystander]) -> None:
+    """The server still works, and the log replays to what is there."""
+    api.server.settle()
+    for bystander in bystanders:
+        bystander.read()
+        answer = api.send("GET", bystander.path)
+        if bystander.watch.ending:
+            assert bystander.path == WIDGETS, "only a change of its definition ends a watch"
+            continue
+        assert {key_of(item): bare(item) for item in answer.body["items"]} == bystander.state
+        assert api.server.version == int(answer.body["metadata"]["resourceVersion"])
+    probe = {"metadata": {"name": "probe"}, "data": {"a": "b"}}
+    assert api.send("POST", "/api/v1/namespaces/kube-system/configmaps", probe).status == 201
+
+
+@pytest.fixture(autouse=True, scope="module")
+def told() -> Iterator[None]:
+    """Say how much of the whole was run; seen with `-s`."""
+    yield
+    print(f"\n{SEEDS} of {IN_FULL // AT_ONCE} seeds run, {AT_ONCE} requests each")
+
+
+@settings(max_examples=SEEDS)
+@pytest.mark.timeout(1800)
+@given(st.integers(0, 2**32))
+def test_no_request_harms_the_server(seed: int) -> None:
+    chance = random.Random(seed)
+    api = furnished()
+    bystanders = [Bystander(api, path) for path in listable()]
+    for _ in range(AT_ONCE):
+        sent(api, bad_request(chance))
+    assert_healthy(api, bystanders)
+
+
+def test_an_object_nested_without_end_is_refused() -> None:
+    api = Api()
+    deep = (
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":'
+        + b'{"a":' * 900
+        + b"1"
+        + b"}" * 901
+    )
+    for method, path, kind in (
+        ("POST", "/api/v1/namespaces/default/configmaps", "application/json"),
+        ("POST", DEFINITIONS, "application/json"),
+        ("POST", WIDGETS, "application/yaml"),
+        ("PATCH", f"{WIDGETS}/a", "application/apply-patch+yaml"),
+    ):
+        answer = api.server.handle(
+            ApiRequest(method, path, {"fieldManager": "a"}, {"content-type": kind}, deep)
+        )
+        assert isinstance(answer, Response)
+        assert answer.status == 400
+    assert api.send("POST", WIDGETS, widget()).status == 201
