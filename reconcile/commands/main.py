@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": Entry("reconcile.commands.demo:demo", "Play incidents on the original's logic and on ours."),
     "run": Entry("reconcile.commands.run:run", "Run controllers on a cluster, or on an embedded one."),
     "apiserver": Entry("reconcile.commands.apiserver:apiserver", "Run the embedded API server by itself."),
+    "crds": Entry("reconcile.commands.crds:crds", "Print the CustomResourceDefinitions of model classes."),
 }
 
 

@@ -39,6 +39,12 @@ def bundled_controllers() -> Sequence[Controller[Any]]:
     return load_manager([entry.name for entry in entries(CONTROLLERS)]).controllers
 
 
+def load_module(name: str) -> Any:
+    """A module of the user's, looked for in the current directory first. Raises Problem."""
+    _look_here_first()
+    return _import(name)
+
+
 def _look_here_first() -> None:
     here = os.getcwd()
     if here not in sys.path:

@@ -1,0 +1,56 @@
+"""`reconcile crds`: the CustomResourceDefinitions of the model classes of a module."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from reconcile.commands.errors import Problem
+from reconcile.commands.kinds import by_kind, models_in
+from reconcile.commands.targets import load_module
+from reconcile.models import definition_of
+
+
+@click.command()
+@click.argument("module")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a file for each definition into this folder, instead of all to standard output.",
+)
+def crds(module: str, out: Path | None) -> None:
+    """Print the CustomResourceDefinitions of the kinds that MODULE defines.
+
+    The same classes always give the same text. Several versions of a kind make one definition, in
+    which the most stable version is the stored one.
+    """
+    definitions = definitions_of_module(load_module(module))
+    if out is None:
+        click.echo("---\n".join(map(as_yaml, definitions)), nl=False)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for definition in definitions:
+        file = out / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
+        file.write_text(as_yaml(definition))
+        click.echo(file)
+
+
+def definitions_of_module(module: Any) -> list[dict[str, Any]]:
+    """The definition of every kind of a module, in the module's order. Raises Problem."""
+    try:
+        return [definition_of(*versions) for versions in by_kind(models_in(module))]
+    except TypeError as error:
+        raise Problem(f"the module {module.__name__} has a class without a definition", str(error)) from None
+
+
+class _Plain(yaml.SafeDumper):
+    """No anchors: what is the same twice is written twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def as_yaml(definition: dict[str, Any]) -> str:
+    """A definition as a file holds it."""
+    return yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)

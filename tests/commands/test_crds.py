@@ -1,0 +1,136 @@
+"""`reconcile crds`: definitions of a module's classes, as files and as text, taken by servers."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from reconcile.commands.main import main, reconcile
+from tests.commands.helpers import running
+
+KUBECTL = shutil.which("kubectl")
+
+MODULE = '''
+from attrs import frozen
+from reconcile import Object, Scale, field, resource
+from reconcile.kinds import Deployment
+
+
+@frozen
+class GateSpec:
+    """What passes."""
+
+    size: int = field(default=1, minimum=0)
+    colour: str | None = None
+
+
+@frozen
+class GateStatus:
+    size: int = 0
+    selector: str = ""
+
+
+@resource("gates.example.com/v1beta1", kind="Gate")
+class OldGate(Object):
+    spec: GateSpec
+
+
+@resource("gates.example.com/v1", scale=Scale(replicas=".spec.size", status=".status.size"))
+class Gate(Object):
+    spec: GateSpec
+    status: GateStatus = GateStatus()
+
+
+@resource("gates.example.com/v1", namespaced=False)
+class Wall(Object):
+    pass
+'''
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"gates_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_each_kind_of_the_module_is_one_document_and_imported_kinds_are_not(module: str) -> None:
+    result = CliRunner().invoke(reconcile, ["crds", module])
+    assert result.exit_code == 0
+    documents = list(yaml.safe_load_all(result.stdout))
+    assert [d["metadata"]["name"] for d in documents] == [
+        "gates.gates.example.com",
+        "walls.gates.example.com",
+    ]
+    versions = documents[0]["spec"]["versions"]
+    assert [(v["name"], v["storage"]) for v in versions] == [("v1", True), ("v1beta1", False)]
+
+
+def test_out_writes_a_file_for_each_and_the_same_ones_again(module: str) -> None:
+    first = CliRunner().invoke(reconcile, ["crds", module, "--out", "a"])
+    second = CliRunner().invoke(reconcile, ["crds", module, "--out", "b"])
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    names = ["gates.example.com_gates.yaml", "gates.example.com_walls.yaml"]
+    assert sorted(path.name for path in Path("a").iterdir()) == names
+    assert [(Path("a") / n).read_bytes() for n in names] == [(Path("b") / n).read_bytes() for n in names]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "defines no kinds"),
+        (
+            """
+from attrs import frozen
+from reconcile import Object, Scale, resource
+
+@frozen
+class Spec:
+    size: int
+
+@resource("a.example.com/v1", scale=Scale(replicas=".spec.size"))
+class Sized(Object):
+    spec: Spec
+""",
+            ".spec.size has no default",
+        ),
+    ],
+)
+def test_what_has_no_definition_is_one_line_of_error(
+    text: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = f"bad_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["crds", name]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+def test_kubectl_applies_them_in_a_dry_run_of_the_server(module: str, tmp_path: Path) -> None:
+    assert CliRunner().invoke(reconcile, ["crds", module, "--out", "crds"]).exit_code == 0
+    kubeconfig = tmp_path / "embedded.kubeconfig"
+    environment = {"HOME": str(tmp_path), "KUBECONFIG": str(kubeconfig), "PATH": os.environ["PATH"]}
+    with running("apiserver", "--kubeconfig-out", str(kubeconfig), home=tmp_path) as server:
+        server.wait_for("API server on https://")
+        done = subprocess.run(
+            [str(KUBECTL), "apply", "--dry-run=server", "-f", "crds"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=30,
+        )
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"created \(server dry run\)", done.stdout)) == 2

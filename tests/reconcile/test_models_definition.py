@@ -1,0 +1,361 @@
+"""From a class to a CustomResourceDefinition that a server takes."""
+
+import datetime
+import enum
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pytest
+from attrs import frozen
+
+from reconcile import (
+    Column,
+    Condition,
+    Invalid,
+    LabelSelector,
+    MicroTime,
+    Object,
+    ObjectMeta,
+    Quantity,
+    Rule,
+    Scale,
+    Schema,
+    definition_of,
+    field,
+    resource,
+)
+from reconcile.testing import FakeClient
+
+
+class Speed(enum.IntEnum):
+    SLOW = 1
+    FAST = 2
+
+
+@frozen
+class Cron:
+    """By the clock."""
+
+    schedule: str
+    type: Literal["Cron"] = "Cron"
+
+
+@frozen
+class Burst:
+    """By demand."""
+
+    target: int
+    type: Literal["Burst"] = "Burst"
+
+
+@frozen
+class Port:
+    """A port."""
+
+    number: int = field(minimum=1, maximum=65535, format="int32")
+    """Where it listens."""
+    protocol: Literal["TCP", "UDP"] = "TCP"
+
+
+@frozen
+class GateSpec:
+    """What a gate lets through.
+
+    In two paragraphs.
+    """
+
+    image: str = field(min_length=1, pattern="^[a-z:]+$")
+    replicas: int = field(default=1, minimum=0)
+    """How many of it."""
+    low: int | None = None
+    high: int | None = None
+    ports: tuple[Port, ...] = field(
+        default=(), list_type="map", list_map_keys=("number", "protocol"), max_items=9
+    )
+    names: tuple[Annotated[str, Schema(max_length=3)], ...] = field(default=(), list_type="set")
+    every: datetime.timedelta | None = None
+    at: MicroTime | None = None
+    memory: Quantity | None = None
+    speed: Speed = Speed.SLOW
+    trigger: Cron | Burst | None = None
+    selector: LabelSelector = field(factory=LabelSelector, map_type="atomic")  # noqa: RUF009
+    limits: Mapping[str, Quantity] = field(factory=dict, max_properties=5)
+    template: Mapping[str, Any] | None = None
+    mode: str = field(default="a", rule=Rule("self == oldSelf", "mode cannot be changed"))
+    port: int | str | None = None
+
+
+@frozen
+class GateStatus:
+    replicas: int = 0
+    selector: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource(
+    "example.com/v1",
+    short_names=("gt",),
+    categories=("all",),
+    columns={
+        "Image": ".spec.image",
+        "Since": Column(".metadata.creationTimestamp"),
+        "Ready": Column(".status.replicas", priority=1, description="How many are ready"),
+    },
+    rules=(Rule("!has(self.spec.low) || self.spec.low <= self.spec.high", "low is above high"),),
+    scale=Scale(),
+)
+class Gate(Object):
+    """A gate."""
+
+    spec: GateSpec
+    status: GateStatus = GateStatus()
+
+
+def gate_schema() -> dict[str, Any]:
+    schema: dict[str, Any] = definition_of(Gate)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Gate",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"image": "i", **spec},
+    }
+
+
+def test_the_schema_says_what_the_class_says() -> None:
+    schema = gate_schema()
+    assert schema["description"] == "A gate."
+    spec = schema["properties"]["spec"]
+    assert spec["description"] == "What a gate lets through.\n\nIn two paragraphs."
+    assert spec["required"] == ["image"]
+    properties = spec["properties"]
+    assert properties["image"] == {"type": "string", "minLength": 1, "pattern": "^[a-z:]+$"}
+    assert properties["replicas"] == {
+        "type": "integer",
+        "format": "int64",
+        "minimum": 0,
+        "default": 1,
+        "description": "How many of it.",
+    }
+    assert properties["ports"]["x-kubernetes-list-type"] == "map"
+    assert properties["ports"]["x-kubernetes-list-map-keys"] == ["number", "protocol"]
+    assert properties["ports"]["items"]["properties"]["number"]["description"] == "Where it listens."
+    assert properties["ports"]["items"]["properties"]["number"]["format"] == "int32"
+    assert properties["names"]["items"] == {"type": "string", "maxLength": 3}
+    assert properties["every"] == {"type": "string", "format": "duration"}
+    assert properties["speed"] == {"type": "integer", "enum": [1, 2], "default": 1}
+    assert properties["mode"]["x-kubernetes-validations"] == [
+        {"rule": "self == oldSelf", "message": "mode cannot be changed"}
+    ]
+    assert properties["selector"]["x-kubernetes-map-type"] == "atomic"
+    status = schema["properties"]["status"]["properties"]
+    assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_columns_have_types_priorities_and_descriptions_and_age_comes_once() -> None:
+    columns = definition_of(Gate)["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert columns == [
+        {"name": "Image", "type": "string", "jsonPath": ".spec.image"},
+        {"name": "Since", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {
+            "name": "Ready",
+            "type": "integer",
+            "jsonPath": ".status.replicas",
+            "description": "How many are ready",
+            "priority": 1,
+        },
+    ]
+
+
+def test_the_same_class_always_gives_the_same_definition() -> None:
+    assert str(definition_of(Gate)) == str(definition_of(Gate))
+
+
+def test_the_server_takes_the_definition_and_an_object_of_every_field() -> None:
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="i")))
+    spec = {
+        "image": "i",
+        "replicas": 0,
+        "ports": [{"number": 80, "protocol": "TCP"}, {"number": 80, "protocol": "UDP"}],
+        "names": ["a", "b"],
+        "every": "5m",
+        "at": "2026-01-02T03:04:05.000001Z",
+        "memory": "1.5Gi",
+        "speed": 2,
+        "trigger": {"type": "Cron", "schedule": "@daily"},
+        "selector": {"matchLabels": {"a": "b"}},
+        "limits": {"cpu": 1},
+        "template": {"spec": {"deep": [1]}},
+        "mode": "b",
+        "port": "http",
+    }
+    assert client.add(manifest(**spec))["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"image": ""}, "at least 1"),
+        ({"replicas": -1}, "greater than or equal to 0"),
+        ({"low": 2, "high": 1}, "low is above high"),
+        ({"trigger": {"type": "Burst"}}, "target is required where type is Burst"),
+        ({"trigger": {"type": "Tide"}}, "Unsupported value"),
+        ({"names": ["long"]}, "3"),
+        ({"ports": [{"number": 1}, {"number": 1}]}, "Duplicate value"),
+        ({"memory": "much"}, "memory"),
+        ({"speed": 3}, "Unsupported value"),
+    ],
+)
+def test_the_server_checks_what_the_class_says(spec: dict[str, Any], message: str) -> None:
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="i")))
+    with pytest.raises(Invalid, match=message):
+        client.add(manifest(**spec))
+
+
+def test_the_stored_defaults_are_those_of_the_class() -> None:
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="i")))
+    assert client.add(manifest())["spec"] == {"image": "i", "replicas": 1, "speed": 1, "mode": "a"}
+
+
+@frozen
+class OldSpec:
+    image: str
+    colour: str | None = None
+
+
+@frozen
+class NewSpec:
+    image: str
+    replicas: int = 1
+
+
+@frozen
+class OtherSpec:
+    image: int
+
+
+@frozen
+class StricterSpec:
+    image: str
+    owner: str
+
+
+@resource("example.com/v1alpha1", kind="Door", deprecated="use v1")
+class OldDoor(Object):
+    spec: OldSpec
+
+
+@resource("example.com/v1", kind="Door")
+class Door(Object):
+    spec: NewSpec
+
+
+@resource("example.com/v1beta1", kind="Door")
+class OtherDoor(Object):
+    spec: OtherSpec
+
+
+@resource("example.com/v1beta2", kind="Door")
+class StricterDoor(Object):
+    spec: StricterSpec
+
+
+@resource("example.com/v1alpha1", kind="Window", plural="windows")
+class Window(Object):
+    spec: OldSpec
+
+
+def test_versions_that_differ_by_optional_fields_are_served_side_by_side() -> None:
+    versions = definition_of(Door, OldDoor)["spec"]["versions"]
+    assert [(v["name"], v["served"], v["storage"]) for v in versions] == [
+        ("v1", True, True),
+        ("v1alpha1", True, False),
+    ]
+    assert versions[1]["deprecationWarning"] == "use v1"
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            OtherDoor,
+            r"v1 and v1beta1 cannot be served side by side without conversion: \.spec\.image has another",
+        ),
+        (StricterDoor, r"\.spec\.owner is required in one and unknown in the other"),
+        (Window, r"is no version of"),
+    ],
+)
+def test_versions_that_need_conversion_are_refused(other: type[Object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        definition_of(Door, other)
+
+
+@frozen
+class Tree:
+    children: "tuple[Tree, ...]" = ()
+
+
+def test_a_class_inside_itself_has_no_structural_schema() -> None:
+    made = resource("example.com/v1")(type("Forest", (Object,), {"__annotations__": {"spec": Tree}}))
+    with pytest.raises(TypeError, match="Tree contains itself"):
+        definition_of(made)
+
+
+@frozen
+class NoDefault:
+    replicas: int
+
+
+@frozen
+class Text:
+    replicas: str = "1"
+
+
+@frozen
+class Good:
+    replicas: int = 1
+
+
+@frozen
+class NoSelector:
+    replicas: int = 0
+
+
+@frozen
+class GoodStatus:
+    replicas: int = 0
+    selector: str = ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "scale", "message"),
+    [
+        (NoDefault, GoodStatus, Scale(), r"\.spec\.replicas has no default"),
+        (Text, GoodStatus, Scale(), r"\.spec\.replicas is no integer"),
+        (Good, NoSelector, Scale(), r"\.status\.selector does not exist: NoSelector has no 'selector'"),
+        (Good, GoodStatus, Scale(replicas=".spec.size"), r"\.spec\.size does not exist: Good has no 'size'"),
+        (Good, GoodStatus, Scale(replicas=".status.replicas"), "the replicas path is below .spec"),
+        (Good, GoodStatus, Scale(selector=".status.replicas"), r"\.status\.replicas is no string"),
+        (Good, GoodStatus, Scale(status=".status.selector"), r"\.status\.selector is no integer"),
+    ],
+)
+def test_a_scale_that_does_not_hold_is_refused_when_the_class_is_made(
+    spec: Any, status: Any, scale: Scale, message: str
+) -> None:
+    made = type("Fleet", (Object,), {"__annotations__": {"spec": spec, "status": status}})
+    with pytest.raises(TypeError, match=message):
+        resource("example.com/v1", scale=scale)(made)
+
+
+def test_a_scale_that_holds_is_a_subresource() -> None:
+    assert definition_of(Gate)["spec"]["versions"][0]["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
