@@ -4,7 +4,6 @@ A request is read whole and handed to the engine, which answers at once; only a 
 pass as they are, in and out, but for protobuf ones, which the engine gets as JSON.
 """
 
-import hmac
 import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -86,7 +85,8 @@ async def serve(
             f"{host} can be reached from other machines; the embedded server serves loopback only"
         )
     certificate = make_certificate(host) if tls else None
-    handler = _Handler(server, token, users or {}, patience, max_in_flight)
+    tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
+    handler = _Handler(server, token, patience, max_in_flight)
     runner = web.ServerRunner(
         web.Server(handler.answer, handler_cancellation=True, access_log=None), shutdown_timeout=_CLOSING
     )
@@ -95,12 +95,14 @@ async def serve(
         site = web.TCPSite(runner, host, port, ssl_context=certificate.context if certificate else None)
         await site.start()
         name = f"[{host}]" if ":" in host else host
-        yield Face(
+        face = Face(
             url=f"{'https' if certificate else 'http'}://{name}:{site.port}",
             port=site.port,
             ca_pem=certificate.ca_pem if certificate else None,
             token=token,
         )
+        with server.tokens.knowing(tokens):
+            yield face
     finally:
         handler.close_watches()
         with anyio.CancelScope(shield=True):
@@ -123,7 +125,6 @@ class _Handler:
 
     server: ApiServer
     token: str | None
-    users: Mapping[str, User]
     patience: float
     max_in_flight: int
     in_flight: int = 0
@@ -155,7 +156,7 @@ class _Handler:
         """Who asks. Raises Failure (401) for a token that is nobody's, or none where one is needed."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() == "bearer" else ""
-        user = self._owner_of(given) if given else None
+        user = self.server.tokens.user_of(given) if given else None
         if user is not None:
             return user
         if self.token is None and given.count(".") != _DOTS_IN_JWT:
@@ -163,14 +164,6 @@ class _Handler:
         if request.path in _OPEN_PATHS:
             return ANONYMOUS
         raise unauthorized()
-
-    def _owner_of(self, given: str) -> User | None:
-        if self.token is not None and hmac.compare_digest(given.encode(), self.token.encode()):
-            return ADMIN
-        for token, user in self.users.items():
-            if hmac.compare_digest(given.encode(), token.encode()):
-                return user
-        return self.server.tokens.user_of(given)
 
     async def _stream(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": watch.content_type})

@@ -240,3 +240,21 @@ async def test_a_bad_token_of_an_account_is_not_taken_for_the_administrator() ->
             assert answer.status == 401
         async with session.get(face.url + CONFIG_MAPS) as answer:
             assert answer.status == 200
+
+
+async def test_a_token_review_knows_the_tokens_that_a_face_was_given() -> None:
+    spec = {"spec": {"token": "t"}}
+    server = ApiServer()
+    async with (
+        serve(server, tls=False, token="t") as face,
+        aiohttp.ClientSession(face.url, headers={"Authorization": "Bearer t"}) as session,
+        session.post(f"{AUTHENTICATION}/tokenreviews", json=spec) as answer,
+    ):
+        assert (await answer.json())["status"]["user"]["username"] == "system:admin"
+    assert server.tokens.user_of("t") is None
+
+
+@pytest.mark.parametrize("given", ["\udcff", "caf\u00e9", "\udcff.\udcff.\udcff"])
+def test_a_token_that_is_no_text_is_nobodys(api: Api, given: str) -> None:
+    with api.server.tokens.knowing({"known": User("a")}):
+        assert api.server.tokens.user_of(given) is None

@@ -1,0 +1,142 @@
+"""The official client, with its informer."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes import client, config, dynamic, informer, utils, watch
+from kubernetes.client.exceptions import ApiException
+
+from tests.clients.gadgets import FINALIZER, definition, gadget
+
+GROUP = "official.example.com"
+JSON_PATCH = "application/json-patch+json"
+PLACE = (GROUP, "v1", "default", "gadgets")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture
+def api(kubeconfig: Path) -> Iterator[client.ApiClient]:
+    with config.new_client_from_config(str(kubeconfig)) as made:
+        definitions = client.ApiextensionsV1Api(made)
+        try:
+            definitions.create_custom_resource_definition(definition(GROUP))
+        except ApiException as error:
+            if error.status != 409:
+                raise
+        status = definitions.read_custom_resource_definition(f"gadgets.{GROUP}").status
+        assert {c.type: c.status for c in status.conditions}["Established"] == "True"
+        yield made
+
+
+def test_the_informer_follows_config_maps(api: client.ApiClient) -> None:
+    core = client.CoreV1Api(api)
+    core.create_namespaced_config_map(
+        "default", {"metadata": {"name": "first", "labels": {"of": "informer"}}}
+    )
+    deleted = threading.Event()
+    added: list[str] = []
+    follower = informer.SharedInformer(
+        core.list_namespaced_config_map, "default", label_selector="of=informer"
+    )
+    follower.add_event_handler(informer.ADDED, lambda obj: added.append(obj.metadata.name))
+    follower.add_event_handler(informer.DELETED, lambda obj: deleted.set())
+    follower.start()
+    try:
+        second = {"metadata": {"name": "second", "labels": {"of": "informer"}}}
+        while added != ["first"]:
+            deleted.wait(0.01)
+        core.create_namespaced_config_map("default", second)
+        while len(added) < 2:
+            deleted.wait(0.01)
+        core.delete_namespaced_config_map("first", "default")
+        assert deleted.wait(5)
+        assert [obj.metadata.name for obj in follower.cache.list()] == ["second"]
+    finally:
+        core.delete_namespaced_config_map("second", "default")
+        follower.stop()
+
+
+def test_custom_objects_are_made_patched_watched_and_deleted(api: client.ApiClient) -> None:
+    custom = client.CustomObjectsApi(api)
+    before = custom.list_namespaced_custom_object(*PLACE)["metadata"]["resourceVersion"]
+    custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "a", size=1))
+    custom.patch_namespaced_custom_object(*PLACE, "a", {"spec": {"size": 2}})
+    custom.patch_namespaced_custom_object(
+        *PLACE, "a", [{"op": "remove", "path": "/spec/size"}], _content_type=JSON_PATCH
+    )
+    custom.replace_namespaced_custom_object_status(
+        *PLACE, "a", {**custom.get_namespaced_custom_object(*PLACE, "a"), "status": {"phase": "Up"}}
+    )
+    custom.delete_namespaced_custom_object(*PLACE, "a")
+    seen = []
+    stream = watch.Watch()
+    for event in stream.stream(
+        custom.list_namespaced_custom_object, *PLACE, resource_version=before, timeout_seconds=5
+    ):
+        seen.append((event["type"], event["object"]["spec"].get("size")))
+        if event["type"] == "DELETED":
+            stream.stop()
+    assert seen == [
+        ("ADDED", 1), ("MODIFIED", 2), ("MODIFIED", None), ("MODIFIED", None), ("DELETED", None)
+    ]  # fmt: skip
+
+
+def test_a_finalizer_holds_an_object(api: client.ApiClient) -> None:
+    custom = client.CustomObjectsApi(api)
+    custom.create_namespaced_custom_object(*PLACE, gadget(GROUP, "held", finalizers=(FINALIZER,)))
+    custom.delete_namespaced_custom_object(*PLACE, "held")
+    assert custom.get_namespaced_custom_object(*PLACE, "held")["metadata"]["deletionTimestamp"]
+    custom.patch_namespaced_custom_object(*PLACE, "held", {"metadata": {"finalizers": None}})
+    with pytest.raises(ApiException, match="404"):
+        custom.get_namespaced_custom_object(*PLACE, "held")
+
+
+def test_the_dynamic_client_discovers_and_applies(api: client.ApiClient) -> None:
+    gadgets = dynamic.DynamicClient(api).resources.get(api_version=f"{GROUP}/v1", kind="Gadget")
+    applied = gadgets.server_side_apply(gadget(GROUP, "applied", size=1), field_manager="one")
+    assert applied.spec.to_dict() == {"size": 1, "color": "red"}
+    assert gadgets.status.patch(
+        body={"status": {"phase": "Up"}},
+        name="applied",
+        namespace="default",
+        content_type="application/merge-patch+json",
+    ).status.phase == "Up"  # fmt: skip
+    gadgets.delete(name="applied", namespace="default")
+
+
+def test_an_eviction_and_a_token_are_had_through_typed_calls(api: client.ApiClient) -> None:
+    core = client.CoreV1Api(api)
+    core.create_namespaced_service_account("default", {"metadata": {"name": "typed"}})
+    made = core.create_namespaced_service_account_token(
+        "typed", "default", {"spec": {"expirationSeconds": 600}}
+    )
+    assert made.status.token.count(".") == 2
+    pod = {"metadata": {"name": "typed"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    core.create_namespaced_pod("default", pod)
+    eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name="typed"))
+    core.create_namespaced_pod_eviction("typed", "default", eviction)
+    with pytest.raises(ApiException, match="404"):
+        core.read_namespaced_pod("typed", "default")
+
+
+def test_a_manifest_is_created_with_the_helper(api: client.ApiClient) -> None:
+    manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "helper", "namespace": "default"},
+        "spec": {
+            "schedule": "0 0 * * *",
+            "jobTemplate": {
+                "spec": {
+                    "template": {
+                        "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}
+                    }
+                }
+            },
+        },
+    }
+    (made,) = utils.create_from_dict(api, manifest)
+    assert made.spec.concurrency_policy == "Allow"
