@@ -477,6 +477,8 @@ class Client(Writer):
             options["propagationPolicy"] = propagation
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
+        if self.dry_run:
+            options["dryRun"] = ["All"]  # a server that is given a body looks for it there alone
         path = resource.path(key.namespace, key.name)
         try:
             await self._guarded("DELETE", resource, key, path, options, JSON)

@@ -1,0 +1,173 @@
+"""Intents: what is applied, what is left out, and who gives way to whom."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from reconcile import Client, ObjectMeta, OwnedByOther
+from reconcile.applying import LIFETIME, REMEMBERED, AppliedIntents, Place
+from reconcile.kinds import ConfigMap, Deployment
+from reconcile.models import kind_of
+from reconcile.testing import FakeClient, simulate
+
+PATH = "/api/v1/namespaces/default/configmaps/c"
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def config(**data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta("c", "default"), data=data)
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE, "replicas": replicas},
+    }
+
+
+def applies(client: FakeClient) -> int:
+    return sum(request.verb == "patch" for request in client.transport.writes)
+
+
+async def test_an_object_that_was_read_is_no_intent() -> None:
+    client = FakeClient()
+    await client.apply(config(a="1"))
+    read = await client.get(ConfigMap, "c", "default")
+    with pytest.raises(TypeError, match=r"uid, resourceVersion.*Build an object of the fields that you want"):
+        await client.apply(read)
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
+    manifest["metadata"]["managedFields"] = [{"manager": "m"}]  # type: ignore[index]
+    with pytest.raises(TypeError, match="managedFields"):
+        await client.apply(manifest)
+    assert applies(client) == 1
+
+
+async def test_a_manifest_with_an_empty_creation_time_is_an_intent() -> None:
+    metadata = {"name": "c", "namespace": "default", "creationTimestamp": None}
+    made = await FakeClient().apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    assert made.name == "c"
+
+
+async def test_an_intent_is_sent_again_by_a_process_that_does_not_remember_it() -> None:
+    client = FakeClient()
+    await client.apply(config(a="1", b="2"))
+    restarted = Client(client.transport, clock=client.clock)
+    await restarted.apply(config(a="1"))
+    assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}
+
+
+async def test_two_field_managers_do_not_take_each_others_intent_for_their_own() -> None:
+    client = FakeClient()
+    one, two = client.with_options(field_manager="one"), client.with_options(field_manager="two")
+    await one.apply(config(a="1"))
+    await two.apply(config(a="1"))
+    await one.apply(config())
+    assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}
+
+
+async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply() -> None:
+    client = FakeClient()
+    await client.apply(deployment(2))
+    path = "/apis/apps/v1/namespaces/default/deployments/d"
+    for second in range(5):
+        client._send_now("PATCH", f"{path}/status", {"status": {"readyReplicas": second}})
+        await client.apply(deployment(2))
+    assert applies(client) == 1
+    client._send_now("PATCH", path, {"spec": {"replicas": 7}})
+    live = await client.apply(deployment(2))
+    assert (applies(client), live["spec"]["replicas"]) == (2, 2)
+
+
+async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> None:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m"}}}
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+    client = FakeClient()
+    await client.apply(manifest)
+    for number in range(3):
+        labels = {"metadata": {"labels": {"n": str(number)}}}
+        client._send_now("PATCH", "/api/v1/namespaces/default/pods/p", labels)
+        await client.apply(manifest)
+    assert applies(client) == 1
+
+
+def test_an_acknowledgement_is_forgotten_after_half_an_hour() -> None:
+    async def run() -> None:
+        client = FakeClient()
+        await client.apply(config(a="1"))
+        await anyio.sleep(LIFETIME - 1)
+        await client.apply(config(a="1"))
+        assert applies(client) == 1
+        await anyio.sleep(2)
+        await client.apply(config(a="1"))
+        assert applies(client) == 2
+
+    simulate(run, limit_seconds=4000)
+
+
+async def test_only_so_many_acknowledgements_are_kept() -> None:
+    client = FakeClient()
+    await client.apply(config(a="1"))
+    stored = await client.read(kind_of(ConfigMap).resource, config().key)
+    assert stored is not None
+    intents = AppliedIntents()
+    places = [Place(kind_of(ConfigMap).resource, stored.key, str(n)) for n in range(REMEMBERED + 1)]
+    for place in places:
+        intents.acknowledged(place, {}, stored, 0.0)
+    assert [intents.remembers(place, 1.0) for place in (places[0], places[1], places[-1])] == [
+        False,
+        True,
+        True,
+    ]
+
+
+async def test_named_fields_are_left_to_their_owner_and_all_others_taken_over() -> None:
+    client = FakeClient()
+    scaler = client.with_options(field_manager="scaler")
+    await scaler.apply(deployment(5))
+    with pytest.raises(OwnedByOther, match="scaler"):
+        await client.apply(deployment(2), unforced=[".spec.replicas"])
+    assert (await client.get(Deployment, "d", "default")).spec.replicas == 5
+    taken = await client.apply(deployment(2), unforced=[".spec.paused"])
+    assert taken["spec"]["replicas"] == 2
+
+
+async def test_a_named_field_that_nobody_owns_is_applied() -> None:
+    client = FakeClient()
+    made = await client.apply(deployment(2), unforced=[".spec.replicas"])
+    assert made["spec"]["replicas"] == 2
+    assert applies(client) == 1
+
+
+async def test_a_status_is_applied_by_itself() -> None:
+    client = FakeClient()
+    await client.apply(deployment(2))
+    intent = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": {"replicas": 9},
+        "status": {"readyReplicas": 1},
+    }
+    await client.apply(intent, subresource="status")
+    live = await client.get(Deployment, "d", "default")
+    assert (live.spec.replicas, live.status.ready_replicas) == (2, 1)
+
+
+async def test_a_dry_run_is_checked_and_not_carried_out_nor_remembered() -> None:
+    client = FakeClient()
+    dry = client.with_options(dry_run=True)
+    answer = await dry.apply(config(a="1"))
+    assert answer.data == {"a": "1"}
+    assert await client.find(ConfigMap, "c", "default") is None
+    await client.apply(config(a="1"))
+    assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}
+    await dry.delete(await client.get(ConfigMap, "c", "default"))
+    assert await client.find(ConfigMap, "c", "default") is not None

@@ -1,0 +1,302 @@
+"""Changing what is there: only what changed is sent, and nobody else's work is undone."""
+
+from typing import Any
+
+import anyio
+import pytest
+from attrs import frozen
+
+from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
+from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource, unstructured
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, simulate
+
+
+@frozen
+class Step:
+    name: str = ""
+    image: str = ""
+
+
+@frozen
+class Spec:
+    count: int = 0
+    steps: tuple[Step, ...] = ()
+
+
+@frozen
+class Status:
+    seen: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1")
+class Plan(Object):
+    """A kind of which the server knows more than the model."""
+
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+LOOSE: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "plans.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "plans", "singular": "plan", "kind": "Plan", "listKind": "PlanList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+                "subresources": {"status": {}},
+            }
+        ],
+    },
+}
+PLAN = {
+    "apiVersion": "example.com/v1",
+    "kind": "Plan",
+    "metadata": {"name": "p", "namespace": "default"},
+    "spec": {
+        "count": 1,
+        "steps": [
+            {"name": "build", "image": "a:1", "env": [{"name": "X", "value": ""}], "zero": 0},
+            {"name": "test", "image": "b:1", "deep": {"er": [1, {"x": False}]}},
+        ],
+        "unknown": {"a": ["b"]},
+    },
+}
+NO_FAULTS = FaultPlan()
+PATH = "/apis/example.com/v1/namespaces/default/plans/p"
+
+
+def planned(plan: FaultPlan = NO_FAULTS) -> FakeClient:
+    client = FakeClient(LOOSE, plan=plan)
+    client.add(PLAN)
+    return client
+
+
+async def stored(client: Client) -> dict[str, Any]:
+    found = await client.snapshot(kind_of(Plan).resource, (await client.get(Plan, "p", "default")).key)
+    assert found is not None
+    return found.to_dict()
+
+
+def last_body(client: FakeClient) -> Any:
+    return client.transport.writes[-1].body
+
+
+async def test_a_draft_sends_what_was_set_and_the_uid() -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    async with client.editing(plan) as draft:
+        draft.spec.count = 0
+        draft.metadata.labels["tier"] = "web"
+    body = last_body(client)
+    assert body == {"spec": {"count": 0}, "metadata": {"labels": {"tier": "web"}, "uid": plan.uid}}
+    assert (await stored(client))["spec"] == {**PLAN["spec"], "count": 0}  # type: ignore[dict-item]
+    assert plan.spec.count == 1
+
+
+async def test_a_draft_that_ends_as_it_began_sends_nothing() -> None:
+    client = planned()
+    async with client.editing(await client.get(Plan, "p", "default")) as draft:
+        draft.spec.count = 5
+        draft.spec.steps.append(Step("x"))
+        draft.spec.count = 1
+        draft.spec.steps.pop()
+    assert client.transport.writes == []
+
+
+async def test_nothing_is_sent_after_an_exception() -> None:
+    client = planned()
+    with pytest.raises(RuntimeError, match="on the way"):
+        async with client.editing(await client.get(Plan, "p", "default")) as draft:
+            draft.spec.count = 5
+            raise RuntimeError("on the way")
+    assert client.transport.writes == []
+
+
+async def test_a_draft_has_no_fields_of_its_own() -> None:
+    client = planned()
+    async with client.editing(await client.get(Plan, "p", "default")) as draft:
+        with pytest.raises(AttributeError, match="Spec has no field 'cuont'"):
+            draft.spec.cuont = 2
+        with pytest.raises(AttributeError):
+            draft.spec.cuont  # noqa: B018
+        assert draft.name == "p"
+
+
+async def test_editing_needs_an_object_that_was_read() -> None:
+    with pytest.raises(ValueError, match="has no uid"):
+        async with planned().editing(Plan(metadata=ObjectMeta("p", "default"))):
+            raise AssertionError("an intent cannot be edited")
+
+
+async def test_an_object_without_a_model_is_edited_as_a_dict() -> None:
+    client = planned()
+    plain = await client.get(unstructured("example.com/v1", "Plan"), "p", "default")
+    async with client.editing(plain) as draft:
+        draft["spec"]["steps"][0]["image"] = "a:2"
+        draft["spec"]["new"] = False
+        draft["metadata"]["labels"] = {"l": ""}
+    after = await stored(client)
+    assert after["spec"]["new"] is False
+    assert after["metadata"]["labels"] == {"l": ""}
+    assert after["spec"]["steps"][0] == {**PLAN["spec"]["steps"][0], "image": "a:2"}  # type: ignore[index]
+    assert plain["spec"]["steps"][0]["image"] == "a:1"
+
+
+@pytest.mark.parametrize("how", ["editing", "modify"])
+async def test_members_that_the_model_does_not_know_survive_inside_a_changed_list(how: str) -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    if how == "editing":
+        async with client.editing(plan) as draft:
+            draft.spec.steps[1].image = "b:2"
+            draft.spec.steps.insert(0, Step("lint", "l:1"))
+    else:
+        build, test = plan.spec.steps
+        steps = (Step("lint", "l:1"), build, Step(test.name, "b:2"))
+        await client.modify(
+            Plan, "p", "default", lambda p: p.replace(spec=Spec(count=p.spec.count, steps=steps))
+        )
+    first, second = PLAN["spec"]["steps"]  # type: ignore[index]
+    spec = (await stored(client))["spec"]
+    assert spec["steps"] == [{"name": "lint", "image": "l:1"}, first, {**second, "image": "b:2"}]
+    assert spec["unknown"] == {"a": ["b"]}
+    assert last_body(client)["metadata"] == {
+        "uid": plan.uid,
+        "resourceVersion": plan.metadata.resource_version,
+    }
+
+
+async def test_what_a_foreign_writer_added_meanwhile_survives() -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    owner = client.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+    foreign = {
+        "metadata": {
+            "finalizers": ["example.com/held"],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+            ],
+        },
+        "spec": {"later": {"x": [1]}},
+    }
+    condition = {"type": "Foreign", "status": "True", "reason": "R", "message": "", "x": 1}
+    client._send_now("PATCH", PATH, foreign)
+    client._send_now("PATCH", f"{PATH}/status", {"status": {"conditions": [condition], "more": 1}})
+    async with client.editing(plan) as draft:
+        draft.spec.count = 2
+    async with client.editing(plan, subresource="status") as draft:
+        draft.status.seen = 7
+    after = await stored(client)
+    assert after["metadata"]["finalizers"] == ["example.com/held"]
+    assert len(after["metadata"]["ownerReferences"]) == 1
+    assert after["spec"] == {**PLAN["spec"], "count": 2, "later": {"x": [1]}}  # type: ignore[dict-item]
+    assert after["status"] == {"conditions": [condition], "more": 1, "seen": 7}
+
+
+async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    client._send_now("PATCH", PATH, {"spec": {"steps": [{"name": "theirs"}]}})
+    with pytest.raises(StaleVersion):
+        async with client.editing(plan) as draft:
+            draft.spec.steps[0].image = "a:2"
+    assert (await stored(client))["spec"]["steps"] == [{"name": "theirs"}]
+
+
+async def test_a_namesake_made_anew_is_never_patched() -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    await client.delete(plan)
+    client.add(PLAN)
+    with pytest.raises(PreconditionFailed, match="replaced"):
+        async with client.editing(plan) as draft:
+            draft.spec.count = 9
+    with pytest.raises(PreconditionFailed):
+        await client.merge(plan, {"spec": {"count": 9}})
+    assert (await stored(client))["spec"]["count"] == 1
+
+
+async def test_modify_does_not_go_on_with_a_namesake() -> None:
+    client = planned()
+
+    def replaced(plan: Plan) -> Plan:
+        client._send_now("DELETE", PATH, {})
+        client.add(PLAN)
+        return plan.replace(spec=Spec(count=9))
+
+    with pytest.raises((PreconditionFailed, StaleVersion)):
+        await client.modify(Plan, "p", "default", replaced)
+    assert (await stored(client))["spec"]["count"] == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_writers_of_one_counter_lose_no_update(seed: int) -> None:
+    async def run() -> None:
+        client = planned(FaultPlan((Fault(When("get", times=None), SlowReply(0.01)),)))
+
+        async def count_up() -> None:
+            for _ in range(5):
+                await client.modify(
+                    Plan, "p", "default", lambda p: p.replace(spec=Spec(p.spec.count + 1, p.spec.steps))
+                )
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(count_up)
+        assert (await stored(client))["spec"] == {**PLAN["spec"], "count": 31}  # type: ignore[dict-item]
+        assert any(request.status == 409 for request in client.transport.writes)
+
+    simulate(run, seed=seed, limit_seconds=600)
+
+
+def test_modify_goes_on_as_long_as_others_are_faster_and_gives_up_at_last() -> None:
+    def refused(times: int) -> FaultPlan:
+        return FaultPlan((Fault(When("patch", times=times), RefuseAsStale()),))
+
+    async def run() -> None:
+        client = planned(refused(19))
+        await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
+        assert (await stored(client))["spec"]["count"] == 2
+        client = planned(refused(20))
+        with pytest.raises(StaleVersion):
+            await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(2)))
+
+    simulate(run, limit_seconds=600)
+
+
+async def test_a_write_to_status_that_changes_more_is_refused_unsent() -> None:
+    client = planned()
+    with pytest.raises(ValueError, match=r"changes status alone, and this one changes spec"):
+        await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(3)), subresource="status")
+    assert client.transport.writes == []
+
+
+def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
+    async def run() -> None:
+        client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default"), data={"a": "1", "b": "2"}))
+        cache = Cache(client.transport, defaults=InformerOptions(drop=("/data",)), clock=client.clock)
+        cache.declare(kind_of(ConfigMap).resource)
+        cached = Client(client.transport, cache=cache, clock=client.clock)
+        async with anyio.create_task_group() as group:
+            group.start_soon(cache.run)
+            await cache.wait_synced()
+            known = await cached.get(ConfigMap, "c", "default")
+            assert known.data == {}
+            async with cached.editing(known) as draft:
+                draft.data["a"] = "3"
+            assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
+            group.cancel_scope.cancel()
+        assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "2"}
+
+    simulate(run, limit_seconds=600)
