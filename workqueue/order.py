@@ -100,13 +100,17 @@ class _Class(Generic[K]):
 
     priority: int
     items: deque[Entry[K]] = field(factory=deque)
-    length: int = 0
+    stale: int = 0
+
+    def __len__(self) -> int:
+        return len(self.items) - self.stale
 
     def lose(self) -> None:
         """An entry was raised."""
-        self.length -= 1
-        if len(self.items) > 2 * self.length + _FEW:
+        self.stale += 1
+        if len(self.items) > 2 * len(self) + _FEW:
             self.items = deque(entry for entry in self.items if entry.priority == self.priority)
+            self.stale = 0
 
 
 class StrictOrder(Generic[K]):
@@ -117,7 +121,7 @@ class StrictOrder(Generic[K]):
         self._priorities: list[int] = []  # those of the classes, ascending
 
     def __len__(self) -> int:
-        return sum(members.length for members in self._classes.values())
+        return sum(len(members) for members in self._classes.values())
 
     def push(self, entry: Entry[K]) -> None:
         """Take in an entry, at the tail of its priority."""
@@ -127,13 +131,12 @@ class StrictOrder(Generic[K]):
             members = self._classes[priority] = _Class(priority)
             insort(self._priorities, priority)
         members.items.append(entry)
-        members.length += 1
 
     def raised(self, entry: Entry[K], before: int) -> None:
         """The priority of an entry here is higher than it was `before`: it moves to the tail of the new."""
         members = self._classes[before]
         members.lose()
-        if not members.length:
+        if not members:
             self._end(members)
         self.push(entry)
 
@@ -143,17 +146,18 @@ class StrictOrder(Generic[K]):
             return None
         priority = self._priorities[-1]
         members = self._classes[priority]
-        entry = members.items.popleft()
+        items = members.items
+        entry = items.popleft()
         while entry.priority != priority:
-            entry = members.items.popleft()
-        members.length -= 1
-        if not members.length:
+            members.stale -= 1
+            entry = items.popleft()
+        if len(items) == members.stale:
             self._end(members)
         return entry
 
     def depths(self) -> Mapping[int, int]:
         """The number of entries of each priority that has any."""
-        return {priority: self._classes[priority].length for priority in self._priorities}
+        return {priority: len(self._classes[priority]) for priority in self._priorities}
 
     def clear(self) -> None:
         """Let all entries go."""

@@ -241,7 +241,10 @@ class WorkQueue(Generic[K]):
             self._pace.hold(added)
         entry = self._entries.setdefault(added.key, added)
         if entry is added:
-            self._place(added, now)
+            if added.ready_at <= now:
+                self._make_ready(added)
+            else:
+                self._delay(added)
         elif entry not in self._working:
             self._merge(entry, added, now)
         elif (again := self._again.setdefault(entry, added)) is not added:
@@ -250,7 +253,10 @@ class WorkQueue(Generic[K]):
     def _place(self, entry: Entry[K], now: float) -> None:
         if entry.ready_at <= now:
             self._make_ready(entry)
-            return
+        else:
+            self._delay(entry)
+
+    def _delay(self, entry: Entry[K]) -> None:
         sooner = entry.ready_at < self._delayed.first
         self._delayed.push(entry, entry.ready_at)
         if sooner:
@@ -279,13 +285,6 @@ class WorkQueue(Generic[K]):
             self._metrics.added(entry.priority)
 
     # --- handing out ----------------------------------------------------------------------------
-
-    def _take_at_once(self) -> Entry[K] | None:
-        """A key, where one is ready and the event loop need not turn first."""
-        now = self._now()
-        if now - self._turned_at >= _UNINTERRUPTED_SECONDS:
-            return None
-        return self._hand_out(now)
 
     async def _take(self) -> Entry[K]:
         if get_ident() != self._thread:
@@ -343,17 +342,14 @@ class WorkQueue(Generic[K]):
         again = self._again.pop(entry, None) if self._again else None
         if failed:
             again = self._put_back(entry, again)
-        if again is None:
-            self._leave(entry)
+        if again is None or self._drops(again, self._now()):
+            del self._entries[entry.key]
+            if not self._entries:
+                self._entries.clear()  # a dict keeps the table of its largest size until then
         else:
             self._begin_again(again)
         if self._onlookers or self._phase != "open":
             self._after_an_end()
-
-    def _leave(self, entry: Entry[K]) -> None:
-        del self._entries[entry.key]
-        if not self._entries:
-            self._entries.clear()  # a dict keeps the table of its largest size until then
 
     def _put_back(self, entry: Entry[K], again: Entry[K] | None) -> Entry[K]:
         """What is to be done where the work failed: what it was for, and what was added meanwhile."""
@@ -366,9 +362,6 @@ class WorkQueue(Generic[K]):
 
     def _begin_again(self, entry: Entry[K]) -> None:
         now = self._now()
-        if self._drops(entry, now):
-            self._leave(entry)
-            return
         self._promote(now)
         self._entries[entry.key] = entry
         self._place(entry, now)
@@ -409,9 +402,13 @@ class Work(Generic[K]):
         if self._entry is not None:
             raise RuntimeError("one `get()` is one hand-out: call it again for the next")
         queue = self._queue
-        entry = self._entry = queue._take_at_once() or await queue._take()
-        causes = entry.causes
-        return Item(entry.key, entry.priority, causes.kept, causes.dropped, queue.retries(entry.key))
+        now = queue._now()
+        entry = queue._hand_out(now) if now - queue._turned_at < _UNINTERRUPTED_SECONDS else None
+        if entry is None:
+            entry = await queue._take()
+        self._entry = entry
+        key, causes = entry.key, entry.causes
+        return Item(key, entry.priority, causes.kept, causes.dropped, queue._limiter.retries(key))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
