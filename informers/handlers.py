@@ -32,7 +32,7 @@ class Registration:
     @property
     def synced(self) -> bool:
         """Whether it has been told of all that was there when it was added, and is done with it."""
-        return self.removed or (self._idle.is_set() and not any(delta.initial for delta in self.backlog))
+        return not any(delta.initial for delta in self.backlog)
 
     def remove(self) -> None:
         """Tell it nothing more. A call that has begun goes on; `wait_removed` waits for its end."""

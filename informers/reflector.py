@@ -178,37 +178,60 @@ Step: TypeAlias = tuple[State, Sequence[Output]]
 
 def step(state: State, given: Input) -> Step:
     """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
-    match state, given:
-        case Watching(), EventRead(kind, snapshot):
+    match state:
+        case Watching():
+            after = _in_watch(state, given)
+        case Streaming():
+            after = _in_streaming(state, given)
+        case Listing():
+            after = _in_list(state, given)
+        case Resting():
+            after = (state.then, ()) if isinstance(given, Rested) else None
+    if after is None:
+        raise TypeError(f"{type(given).__name__} does not fit {type(state).__name__}")
+    return after
+
+
+def _in_watch(state: Watching, given: Input) -> Step | None:
+    match given:
+        case EventRead(kind, snapshot):
             return _after_event(state, kind, snapshot)
-        case Watching(), BookmarkRead(version):
+        case BookmarkRead(version):
             return _after_bookmark(state, version)
-        case Watching(), StreamEnded():
+        case StreamEnded():
             return _after_watch(state, given), ()
-        case Watching(), Failed():
+        case Failed():
             return _after_broken_watch(state, given), ()
-        case Streaming(), EventRead("DELETED", snapshot):
+    return None
+
+
+def _in_streaming(state: Streaming, given: Input) -> Step | None:
+    match given:
+        case EventRead("DELETED", snapshot):
             return state, (Unstage(snapshot.key),)
-        case Streaming(), EventRead(_, snapshot):
+        case EventRead(_, snapshot):
             return state, (Stage((snapshot,)),)
-        case Streaming(), BookmarkRead(version, whole):
+        case BookmarkRead(version, whole):
             # What was sent so far came in no order: only the bookmark says which version it is of.
             return (Watching(version, state.failures), (Commit(version),)) if whole else (state, ())
-        case Streaming(), StreamEnded():
+        case StreamEnded():
             return Listing(failures=state.failures), (DropStage(),)
-        case Streaming(), Failed():
+        case Failed():
             return _after_broken_streaming(state, given), (DropStage(),)
-        case Listing(), ItemsRead(snapshots):
+    return None
+
+
+def _in_list(state: Listing, given: Input) -> Step | None:
+    match given:
+        case ItemsRead(snapshots):
             return state, (Stage(snapshots),)
-        case Listing(), PageRead(version, token):
-            if token:
-                return Listing(token, state.failures), ()
+        case PageRead(version, ""):
             return Watching(version, state.failures), (Commit(version),)
-        case Listing(), Failed():
+        case PageRead(_, token):
+            return Listing(token, state.failures), ()
+        case Failed():
             return _after_failed_list(state, given)
-        case Resting(), Rested():
-            return state.then, ()
-    raise TypeError(f"{type(given).__name__} does not fit {type(state).__name__}")
+    return None
 
 
 def rest(failures: int, chance: float, error: Exception | None = None) -> float:

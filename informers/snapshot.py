@@ -9,7 +9,6 @@ need not know it.
 import binascii
 import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -22,7 +21,7 @@ T = TypeVar("T")
 
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
-SHARED = 8192
+SHARED = 4096
 """How many different values are kept for sharing, of each sort; when full, sharing starts anew."""
 
 
@@ -88,9 +87,9 @@ class _Shared(Generic[T]):
         return found
 
 
-def _read_labels(text: bytes) -> tuple[str, ...]:
-    labels = _label_map.decode(text) if text else None
-    return tuple(chain.from_iterable(labels.items())) if labels else ()
+def _read_labels(text: bytes) -> bytes:
+    _label_map.decode(text or b"null")
+    return text
 
 
 def _read_owners(text: bytes) -> tuple[Owner, ...]:
@@ -131,7 +130,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     deletion_timestamp: str | None
     finalizers: tuple[str, ...]
     _uid: bytes | str
-    _labels: tuple[str, ...]
+    _labels: bytes
     _body: bytes
     _codec: Codec | None
 
@@ -178,8 +177,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def labels(self) -> dict[str, str]:
         """The object's labels, in a mapping of the caller's own."""
-        parts = iter(self._labels)
-        return dict(zip(parts, parts, strict=True))
+        return _label_map.decode(self._labels or b"null") or {}
 
     @property
     def raw(self) -> bytes:

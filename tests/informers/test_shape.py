@@ -1,0 +1,124 @@
+"""What of an object is kept: dropped, transformed, compressed, and known to be lacking."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import InformerOptions, Resource, Snapshot
+from informers.shape import Codec, Shape, without_managed_fields
+
+SITES = Resource("example.com", "v1", "Site", "sites")
+MANAGED = {"manager": "m", "fieldsV1": {"f:spec": {".": {}}}}
+TEXT = st.text(max_size=12)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+SPACING = st.sampled_from([(",", ":"), (", ", ": ")])
+
+
+def encode(content: Any, spacing: tuple[str, str] = (",", ":")) -> bytes:
+    return json.dumps(content, separators=spacing).encode()
+
+
+@given(
+    before=st.dictionaries(st.sampled_from("abc"), VALUES, max_size=2),
+    after=st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=2),
+    managed=st.lists(VALUES, min_size=1, max_size=2),
+    elsewhere=VALUES | st.just({"managedFields": [MANAGED]}) | st.just('"managedFields":[{}]'),
+    spacing=SPACING,
+)
+def test_managed_fields_go_and_everything_else_stays_however_the_object_is_written(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    managed: list[Any],
+    elsewhere: Any,
+    spacing: tuple[str, str],
+) -> None:
+    body = {"metadata": {**before, "managedFields": managed, **after, "name": "n"}, "spec": elsewhere}
+    kept = json.loads(without_managed_fields(encode(body, spacing), encode(managed, spacing)))
+    del body["metadata"]["managedFields"]
+    assert kept == body
+
+
+@given(st.lists(VALUES, min_size=1, max_size=5))
+def test_what_was_compressed_comes_back_as_it_was(values: list[Any]) -> None:
+    codec = Codec()
+    bodies = [encode({"metadata": {"name": "a"}, "spec": value}) for value in values]
+    packed = [codec.pack(body) for body in bodies]
+    assert [codec.unpack(one) for one in packed] == bodies
+
+
+def test_a_compressed_snapshot_reads_like_any_other_and_takes_less() -> None:
+    settings = {f"setting-{number}": "always the same" for number in range(50)}
+    body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
+    shape = Shape(codec=Codec())
+    Snapshot.from_json(body, shape)
+    packed = Snapshot.from_json(body, shape)
+    assert packed.raw == body
+    assert packed.to_dict()["spec"] == settings
+    assert packed.labels == {"x": "y"}
+    assert packed.size < len(body) / 10
+
+
+@pytest.mark.parametrize(
+    "uid", ["", "a", "0c7d7b1e-5b1c-4a3e-9d0a-00ff00ff00ff", "0C7D7B1E-5B1C-4A3E-9D0A-00FF00FF00FF"]
+)
+def test_a_uid_comes_back_as_it_was_written(uid: str) -> None:
+    assert Snapshot.from_json(encode({"metadata": {"name": "a", "uid": uid}})).uid == uid
+
+
+def test_pointers_are_dropped_and_the_store_knows_that_it_lacks_them() -> None:
+    shape = Shape(drop=("/data", "/metadata/annotations/a~1b"))
+    body = {"metadata": {"name": "a", "annotations": {"a/b": "1", "c": "2"}}, "data": {"k": "v"}, "type": "T"}
+    kept = Snapshot.from_json(encode(body), shape).to_dict()
+    assert kept == {"metadata": {"name": "a", "annotations": {"c": "2"}}, "type": "T"}
+    assert [shape.lacks(pointer) for pointer in ("/data/k", "/data", "", "/metadata/annotations")] == [
+        True
+    ] * 4
+    assert [shape.lacks(pointer) for pointer in ("/type", "/metadata/annotations/c")] == [False] * 2
+
+
+def test_a_transform_changes_what_is_kept_and_says_where() -> None:
+    shape = Shape(
+        transform=lambda content: {**content, "spec": {"n": content["spec"]["n"]}}, transformed=("/spec",)
+    )
+    kept = Snapshot.from_json(encode({"metadata": {"name": "a"}, "spec": {"n": 1, "m": 2}}), shape)
+    assert kept.to_dict()["spec"] == {"n": 1}
+    assert shape.lacks("/spec/m")
+    assert not shape.lacks("/status")
+    assert Shape(transform=lambda content: content).lacks("/status")
+
+
+def test_a_transform_that_fails_says_for_which_object() -> None:
+    shape = Shape(transform=lambda content: content["nothing"])
+    with pytest.raises(ValueError, match="the transform failed for a: KeyError: 'nothing'"):
+        Snapshot.from_json(encode({"metadata": {"name": "a"}}), shape)
+
+
+def test_of_metadata_only_everything_else_is_lacking() -> None:
+    shape = InformerOptions(metadata_only=True).shape(SITES)
+    assert shape.lacks("/spec")
+    assert not shape.lacks("/metadata/labels")
+
+
+def test_a_wrong_pointer_is_refused_where_it_is_written() -> None:
+    with pytest.raises(ValueError, match="'data' is no JSON pointer"):
+        InformerOptions(drop=["data"]).shape(SITES)
+
+
+@pytest.mark.rule("K5")
+@given(
+    st.fixed_dictionaries({}, optional={"labels": TEXT, "fields": TEXT, "compress": st.booleans()}),
+    st.fixed_dictionaries({}, optional={"labels": TEXT, "fields": TEXT, "compress": st.booleans()}),
+)
+def test_what_an_option_leaves_out_comes_from_the_level_above_and_what_it_says_stays(
+    said: dict[str, Any], defaults: dict[str, Any]
+) -> None:
+    assert InformerOptions(**said).over(InformerOptions(**defaults)) == InformerOptions(
+        **{**defaults, **said}
+    )
