@@ -1,10 +1,19 @@
 """CustomResourceDefinitions: the rules for them, and the resources that they make."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from reconcile.embedded.failures import value_invalid, value_not_supported, value_required
+from attrs import frozen
+
+from reconcile.embedded.failures import (
+    value_duplicate,
+    value_invalid,
+    value_not_supported,
+    value_required,
+    value_too_many,
+)
+from reconcile.embedded.jsonpath import BadPath, compile_path
 from reconcile.embedded.metadata import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import Column, ScalePaths, ServedResource
@@ -14,8 +23,12 @@ from reconcile.embedded.status import FieldCause
 Object = dict[str, Any]
 
 SCOPES = ("Cluster", "Namespaced")
+COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+MAX_SELECTABLE = 8
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "binary", "date", "date-time", "password")
+_SIMPLE_PATH = re.compile(r"(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 
@@ -89,29 +102,123 @@ def _version_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
     if len(set(names)) < len(names):
         causes.append(value_invalid("spec.versions", names, "must contain unique version names"))
     for index, version in enumerate(versions):
-        causes += _one_version_causes(version, f"spec.versions[{index}]", alone=len(versions) == 1)
+        causes += _one_version_causes(version, _Places.of(versions, index))
     return causes
 
 
-def _one_version_causes(version: Mapping[str, Any], path: str, *, alone: bool) -> list[FieldCause]:
+@frozen
+class _Places:
+    """Where the parts of a version are told to be: what all versions share belongs to the definition."""
+
+    version: str
+    schema: str
+    subresources: str
+    columns: str
+
+    @classmethod
+    def of(cls, versions: Sequence[Mapping[str, Any]], index: int) -> "_Places":
+        """The places of the version at `index`."""
+        version = f"spec.versions[{index}]"
+
+        def shared(part: str) -> bool:
+            return all(other.get(part) == versions[0].get(part) for other in versions)
+
+        return cls(
+            version,
+            f"{'spec.validation' if shared('schema') else f'{version}.schema'}.openAPIV3Schema",
+            f"{'spec' if shared('subresources') else version}.subresources",
+            f"{'spec' if shared('additionalPrinterColumns') else version}.additionalPrinterColumns",
+        )
+
+
+def _one_version_causes(version: Mapping[str, Any], places: _Places) -> list[FieldCause]:
     causes = [
-        value_invalid(f"{path}.name", version.get("name", ""), fault)
+        value_invalid(f"{places.version}.name", version.get("name", ""), fault)
         for fault in label_faults(version.get("name") or "")
     ]
     openapi = (version.get("schema") or {}).get("openAPIV3Schema")
     if openapi is None:
         why = "schemas are required"
-        return [*causes, value_required(f"{path}.schema.openAPIV3Schema", why)]
-    where = "spec.validation.openAPIV3Schema" if alone else f"{path}.schema.openAPIV3Schema"
-    causes += check_structural(openapi, where)
+        return [*causes, value_required(f"{places.version}.schema.openAPIV3Schema", why)]
+    faults = check_structural(openapi, places.schema)
+    causes += faults
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
-        for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-            value = scale.get(field) or ""
-            if not value.startswith(root):
-                why = f"should be a json path under {root.rstrip('.')}"
-                causes.append(value_invalid(f"{path}.subresources.scale.{field}", value, why))
+        causes += _scale_causes(scale, f"{places.subresources}.scale")
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        causes += _column_causes(column, f"{places.columns}[{index}]")
+    if not faults:
+        causes += _selectable_causes(version, openapi, f"{places.version}.selectableFields")
     return causes
+
+
+def _scale_causes(scale: Mapping[str, Any], place: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        value = scale.get(field) or ""
+        if not value:
+            causes.append(value_required(f"{place}.{field}"))
+        elif not value.startswith(root):
+            why = f"should be a json path under {root.rstrip('.')}"
+            causes.append(value_invalid(f"{place}.{field}", value, why))
+    selector = scale.get("labelSelectorPath") or ""
+    if selector and not selector.startswith((".spec.", ".status.")):
+        why = "should be a json path under either .status or .spec"
+        causes.append(value_invalid(f"{place}.labelSelectorPath", selector, why))
+    return causes
+
+
+def _column_causes(column: Mapping[str, Any], place: str) -> list[FieldCause]:
+    causes = [value_required(f"{place}.name")] if not column.get("name") else []
+    kind, form = column.get("type") or "", column.get("format") or ""
+    if not kind:
+        causes.append(value_required(f"{place}.type", f"must be one of {','.join(COLUMN_TYPES)}"))
+    elif kind not in COLUMN_TYPES:
+        causes.append(value_invalid(f"{place}.type", kind, f"must be one of {','.join(COLUMN_TYPES)}"))
+    if form and form not in _COLUMN_FORMATS:
+        causes.append(value_invalid(f"{place}.format", form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
+    path = column.get("jsonPath") or ""
+    if not path:
+        return [*causes, value_required(f"{place}.jsonPath")]
+    try:
+        compile_path(path)
+    except BadPath as error:
+        causes.append(value_invalid(f"{place}.jsonPath", path, str(error)))
+    return causes
+
+
+def _selectable_causes(
+    version: Mapping[str, Any], openapi: Mapping[str, Any], place: str
+) -> list[FieldCause]:
+    """A selectable field is a string, boolean or integer that the schema knows, outside metadata."""
+    fields = version.get("selectableFields") or ()
+    causes = [value_too_many(place, len(fields), MAX_SELECTABLE)] if len(fields) > MAX_SELECTABLE else []
+    seen: set[str] = set()
+    for index, field in enumerate(fields):
+        path, where = field.get("jsonPath") or "", f"{place}[{index}].jsonPath"
+        if not path:
+            causes.append(value_required(where))
+        elif path in seen:
+            causes.append(value_duplicate(where, path))
+        elif fault := _selectable_fault(path, openapi):
+            causes.append(value_invalid(where, path, fault))
+        seen.add(path)
+    return causes
+
+
+def _selectable_fault(path: str, openapi: Mapping[str, Any]) -> str:
+    if _SIMPLE_PATH.fullmatch(path) is None:
+        return "is an invalid path: only simple paths to fields, such as .spec.color, can be selected by"
+    if path.startswith(".metadata"):
+        return "is an invalid path: must not point to fields in metadata"
+    schema: Any = openapi
+    for step in path[1:].split("."):
+        schema = (schema.get("properties") or {}).get(step)
+        if schema is None:
+            return "is an invalid path: does not refer to a valid field"
+    if schema.get("type") not in ("string", "boolean", "integer"):
+        return "is an invalid path: must point to a field of type string, boolean or integer"
+    return ""
 
 
 def _conversion_causes(spec: Mapping[str, Any]) -> list[FieldCause]:

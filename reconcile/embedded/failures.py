@@ -168,6 +168,17 @@ def value_too_long(field: str, limit: int) -> FieldCause:
     return FieldCause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
 
 
+def value_too_many(field: str, count: int, limit: int) -> FieldCause:
+    """A list of too many items."""
+    message = f"Too many: {count}: must have at most {limit} items"
+    return FieldCause("FieldValueTooMany", message, field)
+
+
+def value_duplicate(field: str, value: object) -> FieldCause:
+    """A value that is there already."""
+    return FieldCause("FieldValueDuplicate", f"Duplicate value: {_quoted(value)}", field)
+
+
 def value_not_supported(field: str, value: object, supported: Sequence[str]) -> FieldCause:
     """A value that is none of a few."""
     listed = ", ".join(f'"{item}"' for item in supported)

@@ -105,7 +105,7 @@ def test_a_quantity_may_be_a_number_and_becomes_a_string() -> None:
     assert faults(obj) == []
     POD.default(obj)
     limits = obj["spec"]["containers"][0]["resources"]["limits"]
-    assert limits == {"cpu": "1", "memory": "1.5", "gpu": "2"}
+    assert limits == {"cpu": "1", "memory": "1500m", "gpu": "2"}
 
 
 def test_a_null_is_as_good_as_nothing() -> None:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from reconcile.embedded.schema.formats import has_format
+from reconcile.embedded.schema.quantities import quantity_value
 from reconcile.embedded.schema.values import is_number, quoted, same
 from reconcile.embedded.status import FieldCause
 
@@ -36,7 +37,7 @@ def value_checks(schema: Mapping[str, Any]) -> tuple[Check, ...]:
     """The checks that a schema asks for, beside type, members and items."""
     if _CHECKED.isdisjoint(schema) and schema.get("type") != "integer":
         return ()
-    makers = (_enum, _lengths, _pattern, _format, _bounds, _multiple, _whole, _sizes)
+    makers = (_enum, _lengths, _pattern, _format, _quantity, _bounds, _multiple, _whole, _sizes)
     return tuple(check for maker in makers for check in maker(schema))
 
 
@@ -147,6 +148,32 @@ def _format(schema: Mapping[str, Any]) -> Sequence[Check]:
             causes.append(FieldCause("FieldValueTypeInvalid", message, path or "<nil>"))
 
     return (check,)
+
+
+def is_quantity(schema: Mapping[str, Any]) -> bool:
+    """Whether a place of a built-in kind is a Quantity: no schema of a custom resource looks like that."""
+    return schema.get("format") == "quantity" and "oneOf" in schema
+
+
+def _quantity(schema: Mapping[str, Any]) -> Sequence[Check]:
+    if not is_quantity(schema):
+        return ()
+
+    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+        if isinstance(value, str) and not _reads(value):
+            rule = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+            why = f"quantities must match the regular expression '{rule}'"
+            causes.append(FieldCause("FieldValueTypeInvalid", why, path or "<nil>"))
+
+    return (check,)
+
+
+def _reads(quantity: str) -> bool:
+    try:
+        quantity_value(quantity)
+    except ValueError:
+        return False
+    return True
 
 
 def _bounds(schema: Mapping[str, Any]) -> Sequence[Check]:

@@ -1,8 +1,10 @@
 """What the API server does to an object before it looks at its values: unknown fields go, defaults come."""
 
+from decimal import Decimal
 from typing import Any
 
 from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Node
+from reconcile.embedded.schema.quantities import canonical_quantity
 from reconcile.embedded.schema.values import copied
 
 
@@ -35,7 +37,8 @@ def fill_defaults(node: Node, value: Any) -> None:
     """Put defaults in, in place.
 
     A null gives way to the default where there is one, goes where the field is not nullable, and
-    stays where it is. Whole numbers written as `2.0` become integers, and numbers become quantities.
+    stays where it is. Whole numbers written as `2.0` become integers, and quantities take the one
+    form in which they are stored.
     """
     if isinstance(value, dict):
         _fill_members(node, value)
@@ -49,7 +52,7 @@ def _fill_members(node: Node, value: dict[str, Any]) -> None:
             value[name] = copied(default)
     unset: list[str] = []
     for name, member in value.items():
-        if type(member) is str:
+        if type(member) is str and not node.holds_quantities:
             continue
         child = node.properties.get(name) or node.additional
         if child is None:
@@ -81,10 +84,18 @@ def _says_nothing(node: Node) -> bool:
 
 
 def _coerced(node: Node, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
+    if node.quantity:
+        return _stored_quantity(value)
     if isinstance(value, float) and value.is_integer() and node.type == "integer":
         return int(value)
-    if node.quantity:
-        return format(value, "f").rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return value
+
+
+def _stored_quantity(value: Any) -> Any:
+    """What is no quantity stays; that it is none has been said before."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value
+    try:
+        return canonical_quantity(value if isinstance(value, str) else format(Decimal(str(value)), "f"))
+    except ValueError:
+        return value

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from reconcile.embedded.schema.checks import Check, value_checks
+from reconcile.embedded.schema.checks import Check, is_quantity, value_checks
 
 ABSENT: Final[Any] = object()
 """Stands for no value at all, which is not the same as null."""
@@ -33,6 +33,9 @@ class Node:
     embedded: bool = False
     int_or_string: bool = False
     quantity: bool = False
+    """A Quantity of a built-in kind. Custom resources have none: there it is a string like any other."""
+    holds_quantities: bool = False
+    """Some members or items are quantities."""
     list_type: str = "atomic"
     """atomic, set or map, for server-side apply."""
     map_keys: tuple[str, ...] = ()
@@ -100,7 +103,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
                 node.nullable = value
             case _ if keyword.startswith("x-kubernetes-"):
                 _extend(node, keyword, value)
-    node.quantity = schema.get("format") == "quantity"
+    node.quantity = is_quantity(schema)
     node.checks = value_checks(schema)
     node.compositions = _compositions(schema)
     if not node.checks and node.compositions is None and not node.int_or_string:
@@ -109,6 +112,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
         (name, member.default) for name, member in node.properties.items() if member.default is not ABSENT
     )
     node.flat = bool(node.properties) and all(member.type in _SCALARS for member in node.properties.values())
+    node.holds_quantities = any(child.quantity for child in _children(node))
     node.has_keyed_lists = node.list_type != "atomic" or any(
         child.has_keyed_lists for child in _children(node)
     )

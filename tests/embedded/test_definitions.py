@@ -1,0 +1,88 @@
+"""Which CustomResourceDefinitions are refused, beside those whose schema is."""
+
+from typing import Any
+
+import pytest
+
+from tests.embedded.api_client import DEFINITIONS, Api, definition
+
+REQUIRED, INVALID = "FieldValueRequired", "FieldValueInvalid"
+COLUMN = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+
+
+def defined(part: str, value: Any, *, versions: int = 1) -> list[tuple[str, str]]:
+    """The causes for a definition whose first version has `value` as this part."""
+    made = definition(names={"kind": "Thing", "plural": "things"})
+    made["metadata"]["name"] = "things.example.com"
+    first = made["spec"]["versions"][0]
+    made["spec"]["versions"] = [
+        first,
+        *({**first, "name": f"v{number}", "storage": False} for number in range(2, versions + 1)),
+    ]
+    first = made["spec"]["versions"][0] = {**first, part: value}
+    answer = Api().send("POST", DEFINITIONS, made, query={"dryRun": "All"})
+    return [] if answer.status == 201 else answer.causes
+
+
+@pytest.mark.rule("api-124")
+@pytest.mark.parametrize(
+    ("column", "reason", "place"),
+    [
+        ({**COLUMN, "jsonPath": ".spec["}, INVALID, "jsonPath"),
+        ({**COLUMN, "jsonPath": "spec size"}, INVALID, "jsonPath"),
+        ({"name": "Size", "type": "integer"}, REQUIRED, "jsonPath"),
+        ({**COLUMN, "type": "text"}, INVALID, "type"),
+        ({"name": "Size", "jsonPath": ".spec.size"}, REQUIRED, "type"),
+        ({**COLUMN, "name": ""}, REQUIRED, "name"),
+        ({**COLUMN, "format": "x"}, INVALID, "format"),
+    ],
+)
+def test_a_column_that_cannot_be_printed_is_refused(column: dict[str, Any], reason: str, place: str) -> None:
+    assert defined("additionalPrinterColumns", [COLUMN]) == []
+    assert defined("additionalPrinterColumns", [COLUMN, column]) == [
+        (reason, f"spec.additionalPrinterColumns[1].{place}")
+    ]
+
+
+@pytest.mark.rule("api-124")
+def test_a_column_of_one_of_several_versions_is_told_as_its_own() -> None:
+    bad = [{**COLUMN, "jsonPath": "["}]
+    assert defined("additionalPrinterColumns", bad, versions=2) == [
+        (INVALID, "spec.versions[0].additionalPrinterColumns[0].jsonPath")
+    ]
+
+
+@pytest.mark.rule("api-97")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", REQUIRED),
+        ("spec.color", INVALID),
+        (".spec.nothing", INVALID),
+        (".spec", INVALID),
+        (".metadata.name", INVALID),
+        (".spec.ports[0]", INVALID),
+    ],
+)
+def test_only_a_scalar_that_the_schema_knows_can_be_selected_by(path: str, reason: str) -> None:
+    assert defined("selectableFields", [{"jsonPath": ".spec.color"}]) == []
+    assert defined("selectableFields", [{"jsonPath": path}]) == [
+        (reason, "spec.versions[0].selectableFields[0].jsonPath")
+    ]
+
+
+@pytest.mark.rule("api-97")
+def test_a_field_is_selectable_once_and_eight_are() -> None:
+    color = {"jsonPath": ".spec.color"}
+    place = "spec.versions[0].selectableFields"
+    assert defined("selectableFields", [color, color]) == [("FieldValueDuplicate", f"{place}[1].jsonPath")]
+    assert ("FieldValueTooMany", place) in defined("selectableFields", [color] * 9)
+
+
+@pytest.mark.rule("api-56")
+def test_a_scale_reads_from_spec_and_status() -> None:
+    assert defined("subresources", {"scale": {"specReplicasPath": ".a", "labelSelectorPath": ".b"}}) == [
+        (INVALID, "spec.subresources.scale.specReplicasPath"),
+        (REQUIRED, "spec.subresources.scale.statusReplicasPath"),
+        (INVALID, "spec.subresources.scale.labelSelectorPath"),
+    ]
