@@ -1,7 +1,7 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,6 +18,9 @@ from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 
 T = TypeVar("T", bound=Object)
+
+
+ResultName = Literal["success", "error", "requeue", "requeue_after"]
 
 
 class ReconcileTimeout(Exception):
@@ -41,6 +44,20 @@ class Outcome:
     def terminal(self) -> bool:
         """Whether trying again will not help until something changes."""
         return isinstance(self.error, TerminalError | DoesNotFit)
+
+    @property
+    def name(self) -> ResultName:
+        """How the run ended, in controller-runtime's words; one on an old state runs again at once."""
+        if self.error is not None:
+            return "error"
+        if self.stale or self.result.again:
+            return "requeue"
+        return "success" if self.result.after is None else "requeue_after"
+
+    @property
+    def message(self) -> str:
+        """The error as a log line says it; empty if there is none."""
+        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
 async def in_thread(call: Callable[[], Any]) -> Any:

@@ -12,6 +12,7 @@ from reconcile.controller import Controller, Watch, wakes_by_default
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.requests import Cause, Request
+from reconcile.runs import ControllerMetrics, RunHistory
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 
 T = TypeVar("T", bound=Object)
@@ -37,9 +38,19 @@ class Runner(Generic[T]):
     which the manager calls once the cache is synced.
     """
 
-    def __init__(self, controller: Controller[T], passes: Passes[T], cache: Cache) -> None:
+    def __init__(
+        self,
+        controller: Controller[T],
+        passes: Passes[T],
+        cache: Cache,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
         self.controller = controller
-        self.queue: WorkQueue[Request] = WorkQueue(limiter=KeyBackoff(chance=passes.client.clock.random))
+        self.queue: WorkQueue[Request] = WorkQueue(
+            limiter=KeyBackoff(chance=passes.client.clock.random),
+            metrics=None if metrics is None else metrics.queue,
+        )
+        self.history = RunHistory(metrics)
         self._passes = passes
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0
@@ -98,7 +109,8 @@ class Runner(Generic[T]):
                 return
 
     async def _reconcile(self, item: Item[Request]) -> None:
-        outcome = await self._passes.run(item.key, item.causes, item.retries)
+        with self.history.run(item) as run:
+            outcome = run.outcome = await self._passes.run(item.key, item.causes, item.retries)
         self._runs += 1
         self._follow_up(item, outcome)
 

@@ -1,0 +1,126 @@
+"""What a controller runs now and has run of late: what `/debug/state` shows and metrics count."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import anyio
+from attrs import define, field, frozen
+
+from reconcile.passes import Outcome
+from reconcile.requests import Cause, Request
+from workqueue import Item, QueueMetrics
+
+RUNS_OF_A_KEY = 5
+KEYS_REMEMBERED = 200
+
+
+class ControllerMetrics(Protocol):
+    """What is told of one controller, for counters and histograms of whatever library."""
+
+    @property
+    def queue(self) -> QueueMetrics:
+        """What is told of its queue."""
+        ...
+
+    def run_ended(self, outcome: Outcome, seconds: float) -> None:
+        """A run came to its end; one that was cancelled did not, and is not told."""
+        ...
+
+    def caught_up(self, seconds: float, behind: bool) -> None:
+        """A read waited so long for the cache to show own writes; `behind`: in vain."""
+        ...
+
+
+@frozen
+class PastRun:
+    """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
+
+    Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`.
+    """
+
+    started: float
+    ended: float
+    causes: tuple[Cause, ...]
+    attempt: int
+    reconcile_id: str
+    result: str
+    error: str
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.started
+
+
+@define(eq=False)
+class Run:
+    """A run under way, as a context; whoever runs it sets `outcome` before leaving."""
+
+    history: "RunHistory"
+    request: Request
+    causes: tuple[Cause, ...]
+    attempt: int
+    started: float = 0.0
+    task: asyncio.Task[Any] | None = None
+    outcome: Outcome | None = None
+
+    def __enter__(self) -> Self:
+        self.started = anyio.current_time()
+        self.task = asyncio.current_task()
+        self.history.begin(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.history.end(self, anyio.current_time())
+
+
+@define(eq=False)
+class RunHistory:
+    """The runs of one controller: all that are under way, and the last few of the keys that ran last."""
+
+    metrics: ControllerMetrics | None = None
+    _running: dict[Request, Run] = field(factory=dict, init=False)
+    _past: OrderedDict[Request, deque[PastRun]] = field(factory=OrderedDict, init=False)
+
+    def run(self, item: Item[Request]) -> Run:
+        """The run of what a queue has handed out: `with history.run(item) as run: run.outcome = ...`."""
+        return Run(self, item.key, item.causes, item.retries)
+
+    def running(self) -> Iterator[Run]:
+        """The runs under way, oldest first."""
+        return iter(list(self._running.values()))
+
+    def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
+        """The last runs by key, the key that ran last comes last."""
+        return iter([(request, tuple(runs)) for request, runs in self._past.items()])
+
+    def begin(self, run: Run) -> None:
+        """A run starts."""
+        self._running[run.request] = run
+
+    def end(self, run: Run, now: float) -> None:
+        """A run is over."""
+        self._running.pop(run.request, None)
+        past = self._past.pop(run.request, None)
+        if past is None:
+            past = deque(maxlen=RUNS_OF_A_KEY)
+            if len(self._past) >= KEYS_REMEMBERED:
+                self._past.popitem(last=False)
+        past.append(_past(run, now))
+        self._past[run.request] = past
+        if self.metrics is not None and run.outcome is not None:
+            self.metrics.run_ended(run.outcome, now - run.started)
+
+
+def _past(run: Run, now: float) -> PastRun:
+    outcome = run.outcome
+    if outcome is None:
+        return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")
+    return PastRun(
+        run.started, now, run.causes, run.attempt, outcome.reconcile_id, outcome.name, outcome.message
+    )
