@@ -15,8 +15,8 @@ class LineSplitter:
     than its length.
     """
 
-    def __init__(self, longest: int = LONGEST) -> None:
-        self._longest = longest
+    def __init__(self, longest: int | None = None) -> None:
+        self._longest = LONGEST if longest is None else longest
         self._open: list[bytes] = []
         self._pending = 0
 

@@ -119,8 +119,14 @@ def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_orde
         await writer.write(6)
         transport = FaultyTransport(LateTransport(InProcessTransport(server), seed, lag=(0.01, 4)), plan)
         informer = Informer(transport, CONFIG_MAPS, clock=clock)
-        heard, store_at_hearing = History(), []
+        heard, slowly, store_at_hearing = History(), History(), []
+
+        async def read_slowly(delta: Delta) -> None:
+            await anyio.sleep(writer.chance.random() * 4)
+            slowly(delta)
+
         informer.add_handler(heard)
+        informer.add_async_handler(read_slowly)
         informer.add_handler(lambda d: store_at_hearing.append(informer.store.get(d.last.key) == d.new))
         async with anyio.create_task_group() as group:
             group.start_soon(informer.run)
@@ -132,6 +138,7 @@ def test_the_store_ends_equal_to_the_server_and_handlers_see_true_states_in_orde
             o.key: int(o.metadata.resource_version) for o in truth
         }
         assert all(store_at_hearing)
+        assert slowly.deltas == heard.deltas
         for name, versions in writer.states.items():
             seen = [d.new.version for d in heard.deltas if d.new is not None and d.new.key.name == name]
             assert is_subsequence(seen, versions)

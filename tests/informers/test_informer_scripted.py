@@ -28,6 +28,11 @@ def line(kind: str, content: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": content}).encode() + b"\n"
 
 
+def whole(version: int) -> bytes:
+    annotations = {"k8s.io/initial-events-end": "true"}
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
+
+
 def error(code: int, reason: str) -> bytes:
     return line("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
@@ -132,6 +137,85 @@ def test_pages_before_a_failure_leave_no_trace() -> None:
     expired = Response(410, body=b"the token is too old")
     server = ScriptedServer([page(5, pod("a", 1), token="more"), expired, page(9, pod("b", 7))])
     assert names(followed(server, a_while)) == {"b": 7}
+
+
+@pytest.mark.rule("inv-20")
+@pytest.mark.rule("inv-21")
+def test_a_streaming_list_replaces_the_store_in_one_step_when_the_server_says_that_it_is_whole() -> None:
+    first = [line("ADDED", pod("b", 9)), line("ADDED", pod("a", 3)), line("BOOKMARK", pod("", 9))]
+    then = [line("MODIFIED", pod("a", 10)), line("DELETED", pod("b", 11))]
+    server = ScriptedServer([], initial=[[*first, *then, whole(12), line("ADDED", pod("c", 13))]])
+    heard: list[tuple[str, int, bool]] = []
+
+    async def watching(informer: Informer) -> None:
+        informer.add_handler(
+            lambda delta: heard.append((delta.last.key.name, informer.store.version, delta.initial))
+        )
+        await a_while(informer)
+        assert informer.status().relists == 0
+
+    assert names(followed(server, watching)) == {"a": 10, "c": 13}
+    assert heard == [("a", 12, True), ("c", 13, False)]
+
+
+@pytest.mark.rule("inv-20")
+@pytest.mark.rule("inv-21")
+def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place() -> None:
+    server = ScriptedServer([page(5, pod("a", 1))], initial=[[line("ADDED", pod("b", 99))]])
+    informer = followed(server, a_while)
+    assert names(informer) == {"a": 1}
+    assert informer.store.version == 5
+    assert [query.get("resourceVersion") for query in server.asked] == [None, None, "5"]
+
+
+@pytest.mark.rule("inv-20")
+def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> None:
+    back = [line("ADDED", pod("c", 3))]
+    server = ScriptedServer([page(50, pod("a", 40), pod("b", 41)), page(8, pod("a", 7))], [back])
+    deltas: list[tuple[str, bool]] = []
+
+    async def watching(informer: Informer) -> None:
+        await informer.wait_synced()
+        informer.add_handler(lambda delta: deltas.append((delta.last.key.name, delta.new is None)))
+        await a_while(informer)
+
+    informer = followed(server, watching)
+    assert names(informer) == {"a": 7}
+    assert informer.store.version == 8
+    assert deltas[2:] == [("b", True), ("a", False)]
+
+
+def test_a_restored_server_that_gives_an_old_version_a_new_content_is_believed_too() -> None:
+    before, after = pod("a", 7) | {"spec": "before"}, pod("a", 7) | {"spec": "after"}
+    server = ScriptedServer([page(50, before), page(8, after)], [[line("BOOKMARK", pod("", 8))]])
+    (snapshot,) = followed(server, a_while).store.list()
+    assert snapshot.to_dict()["spec"] == "after"
+
+
+@pytest.mark.rule("inv-29")
+def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
+    server = ScriptedServer([page(5, pod("a", 1)), page(9, pod("a", 1))], [[error(410, "Expired")]])
+    seen: list[Any] = []
+
+    async def watching(informer: Informer) -> None:
+        await informer.wait_synced()
+        seen.extend(informer.store.list())
+        informer.add_handler(lambda delta: seen.append(delta) if not delta.initial else None)
+        await a_while(informer)
+        assert informer.status().relists == 1
+        seen.extend(informer.store.list())
+
+    followed(server, watching)
+    first, second = seen
+    assert first is second
+
+
+def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed() -> None:
+    body = json.dumps({"metadata": {"resourceVersion": "abc"}, "items": []}).encode()
+    server = ScriptedServer([Response(200, body=body)] * 20)
+    informer = followed(server, a_while)
+    assert not informer.synced
+    assert "resourceVersion 'abc' is not a number" in informer.status().error
 
 
 @pytest.mark.rule("inv-31")
