@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench fuzz rules clean
+.PHONY: help setup run test check format bench fuzz soak rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -34,6 +34,10 @@ bench: setup ## measure; ARGS="--json FILE"
 
 fuzz: setup ## 20,000 bad requests to the embedded server; the tests send 400 of them
 	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_bad_requests.py $(ARGS)
+
+soak: setup ## the work queue: 10,000 seeds of cancellation at every await, a million keys for leaks
+	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
+	@$(BIN)/python -m tests.workqueue.leak
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py
