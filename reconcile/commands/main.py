@@ -34,6 +34,9 @@ COMMANDS = {
     "run": Entry("reconcile.commands.run:run", "Run controllers on a cluster, or on an embedded one."),
     "apiserver": Entry("reconcile.commands.apiserver:apiserver", "Run the embedded API server by itself."),
     "crds": Entry("reconcile.commands.crds:crds", "Print the CustomResourceDefinitions of model classes."),
+    "models": Entry(
+        "reconcile.commands.models:models", "Write model classes for a CustomResourceDefinition."
+    ),
 }
 
 

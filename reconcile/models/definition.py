@@ -69,7 +69,7 @@ def _version(model: type[Object], *, stored: bool) -> dict[str, Any]:
     if subresources := _subresources(kind, schema, issubclass(model, Unstructured)):
         version["subresources"] = subresources
     if kind.columns:
-        columns = [_column(title, column, schema) for title, column in kind.columns.items()]
+        columns = [_column(title, column, schema) for title, column in kind.columns]
         shows_age = any(column["jsonPath"] == _AGE["jsonPath"] for column in columns)
         version["additionalPrinterColumns"] = columns if shows_age else [*columns, dict(_AGE)]
     return version

@@ -1,11 +1,7 @@
 """The fields of model classes: how an author declares them, and what the other rooms read off them."""
 
-import ast
 import enum
 import functools
-import inspect
-import itertools
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -276,31 +272,3 @@ def union_parts(annotation: Any) -> tuple[Any, ...]:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return typing.get_args(annotation)
     return (type(None) if annotation is None else annotation,)
-
-
-def descriptions_of(cls: type[Any]) -> dict[str, str]:
-    """The docstrings below the fields of a class and of its bases, by field, where there is source."""
-    docs: dict[str, str] = {}
-    for one in reversed(cls.__mro__):
-        if attrs.has(one):
-            docs |= _own_docs(one)
-    return docs
-
-
-def _own_docs(cls: type[Any]) -> dict[str, str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-    docs: dict[str, str] = {}
-    for statement, after in itertools.pairwise(body):
-        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
-            continue
-        if (
-            isinstance(after, ast.Expr)
-            and isinstance(after.value, ast.Constant)
-            and isinstance(after.value.value, str)
-        ):
-            docs[statement.target.id] = inspect.cleandoc(after.value.value)
-    return docs

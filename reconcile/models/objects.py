@@ -1,7 +1,7 @@
 """What an object of the API is in Python: an attrs class per kind, frozen, with its metadata."""
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import attrs
@@ -68,7 +68,7 @@ class Kind:
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    columns: Mapping[str, Column] = attrs.field(factory=dict)
+    columns: tuple[tuple[str, Column], ...] = ()
     rules: tuple[Rule, ...] = ()
     scale: Scale | None = None
     deprecated: str | None = None
@@ -142,7 +142,7 @@ def resource(
     namespaced: bool = True,
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
-    columns: Mapping[str, str | Column] | None = None,
+    columns: Mapping[str, str | Column] | Sequence[tuple[str, str | Column]] = (),
     rules: tuple[Rule | str, ...] = (),
     scale: Scale | None = None,
     deprecated: str | None = None,
@@ -151,7 +151,8 @@ def resource(
     """Make a subclass of `Object` the model of a kind.
 
     `kind` is the class's name unless given, `plural` its lower case with an s. `columns` maps the
-    titles of printer columns to JSON paths or `Column`s; `rules` are CEL over the whole object;
+    titles of printer columns to JSON paths or `Column`s (pairs do where two have one title);
+    `rules` are CEL over the whole object;
     `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
     this version get ("" for the server's own words); `has_status` says whether status has its own
     subresource, which it has where the class has a `status`.
@@ -163,6 +164,8 @@ def resource(
     if not slash:
         group, version = "", api_version
 
+    pairs = columns.items() if isinstance(columns, Mapping) else columns
+
     def make(cls: Class) -> Class:
         if not (isinstance(cls, type) and issubclass(cls, Object)):
             raise TypeError(f"{cls.__name__} must be a subclass of Object: class {cls.__name__}(Object): ...")
@@ -173,7 +176,7 @@ def resource(
             singular=name.lower(),
             short_names=short_names,
             categories=categories,
-            columns={title: Column.of(column) for title, column in (columns or {}).items()},
+            columns=tuple((title, Column.of(column)) for title, column in pairs),
             rules=tuple(Rule(rule) if isinstance(rule, str) else rule for rule in rules),
             scale=scale,
             deprecated=deprecated,

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from reconcile.models.docs import descriptions_of
 from reconcile.models.fields import (
     UNSET,
     ModelField,
@@ -16,7 +17,6 @@ from reconcile.models.fields import (
     Schema,
     Unset,
     camel_case,
-    descriptions_of,
     fields_of,
     split_annotated,
     union_parts,
@@ -60,7 +60,15 @@ def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = 
     schema = _plain_schema(annotation, where, inside)
     for extra in extras:
         if isinstance(extra, Schema):
-            schema |= keywords_of(extra)
+            schema = _with(schema, extra)
+    return schema
+
+
+def _with(schema: dict[str, Any], more: Schema) -> dict[str, Any]:
+    """A schema with keywords; an empty `format` takes away the one that the type has."""
+    schema = schema | keywords_of(more)
+    if schema.get("format") == "":
+        del schema["format"]
     return schema
 
 
@@ -102,7 +110,9 @@ def object_schema(cls: type[Any], inside: tuple[type[Any], ...] = ()) -> dict[st
         properties[field.wire] = _property(cls, field, descriptions.get(field.name, ""), (*inside, cls))
         if field.needed if field.schema.required is None else field.schema.required:
             required.append(field.wire)
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    schema: dict[str, Any] = {"type": "object"}
+    if properties:
+        schema["properties"] = properties
     if required:
         schema["required"] = required
     if description := class_doc(cls):
@@ -120,7 +130,7 @@ def _property(
     cls: type[Any], field: ModelField, description: str, inside: tuple[type[Any], ...]
 ) -> dict[str, Any]:
     schema = schema_of(field.type, f"{cls.__name__}.{field.name}", inside)
-    schema |= keywords_of(field.schema)
+    schema = _with(schema, field.schema)
     if field.nullable and (field.unset or field.needed):
         schema["nullable"] = True
     if field.type == tuple[Condition, ...] and field.schema.list_type is None:

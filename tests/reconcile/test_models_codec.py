@@ -169,7 +169,7 @@ class Everything:
     times: Mapping[str, datetime.datetime] = field(factory=dict)
     names: tuple[Annotated[str, Schema(max_length=3)], ...] = ()
     template: Mapping[str, Any] = field(factory=dict)
-    selector: LabelSelector = LabelSelector()  # noqa: RUF009
+    selector: LabelSelector = LabelSelector()
     anything: Any = None
 
 

@@ -78,7 +78,7 @@ class GateSpec:
     memory: Quantity | None = None
     speed: Speed = Speed.SLOW
     trigger: Cron | Burst | None = None
-    selector: LabelSelector = field(factory=LabelSelector, map_type="atomic")  # noqa: RUF009
+    selector: LabelSelector = field(factory=LabelSelector, map_type="atomic")
     limits: Mapping[str, Quantity] = field(factory=dict, max_properties=5)
     template: Mapping[str, Any] | None = None
     mode: str = field(default="a", rule=Rule("self == oldSelf", "mode cannot be changed"))

@@ -1,0 +1,395 @@
+"""From a CustomResourceDefinition to the source of typed classes, with nothing of its schema lost.
+
+Each object of the schema becomes a class; equal ones become one. A keyword of a schema that a type
+or `field` has no word for goes into `extra` as it is, so that the classes give the schema back.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from attrs import define, field, frozen
+
+from reconcile.models.fields import camel_case
+from reconcile.models.naming import class_name, python_name, singular
+from reconcile.models.schemas import QUANTITY_PATTERN
+from reconcile.models.source import Call, Code, literal, texts
+
+_WORDS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "exclusiveMinimum": "exclusive_minimum",
+    "exclusiveMaximum": "exclusive_maximum",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "pattern": "pattern",
+    "minItems": "min_items",
+    "maxItems": "max_items",
+    "minProperties": "min_properties",
+    "maxProperties": "max_properties",
+    "x-kubernetes-list-type": "list_type",
+    "x-kubernetes-list-map-keys": "list_map_keys",
+    "x-kubernetes-map-type": "map_type",
+}
+_RULE_WORDS: Final = {
+    "rule": "rule",
+    "message": "message",
+    "messageExpression": "message_expression",
+    "reason": "reason",
+    "fieldPath": "field_path",
+    "optionalOldSelf": "optional_old_self",
+}
+_INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+@frozen
+class Typed:
+    """A type as it is written, and what its schema says beyond it: keywords of `Schema`."""
+
+    text: str
+    keywords: Mapping[str, Code]
+
+
+@frozen
+class FieldSource:
+    """One field of a class to be written."""
+
+    name: str
+    annotation: str
+    value: Code | None
+    description: str
+
+
+@frozen
+class ClassSource:
+    """One class to be written: the last of its module are the kinds."""
+
+    name: str
+    description: str
+    fields: Sequence[FieldSource]
+    decorator: Code
+    base: str = ""
+    notes: Sequence[str] = ()
+
+
+@define
+class Generator:
+    """Collects the classes of one definition."""
+
+    classes: list[ClassSource] = field(factory=list)
+    _names: dict[bytes, str] = field(factory=dict)
+    _taken: set[str] = field(factory=set)
+
+    def class_of(self, schema: Mapping[str, Any], wanted: str, outer: str) -> str:
+        """The name of the class of an object schema, made now unless an equal one was."""
+        same = msgspec.json.encode(_shape(schema), order="deterministic")
+        known = self._names.get(same)
+        if known is not None:
+            return known
+        name = self.free_name(wanted, outer)
+        self._names[same] = name
+        fields = self.fields_of(schema, name)
+        self.classes.append(
+            ClassSource(name, schema.get("description", ""), fields, Call.of("frozen", {"kw_only": "True"}))
+        )
+        return name
+
+    def free_name(self, wanted: str, outer: str = "") -> str:
+        """A name that no class has yet: the one wanted, or with that of the class around it before it."""
+        candidates = [wanted, f"{outer}{wanted}", *(f"{outer}{wanted}{n}" for n in range(2, 1000))]
+        name = next(c for c in candidates if c not in self._taken)
+        self._taken.add(name)
+        return name
+
+    def fields_of(self, schema: Mapping[str, Any], owner: str, skip: Sequence[str] = ()) -> list[FieldSource]:
+        """The fields of a class, in the order of the schema."""
+        required = schema.get("required", ())
+        taken: set[str] = set()
+        fields = []
+        for wire, inner in schema.get("properties", {}).items():
+            if wire not in skip:
+                name = python_name(wire, taken)
+                taken.add(name)
+                fields.append(self._field(name, wire, inner, wire in required, owner))
+        return fields
+
+    def _field(
+        self, name: str, wire: str, schema: Mapping[str, Any], required: bool, owner: str
+    ) -> FieldSource:
+        typed = self.typed(schema, class_name(wire), owner)
+        keywords = dict(typed.keywords)
+        if camel_case(name) != wire:
+            keywords["wire"] = literal(wire)
+        description = "" if _is_class(schema) else schema.get("description", "")
+        extra: dict[str, Any] = {}
+        annotation, default = _default_of(schema, typed, required)
+        if "default" in schema and (default == "None" or required):
+            extra["default"] = schema["default"]
+        if required and default is not None:
+            keywords["required"] = "True"
+        if schema.get("nullable") and not (required and default is None):
+            keywords["nullable"] = "True"
+        if extra:
+            keywords["extra"] = _with_extra(keywords.get("extra"), extra)
+        value = _value(default, keywords)
+        return FieldSource(name, annotation, value, description)
+
+    def with_empty_default(self, one: FieldSource) -> FieldSource:
+        """A status that may be absent is an empty one, as in classes that people write."""
+        name = one.annotation.removesuffix(" | None")
+        cls = next((c for c in self.classes if c.name == name), None)
+        if one.value != "None" or cls is None or any(field.value is None for field in cls.fields):
+            return one
+        return FieldSource(one.name, name, f"{name}()", one.description)
+
+    def typed(self, schema: Mapping[str, Any], wanted: str, owner: str) -> Typed:
+        """The type of a schema, and the keywords that it needs besides."""
+        rest = {
+            k: v for k, v in schema.items() if k not in ("description", "default", "nullable", "required")
+        }
+        text = self._text(rest, schema, wanted, owner)
+        return Typed(text, _keywords(rest))
+
+    def _text(self, rest: dict[str, Any], schema: Mapping[str, Any], wanted: str, owner: str) -> str:
+        """Writes the type; takes out of `rest` what the type says."""
+        if rest.pop("x-kubernetes-int-or-string", False):
+            if rest.get("anyOf") == _INT_OR_STRING:
+                del rest["anyOf"]
+            if rest.get("pattern") == QUANTITY_PATTERN:
+                del rest["pattern"]
+                return "Quantity"
+            return "int | str"
+        kind = rest.pop("type", None)
+        if kind == "object":
+            return self._object(rest, schema, wanted, owner)
+        if kind == "array":
+            return f"tuple[{self._item(rest.pop('items'), singular(wanted), owner)}, ...]"
+        if kind is None and rest.pop(_PRESERVE, False):
+            return "Any"
+        return _scalar(kind, rest)
+
+    def _object(self, rest: dict[str, Any], schema: Mapping[str, Any], wanted: str, owner: str) -> str:
+        if rest.pop("properties", None) is not None:
+            return self.class_of(schema, wanted, owner)
+        values = rest.pop("additionalProperties", None)
+        if isinstance(values, Mapping):
+            return f"Mapping[str, {self._item(values, singular(wanted), owner)}]"
+        if rest.pop(_PRESERVE, False):
+            return "Mapping[str, Any]"
+        if values is not None:
+            raise ValueError(f"{owner}.{wanted}: additionalProperties is {values!r}, which has no class")
+        return self.class_of(schema, wanted, owner)
+
+    def _item(self, schema: Mapping[str, Any], wanted: str, owner: str) -> str:
+        typed = self.typed(schema, wanted, owner)
+        keywords = dict(typed.keywords)
+        extra = {k: schema[k] for k in ("default",) if k in schema}
+        if not _is_class(schema) and "description" in schema:
+            extra["description"] = schema["description"]
+        if schema.get("nullable"):
+            keywords["nullable"] = "True"
+        if extra:
+            keywords["extra"] = _with_extra(keywords.get("extra"), extra)
+        text = f"{typed.text} | None" if schema.get("nullable") else typed.text
+        return f"Annotated[{text}, {Call.of('Schema', keywords)}]" if keywords else text
+
+
+def _is_class(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "object" and (
+        "properties" in schema or not ("additionalProperties" in schema or schema.get(_PRESERVE))
+    )
+
+
+def _shape(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two objects one class; the rest is said where the class is used."""
+    return {k: schema.get(k) for k in ("properties", "required", "description")}
+
+
+def _scalar(kind: str | None, rest: dict[str, Any]) -> str:
+    if "enum" in rest:
+        return f"Literal[{', '.join(map(literal, rest.pop('enum')))}]"
+    form = rest.pop("format", "")
+    if kind == "string" and form in ("date-time", "duration"):
+        return "datetime.datetime" if form == "date-time" else "datetime.timedelta"
+    known = {
+        "string": ("str", ""),
+        "integer": ("int", "int64"),
+        "number": ("float", ""),
+        "boolean": ("bool", ""),
+    }
+    if kind not in known:
+        raise ValueError(f"a schema of type {kind!r} has no class")
+    text, usual = known[kind]
+    if form != usual:
+        rest["format"] = form
+    return text
+
+
+def _default_of(schema: Mapping[str, Any], typed: Typed, required: bool) -> tuple[str, str | None]:
+    """The annotation of a field and its default as source; no default where a value must be given."""
+    default = schema.get("default")
+    plain = isinstance(default, str | int | float) and default != "" and not _needs_parsing(typed.text)
+    nullable = bool(schema.get("nullable"))
+    if required and "default" not in schema:
+        return (f"{typed.text} | None" if nullable else typed.text), None
+    if plain:
+        return (f"{typed.text} | None" if nullable else typed.text), literal(default)
+    return ("Any" if typed.text == "Any" else f"{typed.text} | None"), "None"
+
+
+def _needs_parsing(text: str) -> bool:
+    return text in ("Quantity", "datetime.datetime", "datetime.timedelta") or text.startswith("Mapping")
+
+
+def _keywords(rest: Mapping[str, Any]) -> dict[str, Code]:
+    """What is left of a schema, as keywords of `Schema`."""
+    said: dict[str, Code] = {}
+    extra: dict[str, Any] = {}
+    for word, value in rest.items():
+        if word == "x-kubernetes-validations" and all(set(rule) <= _RULE_WORDS.keys() for rule in value):
+            said["rules"] = _rules(value)
+        elif word in _WORDS:
+            said[_WORDS[word]] = literal(tuple(value) if isinstance(value, list) else value)
+        elif word == "format":
+            said["format"] = literal(value)
+        else:
+            extra[word] = value
+    if extra:
+        said["extra"] = literal(extra)
+    return said
+
+
+def _rules(rules: Sequence[Mapping[str, Any]]) -> Code:
+    made = [Call.of("Rule", {_RULE_WORDS[k]: literal(v) for k, v in rule.items()}) for rule in rules]
+    return Call("", [("", rule) for rule in made])
+
+
+def _with_extra(given: Code | None, more: Mapping[str, Any]) -> Code:
+    if given is None:
+        return literal(more)
+    return f"{str(given)[:-1]}, {literal(more)[1:]}"
+
+
+def _value(default: str | None, keywords: Mapping[str, Code]) -> Code | None:
+    if not keywords:
+        return default
+    words = {("rule" if word == "rules" else word): value for word, value in keywords.items()}
+    return Call.of("field", {**({} if default is None else {"default": default}), **words})
+
+
+def source_of(definition: Mapping[str, Any]) -> str:
+    """The source of a module with a class for each version of the kind of a definition.
+
+    The stored version has the kind's name, the others have their version's at its end. Raises
+    ValueError for a definition whose schemas no class can say.
+    """
+    spec = definition["spec"]
+    generator = Generator()
+    versions = sorted(spec["versions"], key=lambda version: not version["storage"])
+    names = {v["name"]: _kind_name(spec["names"]["kind"], v) for v in versions}
+    for name in names.values():
+        generator.free_name(name)
+    kinds = [_kind(generator, spec, version, names[version["name"]]) for version in versions]
+    return texts([*generator.classes, *kinds], f"{definition['metadata']['name']}: its kinds as classes.")
+
+
+def _kind_name(kind: str, version: Mapping[str, Any]) -> str:
+    suffix = "".join(part[:1].upper() + part[1:] for part in re.findall(r"[a-z]+|\d+", version["name"]))
+    return kind if version["storage"] else f"{kind}{suffix}"
+
+
+def _kind(
+    generator: Generator, spec: Mapping[str, Any], version: Mapping[str, Any], name: str
+) -> ClassSource:
+    schema = version.get("schema", {}).get("openAPIV3Schema", {"type": "object", _PRESERVE: True})
+    if schema.get(_PRESERVE) or set(schema.get("properties", {}).get("metadata", {})) - {
+        "type",
+        "description",
+    }:
+        raise ValueError(
+            f"{name}: a schema that keeps unknown fields at its root, or that constrains metadata"
+        )
+    fields = [
+        generator.with_empty_default(one)
+        for one in generator.fields_of(schema, name, skip=("apiVersion", "kind", "metadata"))
+    ]
+    subresources = version.get("subresources", {})
+    scale, notes = _scale(subresources.get("scale"), schema)
+    keywords: dict[str, Code] = {
+        **_names(spec, version, name),
+        **_columns(version),
+        **(
+            {"rules": _rules(schema["x-kubernetes-validations"])}
+            if "x-kubernetes-validations" in schema
+            else {}
+        ),
+        **scale,
+    }
+    if version.get("deprecated"):
+        keywords["deprecated"] = literal(version.get("deprecationWarning", ""))
+    has_status = "status" in subresources
+    if has_status != ("status" in schema.get("properties", {})):
+        keywords["has_status"] = literal(has_status)
+    api_version = f"{spec['group']}/{version['name']}"
+    decorator = Call.of("resource", keywords, literal(api_version))
+    return ClassSource(name, schema.get("description", ""), fields, decorator, "Object", notes)
+
+
+def _names(spec: Mapping[str, Any], version: Mapping[str, Any], name: str) -> dict[str, Code]:
+    names = spec["names"]
+    said: dict[str, Code] = {}
+    if names["kind"] != name:
+        said["kind"] = literal(names["kind"])
+    if names["plural"] != f"{names['kind'].lower()}s":
+        said["plural"] = literal(names["plural"])
+    if spec["scope"] == "Cluster":
+        said["namespaced"] = "False"
+    for wire, word in (("shortNames", "short_names"), ("categories", "categories")):
+        if names.get(wire):
+            said[word] = literal(tuple(names[wire]))
+    return said
+
+
+def _columns(version: Mapping[str, Any]) -> dict[str, Code]:
+    columns = version.get("additionalPrinterColumns")
+    if not columns:
+        return {}
+    made = [(literal(column["name"]), _column(column)) for column in columns]
+    if len(dict(made)) == len(made):
+        return {"columns": Call("", [(f"{title}: ", column) for title, column in made], "{}")}
+    pairs = [Call("", [("", title), ("", column)]) for title, column in made]
+    return {"columns": Call("", [("", pair) for pair in pairs])}
+
+
+def _column(column: Mapping[str, Any]) -> Code:
+    words = ("type", "priority", "description", "format")
+    keywords = {word: literal(column[word]) for word in words if column.get(word)}
+    return Call.of("Column", keywords, literal(column["jsonPath"]))
+
+
+def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[dict[str, Code], list[str]]:
+    """The scale of a version; a note instead where it does not keep the contract."""
+    if scale is None:
+        return {}, []
+    paths = [scale.get(n, "") for n in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")]
+    replicas, status, selector = (_at(schema, path) for path in paths)
+    problem = ""
+    if "default" not in replicas:
+        problem = f"{paths[0]} has no default"
+    elif status.get("type") != "integer":
+        problem = f"{paths[1]} is no integer"
+    elif selector.get("type") != "string":
+        problem = "it has no selector that is a string in status"
+    if problem:
+        return {}, [f"Its /scale is left out: {problem}."]
+    words = dict(zip(("replicas", "status", "selector"), map(literal, paths), strict=True))
+    return {"scale": Call.of("Scale", words)}, []
+
+
+def _at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    for step in path.strip(".").split("."):
+        schema = schema.get("properties", {}).get(step, {})
+    return schema

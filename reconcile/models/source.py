@@ -1,0 +1,173 @@
+"""Python source as text, laid out as a formatter would."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from attrs import frozen
+
+WIDTH: Final = 110
+_INDENT: Final = "    "
+
+
+@frozen
+class Call:
+    """A call, or with other `brackets` a display, laid out one argument a line where it is too long.
+
+    `entries` are what stands before each argument (`name=`, `"key": `, nothing) and the argument.
+    """
+
+    function: str
+    entries: Sequence[tuple[str, "Code"]] = ()
+    brackets: str = "()"
+
+    @classmethod
+    def of(cls, function: str, keywords: Mapping[str, "Code"], first: str = "") -> "Call":
+        """A call with keywords."""
+        given = [(f"{word}=", value) for word, value in keywords.items()]
+        return cls(function, [("", first), *given] if first else given)
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{before}{value}" for before, value in self.entries)
+        alone = "," if self._is_tuple and len(self.entries) == 1 else ""
+        return f"{self.function}{self.brackets[0]}{inside}{alone}{self.brackets[1]}"
+
+    @property
+    def _is_tuple(self) -> bool:
+        return not self.function and self.brackets == "()"
+
+
+Code = str | Call
+
+
+def literal(value: Any) -> str:
+    """A JSON value, or a tuple of them, as Python writes it with double quotes."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(literal, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    if "\\" in text and '"' not in text and not text.endswith("\\") and text.isprintable():
+        return f'r"{text}"'
+    if not text.isprintable() or '"' in text:
+        return repr(text)
+    return '"' + text.replace("\\", "\\\\") + '"'
+
+
+class _Class(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def fields(self) -> Sequence[Any]: ...
+    @property
+    def decorator(self) -> Code: ...
+    @property
+    def base(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+
+def texts(classes: Sequence[_Class], title: str) -> str:
+    """A module of those classes, with the imports that it needs."""
+    body = "\n\n\n".join(_class(one) for one in classes)
+    long = any(len(line) > WIDTH for line in body.splitlines())
+    head = f"# ruff: noqa: E501\n{_title(title)}" if long else _title(title)
+    return f"{head}\n\n{_imports(body)}\n\n\n{body}\n"
+
+
+def _title(title: str) -> str:
+    return f'"""{title}"""'
+
+
+def _imports(body: str) -> str:
+    groups = (
+        [("import datetime", "datetime.")],
+        [
+            (_from("collections.abc", ["Mapping"], body), ""),
+            (_from("typing", ["Annotated", "Any", "Literal"], body), ""),
+        ],
+        [(_from("attrs", ["frozen"], body), "")],
+        [
+            (
+                _from(
+                    "reconcile",
+                    ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "field", "resource"],
+                    body,
+                ),
+                "",
+            )
+        ],
+    )
+    wanted = [[line for line, word in group if line and word in body] for group in groups]
+    standard = "\n".join([*wanted[0], *wanted[1]])
+    return "\n\n".join(part for part in (standard, "\n".join(wanted[2]), "\n".join(wanted[3])) if part)
+
+
+def _from(module: str, names: Iterable[str], body: str) -> str:
+    marks = {"Mapping": "Mapping[", "Annotated": "Annotated[", "Literal": "Literal["}
+    calls = ("Column", "Rule", "Scale", "Schema", "field", "resource")
+    used = [n for n in names if (marks.get(n) or (f"{n}(" if n in calls else n)) in body]
+    return f"from {module} import {', '.join(used)}" if used else ""
+
+
+def _class(one: _Class) -> str:
+    lines = [*(f"# {note}" for note in one.notes), *_laid_out("@", one.decorator, "")]
+    lines.append(f"class {one.name}({one.base}):" if one.base else f"class {one.name}:")
+    inside: list[str] = []
+    if one.description:
+        inside += [*_docstring(one.description), ""]
+    for member in one.fields:
+        inside += _field(member)
+    while inside and not inside[-1]:
+        inside.pop()
+    return "\n".join([*lines, *(inside or [f"{_INDENT}pass"])])
+
+
+def _field(member: Any) -> list[str]:
+    head = f"{_INDENT}{member.name}: {member.annotation}"
+    if len(head) + len(" = field(") > WIDTH:
+        lines = [f"{_INDENT}{member.name}: (", f"{_INDENT * 2}{member.annotation}", f"{_INDENT})"]
+        *before, head = lines
+    else:
+        before = []
+    lines = [head] if member.value is None else _laid_out(f"{head} = ", member.value, _INDENT)
+    lines = [*before, *lines]
+    return [*lines, *_docstring(member.description)] if member.description else lines
+
+
+def _laid_out(head: str, code: Code, indent: str, after: str = "") -> list[str]:
+    """One line, or one for each argument where that is too long."""
+    line = f"{head}{code}{after}"
+    if len(line) <= WIDTH or isinstance(code, str):
+        return [line]
+    inner = indent + _INDENT
+    lines = [f"{head}{code.function}{code.brackets[0]}"]
+    for before, argument in code.entries:
+        lines += _laid_out(f"{inner}{before}", argument, inner, ",")
+    return [*lines, f"{indent}{code.brackets[1]}{after}"]
+
+
+def _docstring(text: str) -> list[str]:
+    text = text.replace("\\", "\\\\").replace('"""', "'''").strip()
+    if text.endswith('"'):
+        text += " "
+    paragraphs = text.split("\n")
+    if len(paragraphs) == 1 and len(text) + len(_INDENT) + 6 <= WIDTH:
+        return [f'{_INDENT}"""{text}"""']
+    lines: list[str] = []
+    for paragraph in paragraphs:
+        lines += textwrap.wrap(
+            paragraph.strip(), WIDTH - 10, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    lines[0] = f'"""{lines[0]}'
+    return [*(f"{_INDENT}{line}" if line else "" for line in lines), f'{_INDENT}"""']
