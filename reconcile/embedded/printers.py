@@ -1,71 +1,41 @@
 """The columns of built-in kinds, as the people who use kubectl know them."""
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
+from reconcile.embedded.cluster_printers import CLUSTER_PRINTERS
 from reconcile.embedded.durations import UNKNOWN, age, human_duration, parse_time
 from reconcile.embedded.pod_status import pod_ready, pod_restarts, pod_status
+from reconcile.embedded.printing import (
+    AGE,
+    CREATED,
+    NAMES,
+    NONE,
+    Cell,
+    Object,
+    Printer,
+    at,
+    count,
+    joined,
+    pick,
+)
 
-Object = Mapping[str, Any]
-Cell = Callable[[Object, datetime.datetime], Any]
-
-NONE = "<none>"
-
-
-@frozen
-class Printer:
-    """One column of a built-in kind; `wide` ones appear with `-o wide` only."""
-
-    name: str
-    cell: Cell
-    type: str = "string"
-    wide: bool = False
-
-
-def pick(document: Any, *path: str) -> Any:
-    """The value at `path`, or None where any of it is missing."""
-    for name in path:
-        if not isinstance(document, Mapping):
-            return None
-        document = document.get(name)
-    return document
-
-
-def _at(*path: str, default: Any = "") -> Cell:
-    def cell(obj: Object, _now: datetime.datetime) -> Any:
-        value = pick(obj, *path)
-        return default if value in (None, "") else value
-
-    return cell
-
-
-def _count(*path: str) -> Cell:
-    return lambda obj, _now: len(pick(obj, *path) or ())
-
-
-def _age(obj: Object, now: datetime.datetime) -> str:
-    return age(pick(obj, "metadata", "creationTimestamp"), now)
-
-
-def _joined(values: Iterable[Any]) -> str:
-    return ",".join(str(value) for value in values if value not in (None, "")) or NONE
+__all__ = ["PRINTERS"]
 
 
 # --- workloads ---------------------------------------------------------------------------------
 
 
 def _containers(field: str, *template: str) -> Cell:
-    return lambda obj, _now: _joined(item.get(field) for item in pick(obj, *template, "containers") or ())
+    return lambda obj, _now: joined(item.get(field) for item in pick(obj, *template, "containers") or ())
 
 
 def _selector(*path: str) -> Cell:
     def cell(obj: Object, _now: datetime.datetime) -> str:
         labels = pick(obj, *path, "matchLabels") or {}
         expressions = pick(obj, *path, "matchExpressions") or ()
-        return _joined([*(f"{key}={labels[key]}" for key in sorted(labels)), *map(_expression, expressions)])
+        return joined([*(f"{key}={labels[key]}" for key in sorted(labels)), *map(_expression, expressions)])
 
     return cell
 
@@ -80,7 +50,7 @@ def _expression(expression: Object) -> str:
 def _labels(*path: str) -> Cell:
     def cell(obj: Object, _now: datetime.datetime) -> str:
         labels = pick(obj, *path) or {}
-        return _joined(f"{key}={labels[key]}" for key in sorted(labels))
+        return joined(f"{key}={labels[key]}" for key in sorted(labels))
 
     return cell
 
@@ -161,7 +131,7 @@ def _node_roles(obj: Object, _now: datetime.datetime) -> str:
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
     if role := labels.get("kubernetes.io/role"):
         roles.add(role)
-    return _joined(sorted(roles))
+    return joined(sorted(roles))
 
 
 def _node_address(kind: str) -> Cell:
@@ -198,10 +168,10 @@ def _external_ip(obj: Object, _now: datetime.datetime) -> str:
         return pick(obj, "spec", "externalName") or NONE
     external = list(pick(obj, "spec", "externalIPs") or ())
     if pick(obj, "spec", "type") != "LoadBalancer":
-        return _joined(external)
+        return joined(external)
     balanced = pick(obj, "status", "loadBalancer", "ingress") or ()
     shown = [item.get("ip") or item.get("hostname") for item in balanced] + external
-    return _joined(shown) if shown else "<pending>"
+    return joined(shown) if shown else "<pending>"
 
 
 def _ports(obj: Object, _now: datetime.datetime) -> str:
@@ -209,7 +179,7 @@ def _ports(obj: Object, _now: datetime.datetime) -> str:
         node = f":{port['nodePort']}" if port.get("nodePort") else ""
         return f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}"
 
-    return _joined(shown(port) for port in pick(obj, "spec", "ports") or ())
+    return joined(shown(port) for port in pick(obj, "spec", "ports") or ())
 
 
 def _configmap_data(obj: Object, _now: datetime.datetime) -> int:
@@ -275,11 +245,6 @@ def _event_target(obj: Object, _now: datetime.datetime) -> str:
     return f"{str(target.get('kind', '')).lower()}/{target.get('name', '')}"
 
 
-_NAMES = Printer("Name", _at("metadata", "name"))
-_AGE = Printer("Age", _age)
-_CREATED = Printer("Created At", _at("metadata", "creationTimestamp", default=UNKNOWN), "date")
-
-
 def _of_template(*path: str) -> tuple[Printer, ...]:
     return (
         Printer("Containers", _containers("name", *path), wide=True),
@@ -291,141 +256,142 @@ def _of_template(*path: str) -> tuple[Printer, ...]:
 _TEMPLATE = ("spec", "template", "spec")
 _EVENTS = (
     Printer("Last Seen", lambda obj, now: age(_event_last(obj), now)),
-    Printer("Type", _at("type")),
-    Printer("Reason", _at("reason")),
+    Printer("Type", at("type")),
+    Printer("Reason", at("reason")),
     Printer("Object", _event_target),
     Printer("Subobject", lambda obj, _now: (_event_object(obj) or {}).get("fieldPath", ""), wide=True),
     Printer("Source", lambda obj, _now: _event_source(obj) or "", wide=True),
     Printer("Message", lambda obj, _now: str(_event_message(obj) or "").strip()),
     Printer("First Seen", lambda obj, now: age(_event_first(obj), now), wide=True),
     Printer("Count", lambda obj, _now: _event_count(obj) or 1, "integer", wide=True),
-    Printer("Name", _at("metadata", "name"), wide=True),
+    Printer("Name", at("metadata", "name"), wide=True),
 )
 _BINDING = (
-    _NAMES,
+    NAMES,
     Printer("Role", _role),
-    _AGE,
+    AGE,
     Printer("Users", _subjects("User"), wide=True),
     Printer("Groups", _subjects("Group"), wide=True),
     Printer("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
 )
 
 PRINTERS: Mapping[tuple[str, str], Sequence[Printer]] = {
+    **CLUSTER_PRINTERS,
     ("", "Pod"): (
-        _NAMES,
+        NAMES,
         Printer("Ready", lambda obj, _now: pod_ready(obj)),
         Printer("Status", lambda obj, _now: pod_status(obj)),
         Printer("Restarts", pod_restarts),
-        _AGE,
+        AGE,
         Printer("IP", _pod_ip, wide=True),
-        Printer("Node", _at("spec", "nodeName", default=NONE), wide=True),
-        Printer("Nominated Node", _at("status", "nominatedNodeName", default=NONE), wide=True),
+        Printer("Node", at("spec", "nodeName", default=NONE), wide=True),
+        Printer("Nominated Node", at("status", "nominatedNodeName", default=NONE), wide=True),
         Printer("Readiness Gates", _readiness_gates, wide=True),
     ),
     ("", "Node"): (
-        _NAMES,
+        NAMES,
         Printer("Status", _node_status),
         Printer("Roles", _node_roles),
-        _AGE,
-        Printer("Version", _at("status", "nodeInfo", "kubeletVersion")),
+        AGE,
+        Printer("Version", at("status", "nodeInfo", "kubeletVersion")),
         Printer("Internal-IP", _node_address("InternalIP"), wide=True),
         Printer("External-IP", _node_address("ExternalIP"), wide=True),
-        Printer("OS-Image", _at("status", "nodeInfo", "osImage", default=UNKNOWN), wide=True),
-        Printer("Kernel-Version", _at("status", "nodeInfo", "kernelVersion", default=UNKNOWN), wide=True),
+        Printer("OS-Image", at("status", "nodeInfo", "osImage", default=UNKNOWN), wide=True),
+        Printer("Kernel-Version", at("status", "nodeInfo", "kernelVersion", default=UNKNOWN), wide=True),
         Printer(
             "Container-Runtime",
-            _at("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN),
+            at("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN),
             wide=True,
         ),
     ),
-    ("", "Namespace"): (_NAMES, Printer("Status", _at("status", "phase")), _AGE),
+    ("", "Namespace"): (NAMES, Printer("Status", at("status", "phase")), AGE),
     ("", "Service"): (
-        _NAMES,
-        Printer("Type", _at("spec", "type")),
-        Printer("Cluster-IP", _at("spec", "clusterIP", default=NONE)),
+        NAMES,
+        Printer("Type", at("spec", "type")),
+        Printer("Cluster-IP", at("spec", "clusterIP", default=NONE)),
         Printer("External-IP", _external_ip),
         Printer("Port(s)", _ports),
-        _AGE,
+        AGE,
         Printer("Selector", _labels("spec", "selector"), wide=True),
     ),
-    ("", "Secret"): (_NAMES, Printer("Type", _at("type")), Printer("Data", _count("data"), "integer"), _AGE),
-    ("", "ConfigMap"): (_NAMES, Printer("Data", _configmap_data, "integer"), _AGE),
-    ("", "ServiceAccount"): (_NAMES, Printer("Secrets", _count("secrets"), "integer"), _AGE),
+    ("", "Secret"): (NAMES, Printer("Type", at("type")), Printer("Data", count("data"), "integer"), AGE),
+    ("", "ConfigMap"): (NAMES, Printer("Data", _configmap_data, "integer"), AGE),
+    ("", "ServiceAccount"): (NAMES, Printer("Secrets", count("secrets"), "integer"), AGE),
     ("", "Event"): _EVENTS,
     ("events.k8s.io", "Event"): _EVENTS,
     ("", "PersistentVolumeClaim"): (
-        _NAMES,
+        NAMES,
         Printer("Status", _claim_status),
-        Printer("Volume", _at("spec", "volumeName")),
+        Printer("Volume", at("spec", "volumeName")),
         Printer("Capacity", _claim_capacity),
         Printer("Access Modes", _access_modes),
-        Printer("StorageClass", _at("spec", "storageClassName")),
-        Printer("VolumeAttributesClass", _at("spec", "volumeAttributesClassName", default="<unset>")),
-        _AGE,
-        Printer("VolumeMode", _at("spec", "volumeMode", default="<unset>"), wide=True),
+        Printer("StorageClass", at("spec", "storageClassName")),
+        Printer("VolumeAttributesClass", at("spec", "volumeAttributesClassName", default="<unset>")),
+        AGE,
+        Printer("VolumeMode", at("spec", "volumeMode", default="<unset>"), wide=True),
     ),
-    ("coordination.k8s.io", "Lease"): (_NAMES, Printer("Holder", _at("spec", "holderIdentity")), _AGE),
-    ("rbac.authorization.k8s.io", "Role"): (_NAMES, _CREATED),
-    ("rbac.authorization.k8s.io", "ClusterRole"): (_NAMES, _CREATED),
+    ("coordination.k8s.io", "Lease"): (NAMES, Printer("Holder", at("spec", "holderIdentity")), AGE),
+    ("rbac.authorization.k8s.io", "Role"): (NAMES, CREATED),
+    ("rbac.authorization.k8s.io", "ClusterRole"): (NAMES, CREATED),
     ("rbac.authorization.k8s.io", "RoleBinding"): _BINDING,
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _BINDING,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): (_NAMES, _CREATED),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (NAMES, CREATED),
     ("apps", "Deployment"): (
-        _NAMES,
+        NAMES,
         Printer("Ready", _ready_of_replicas),
-        Printer("Up-to-date", _at("status", "updatedReplicas", default=0), "integer"),
-        Printer("Available", _at("status", "availableReplicas", default=0), "integer"),
-        _AGE,
+        Printer("Up-to-date", at("status", "updatedReplicas", default=0), "integer"),
+        Printer("Available", at("status", "availableReplicas", default=0), "integer"),
+        AGE,
         *_of_template(*_TEMPLATE),
     ),
     ("apps", "ReplicaSet"): (
-        _NAMES,
-        Printer("Desired", _at("spec", "replicas", default=0), "integer"),
-        Printer("Current", _at("status", "replicas", default=0), "integer"),
-        Printer("Ready", _at("status", "readyReplicas", default=0), "integer"),
-        _AGE,
+        NAMES,
+        Printer("Desired", at("spec", "replicas", default=0), "integer"),
+        Printer("Current", at("status", "replicas", default=0), "integer"),
+        Printer("Ready", at("status", "readyReplicas", default=0), "integer"),
+        AGE,
         *_of_template(*_TEMPLATE),
     ),
     ("apps", "StatefulSet"): (
-        _NAMES,
+        NAMES,
         Printer("Ready", _ready_of_replicas),
-        _AGE,
+        AGE,
         *_of_template(*_TEMPLATE)[:2],
     ),
     ("apps", "DaemonSet"): (
-        _NAMES,
-        Printer("Desired", _at("status", "desiredNumberScheduled", default=0), "integer"),
-        Printer("Current", _at("status", "currentNumberScheduled", default=0), "integer"),
-        Printer("Ready", _at("status", "numberReady", default=0), "integer"),
-        Printer("Up-to-date", _at("status", "updatedNumberScheduled", default=0), "integer"),
-        Printer("Available", _at("status", "numberAvailable", default=0), "integer"),
+        NAMES,
+        Printer("Desired", at("status", "desiredNumberScheduled", default=0), "integer"),
+        Printer("Current", at("status", "currentNumberScheduled", default=0), "integer"),
+        Printer("Ready", at("status", "numberReady", default=0), "integer"),
+        Printer("Up-to-date", at("status", "updatedNumberScheduled", default=0), "integer"),
+        Printer("Available", at("status", "numberAvailable", default=0), "integer"),
         Printer("Node Selector", _labels(*_TEMPLATE, "nodeSelector")),
-        _AGE,
+        AGE,
         *_of_template(*_TEMPLATE),
     ),
     ("batch", "Job"): (
-        _NAMES,
+        NAMES,
         Printer("Status", _job_status),
         Printer("Completions", _job_completions),
         Printer("Duration", _job_duration),
-        _AGE,
+        AGE,
         *_of_template(*_TEMPLATE),
     ),
     ("batch", "CronJob"): (
-        _NAMES,
-        Printer("Schedule", _at("spec", "schedule")),
-        Printer("Timezone", _at("spec", "timeZone", default=NONE)),
+        NAMES,
+        Printer("Schedule", at("spec", "schedule")),
+        Printer("Timezone", at("spec", "timeZone", default=NONE)),
         Printer("Suspend", _cron_suspended),
-        Printer("Active", _count("status", "active"), "integer"),
+        Printer("Active", count("status", "active"), "integer"),
         Printer("Last Schedule", _last_schedule),
-        _AGE,
+        AGE,
     ),
     ("networking.k8s.io", "Ingress"): (
-        _NAMES,
-        Printer("Class", _at("spec", "ingressClassName", default=NONE)),
+        NAMES,
+        Printer("Class", at("spec", "ingressClassName", default=NONE)),
         Printer("Hosts", _hosts),
         Printer("Address", _ingress_address),
         Printer("Ports", _ingress_ports),
-        _AGE,
+        AGE,
     ),
 }

@@ -32,7 +32,7 @@ class _Unread(Exception):
 
 @frozen
 class _Field:
-    """One field of a message."""
+    """One field of a message; without a name, what is in it stands in the message itself."""
 
     name: str
     type: str
@@ -102,6 +102,8 @@ def _message(name: str, data: bytes) -> dict[str, Any]:
         elif field.mapped:
             key, value = _entry(field.type, raw)
             found.setdefault(field.name, {})[key] = value
+        elif not field.name:
+            found |= _message(field.type, _bytes(raw))
         else:
             value = _value(field.type, raw)
             if field.pointer or value not in ("", 0, False, None, {}):  # as Go's omitempty

@@ -2,7 +2,8 @@
 
 A message maps each field number to `name:type`. Types are `string`, `int`, `bool`, `bytes`, `time`,
 `quantity`, `int-or-string` and names of other messages; `[x]` is a list of them, `{x}` a map from strings.
-A `*` before the type is a pointer in Go: it is sent only when it was set, so that a zero means zero.
+A `*` before the type is a pointer in Go: it is sent only when it was set, so that a zero means zero. A field
+without a name is an embedded struct: its fields are those of the message around it.
 """
 
 from collections.abc import Mapping
@@ -114,6 +115,7 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
         11: "hostNetwork:bool",
         12: "hostPID:bool",
         13: "hostIPC:bool",
+        14: "securityContext:*PodSecurityContext",
         15: "imagePullSecrets:[LocalObjectReference]",
         16: "hostname:string",
         17: "subdomain:string",
@@ -122,6 +124,13 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
         21: "automountServiceAccountToken:*bool",
         24: "priorityClassName:string",
         25: "priority:*int",
+    },
+    "PodSecurityContext": {
+        2: "runAsUser:*int",
+        3: "runAsNonRoot:*bool",
+        4: "supplementalGroups:[int]",
+        5: "fsGroup:*int",
+        6: "runAsGroup:*int",
     },
     "Container": {
         1: "name:string",
@@ -149,6 +158,9 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
     },
     "EnvVar": {1: "name:string", 2: "value:string"},
     "ResourceRequirements": {1: "limits:{quantity}", 2: "requests:{quantity}"},
+    "ResourceQuota": {1: "metadata:ObjectMeta", 2: "spec:ResourceQuotaSpec", 3: "status:ResourceQuotaStatus"},
+    "ResourceQuotaSpec": {1: "hard:{quantity}", 2: "scopes:[string]"},
+    "ResourceQuotaStatus": {1: "hard:{quantity}", 2: "used:{quantity}"},
     # apps/v1, batch/v1
     "Deployment": {1: "metadata:ObjectMeta", 2: "spec:DeploymentSpec", 3: "status:DeploymentStatus"},
     "DeploymentSpec": {
@@ -184,9 +196,146 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
         10: "suspend:*bool",
     },
     "JobStatus": {4: "active:int", 5: "succeeded:int", 6: "failed:int", 7: "completedIndexes:string"},
+    "CronJob": {1: "metadata:ObjectMeta", 2: "spec:CronJobSpec", 3: "status:CronJobStatus"},
+    "CronJobSpec": {
+        1: "schedule:string",
+        2: "startingDeadlineSeconds:*int",
+        3: "concurrencyPolicy:string",
+        4: "suspend:*bool",
+        5: "jobTemplate:JobTemplateSpec",
+        6: "successfulJobsHistoryLimit:*int",
+        7: "failedJobsHistoryLimit:*int",
+        8: "timeZone:*string",
+    },
+    "JobTemplateSpec": {1: "metadata:ObjectMeta", 2: "spec:JobSpec"},
+    "CronJobStatus": {
+        1: "active:[ObjectReference]",
+        4: "lastScheduleTime:*time",
+        5: "lastSuccessfulTime:*time",
+    },
+    # networking.k8s.io/v1
+    "Ingress": {1: "metadata:ObjectMeta", 2: "spec:IngressSpec", 3: "status:IngressStatus"},
+    "IngressSpec": {
+        1: "defaultBackend:*IngressBackend",
+        2: "tls:[IngressTLS]",
+        3: "rules:[IngressRule]",
+        4: "ingressClassName:*string",
+    },
+    "IngressBackend": {3: "resource:*TypedLocalObjectReference", 4: "service:*IngressServiceBackend"},
+    "TypedLocalObjectReference": {1: "apiGroup:*string", 2: "kind:string", 3: "name:string"},
+    "IngressServiceBackend": {1: "name:string", 2: "port:ServiceBackendPort"},
+    "ServiceBackendPort": {1: "name:string", 2: "number:int"},
+    "IngressTLS": {1: "hosts:[string]", 2: "secretName:string"},
+    "IngressRule": {1: "host:string", 2: ":IngressRuleValue"},
+    "IngressRuleValue": {1: "http:*HTTPIngressRuleValue"},
+    "HTTPIngressRuleValue": {1: "paths:[HTTPIngressPath]"},
+    "HTTPIngressPath": {1: "path:string", 2: "backend:IngressBackend", 3: "pathType:*string"},
+    "IngressStatus": {1: "loadBalancer:Nothing"},
+    # autoscaling/v2
+    "HorizontalPodAutoscaler": {
+        1: "metadata:ObjectMeta",
+        2: "spec:HorizontalPodAutoscalerSpec",
+        3: "status:HorizontalPodAutoscalerStatus",
+    },
+    "HorizontalPodAutoscalerSpec": {
+        1: "scaleTargetRef:CrossVersionObjectReference",
+        2: "minReplicas:*int",
+        3: "maxReplicas:int",
+        4: "metrics:[MetricSpec]",
+    },
+    "CrossVersionObjectReference": {1: "kind:string", 2: "name:string", 3: "apiVersion:string"},
+    "MetricSpec": {1: "type:string", 4: "resource:*ResourceMetricSource"},
+    "ResourceMetricSource": {1: "name:string", 2: "target:MetricTarget"},
+    "MetricTarget": {
+        1: "type:string",
+        2: "value:*quantity",
+        3: "averageValue:*quantity",
+        4: "averageUtilization:*int",
+    },
+    "HorizontalPodAutoscalerStatus": {3: "currentReplicas:int", 4: "desiredReplicas:int"},
+    # policy/v1, scheduling.k8s.io/v1
+    "PodDisruptionBudget": {
+        1: "metadata:ObjectMeta",
+        2: "spec:PodDisruptionBudgetSpec",
+        3: "status:PodDisruptionBudgetStatus",
+    },
+    "PodDisruptionBudgetSpec": {
+        1: "minAvailable:*int-or-string",
+        2: "selector:*LabelSelector",
+        3: "maxUnavailable:*int-or-string",
+        4: "unhealthyPodEvictionPolicy:*string",
+    },
+    "PodDisruptionBudgetStatus": {
+        1: "observedGeneration:int",
+        3: "disruptionsAllowed:int",
+        4: "currentHealthy:int",
+        5: "desiredHealthy:int",
+        6: "expectedPods:int",
+    },
+    "Eviction": {1: "metadata:ObjectMeta", 2: "deleteOptions:*DeleteOptions"},
+    "DeleteOptions": {
+        1: "gracePeriodSeconds:*int",
+        2: "preconditions:*Preconditions",
+        3: "orphanDependents:*bool",
+        4: "propagationPolicy:*string",
+        5: "dryRun:[string]",
+    },
+    "Preconditions": {1: "uid:*string", 2: "resourceVersion:*string"},
+    "PriorityClass": {
+        1: "metadata:ObjectMeta",
+        2: "value:int",
+        3: "globalDefault:bool",
+        4: "description:string",
+        5: "preemptionPolicy:*string",
+    },
+    # authentication.k8s.io/v1, authorization.k8s.io/v1
+    "TokenRequest": {1: "metadata:ObjectMeta", 2: "spec:TokenRequestSpec", 3: "status:TokenRequestStatus"},
+    "TokenRequestSpec": {
+        1: "audiences:[string]",
+        3: "boundObjectRef:*BoundObjectReference",
+        4: "expirationSeconds:*int",
+    },
+    "TokenRequestStatus": {1: "token:string", 2: "expirationTimestamp:time"},
+    "BoundObjectReference": {1: "kind:string", 2: "apiVersion:string", 3: "name:string", 4: "uid:string"},
+    "SelfSubjectReview": {1: "metadata:ObjectMeta", 2: "status:SelfSubjectReviewStatus"},
+    "SelfSubjectReviewStatus": {1: "userInfo:UserInfo"},
+    "UserInfo": {1: "username:string", 2: "uid:string", 3: "groups:[string]"},
+    "SelfSubjectAccessReview": {
+        1: "metadata:ObjectMeta",
+        2: "spec:SelfSubjectAccessReviewSpec",
+        3: "status:SubjectAccessReviewStatus",
+    },
+    "SelfSubjectAccessReviewSpec": {
+        1: "resourceAttributes:*ResourceAttributes",
+        2: "nonResourceAttributes:*NonResourceAttributes",
+    },
+    "ResourceAttributes": {
+        1: "namespace:string",
+        2: "verb:string",
+        3: "group:string",
+        4: "version:string",
+        5: "resource:string",
+        6: "subresource:string",
+        7: "name:string",
+    },
+    "NonResourceAttributes": {1: "path:string", 2: "verb:string"},
+    "SubjectAccessReviewStatus": {
+        1: "allowed:bool",
+        2: "reason:string",
+        3: "evaluationError:string",
+        4: "denied:bool",
+    },
+    "SelfSubjectRulesReview": {
+        1: "metadata:ObjectMeta",
+        2: "spec:SelfSubjectRulesReviewSpec",
+        3: "status:SubjectRulesReviewStatus",
+    },
+    "SelfSubjectRulesReviewSpec": {1: "namespace:string"},
+    "SubjectRulesReviewStatus": {3: "incomplete:bool", 4: "evaluationError:string"},
     # rbac.authorization.k8s.io/v1
     "Role": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]"},
-    "ClusterRole": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]"},
+    "ClusterRole": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]", 3: "aggregationRule:*AggregationRule"},
+    "AggregationRule": {1: "clusterRoleSelectors:[LabelSelector]"},
     "PolicyRule": {
         1: "verbs:[string]",
         2: "apiGroups:[string]",
@@ -204,9 +353,15 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
 KINDS: Mapping[str, str] = {
     kind: api_version
     for api_version, kinds in {
-        "v1": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service"),
+        "v1": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service", "ResourceQuota"),
         "apps/v1": ("Deployment",),
-        "batch/v1": ("Job",),
+        "authentication.k8s.io/v1": ("TokenRequest", "SelfSubjectReview"),
+        "authorization.k8s.io/v1": ("SelfSubjectAccessReview", "SelfSubjectRulesReview"),
+        "autoscaling/v2": ("HorizontalPodAutoscaler",),
+        "batch/v1": ("CronJob", "Job"),
+        "networking.k8s.io/v1": ("Ingress",),
+        "policy/v1": ("Eviction", "PodDisruptionBudget"),
+        "scheduling.k8s.io/v1": ("PriorityClass",),
         "rbac.authorization.k8s.io/v1": ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     }.items()
     for kind in kinds

@@ -10,6 +10,7 @@ from reconcile.embedded import deletion, disruption, reads, reviewing, subresour
 from reconcile.embedded.admission import Admission
 from reconcile.embedded.api import ApiRequest, TableRenderer, Target, find_target
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
+from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.defaults import default_bindings, default_roles
 from reconcile.embedded.auth.escalation import RoleGuard
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
@@ -65,6 +66,7 @@ class ApiServer:
         self._definitions = Definitions(self._engine, self._end_watches)
         self._housekeeping = Housekeeping(self._engine)
         self._quotas = Quotas(self._engine)
+        self._aggregation = Aggregation(self._engine)
         self._disruptions = disruption.Disruptions(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas]
         self.routes: list[Route] = [Routes()]
@@ -134,6 +136,7 @@ class ApiServer:
         self._definitions.sync()
         self._housekeeping.settle()
         self._definitions.sync()
+        self._aggregation.sync()
         self._quotas.sync()
         self._disruptions.sync()
 
@@ -211,6 +214,7 @@ class ApiServer:
             if resource is not None:
                 obj["metadata"]["creationTimestamp"] = self._engine.now()
                 self._engine.put(resource, obj)
+        self._aggregation.sync()
 
 
 def failure_response(failure: Failure) -> Response:

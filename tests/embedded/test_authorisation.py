@@ -268,3 +268,20 @@ async def test_an_operator_in_process_is_held_to_its_role(api: Api) -> None:
 async def test_without_rbac_everybody_may_everything() -> None:
     transport = InProcessTransport(ApiServer(rbac=False), user=OPERATOR)
     assert (await transport.request("GET", "/api/v1/secrets")).status == 200
+
+
+def test_a_role_that_aggregates_shows_the_rules_it_has(api: Api) -> None:
+    labels = {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
+    part = {"metadata": {"name": "more", "labels": labels}, "rules": [rule("widgets", "get", group="x.io")]}
+    api.ok("POST", CLUSTER_ROLES, part)
+    api.server.settle()
+    shown = api.ok("GET", f"{CLUSTER_ROLES}/admin")["rules"]
+    assert {"verbs": ["get"], "apiGroups": ["x.io"], "resources": ["widgets"]} in shown
+    api.ok("DELETE", f"{CLUSTER_ROLES}/more")
+    api.server.settle()
+    assert api.ok("GET", f"{CLUSTER_ROLES}/admin")["rules"] == [
+        one for one in shown if one["apiGroups"] != ["x.io"]
+    ]
+    before = api.server.version
+    api.server.settle()
+    assert api.server.version == before

@@ -79,8 +79,8 @@ def test_a_field_or_a_kind_that_is_not_read_is_refused_by_name() -> None:
     with pytest.raises(Failure, match="field 77 of ConfigMap") as refused:
         read("v1", "ConfigMap", number(77, 1))
     assert refused.value.code == 415
-    with pytest.raises(Failure, match="batch/v1 CronJob"):
-        read("batch/v1", "CronJob", b"")
+    with pytest.raises(Failure, match="apps/v1 StatefulSet"):
+        read("apps/v1", "StatefulSet", b"")
     with pytest.raises(Failure, match="v2 ConfigMap"):
         read("v2", "ConfigMap", b"")
 

@@ -79,8 +79,10 @@ class Access:
 
     def _aggregated(self, role: Mapping[str, Any], seen: set[str]) -> Iterator[Mapping[str, Any]]:
         seen.add(role["metadata"].get("name", ""))
-        yield role
-        selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        if not role.get("aggregationRule"):
+            yield role
+            return
+        selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
         for other in self._all(CLUSTER_ROLES) if selectors else ():
             metadata = other["metadata"]
             labels = metadata.get("labels") or {}

@@ -1,0 +1,41 @@
+"""Writes the rules of roles that aggregate into them, where people look for them."""
+
+from typing import Any
+
+from reconcile.embedded.auth.roles import CLUSTER_ROLES, Access
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.log import Change
+
+
+class Aggregation:
+    """Keeps the `rules` of every ClusterRole with an aggregationRule; decisions do not wait for it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._dirty = False
+        engine.log.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        if change.resource == CLUSTER_ROLES:
+            self._dirty = True
+
+    def sync(self) -> None:
+        """Write the rules of those that say something else."""
+        if not self._dirty:
+            return
+        for stored in self._engine.log.snapshot(CLUSTER_ROLES):
+            role = stored.decode()
+            if role.get("aggregationRule"):
+                rules = _rules_of(self._engine.access, role)
+                if rules != (role.get("rules") or []):
+                    self._engine.put(stored.encoded_by, {**role, "rules": rules})
+        self._dirty = False
+
+
+def _rules_of(access: Access, role: dict[str, Any]) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = []
+    for rule in access.rules_in(role):
+        written = rule.to_json()
+        if written not in rules:
+            rules.append(written)
+    return rules

@@ -1,0 +1,126 @@
+"""Real kubectl as somebody else than the administrator, and its imperative commands for more kinds."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from reconcile.embedded import ApiServer
+from reconcile.embedded.http import serve
+from reconcile.embedded.kubeconfig import write_kubeconfig
+
+KUBECTL = shutil.which("kubectl")
+Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+pytestmark = [
+    pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@asynccontextmanager
+async def _serving(kubeconfig: Path) -> AsyncIterator[None]:
+    server = ApiServer()
+    async with anyio.create_task_group() as tasks, serve(server, token="t") as face:
+        tasks.start_soon(server.run)
+        write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    home = tmp_path_factory.mktemp("home")
+
+    def run(*arguments: str, fails: bool = False) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "KUBECONFIG": str(home / "kubeconfig"), "HOME": str(home)}
+        command = [str(KUBECTL), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return done
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving(home / "kubeconfig")):
+        yield run
+
+
+def test_who_one_is_and_what_one_may_can_be_asked(kubectl: Kubectl) -> None:
+    assert "system:admin" in kubectl("auth", "whoami").stdout
+    assert "bob" in kubectl("auth", "whoami", "--as", "bob", "--as-group", "staff").stdout
+    assert kubectl("auth", "can-i", "delete", "pods").stdout == "yes\n"
+    assert kubectl("auth", "can-i", "delete", "pods", "--as", "bob", fails=True).stdout == "no\n"
+    listed = kubectl("auth", "can-i", "--list", "--as", "bob").stdout
+    assert "selfsubjectaccessreviews.authorization.k8s.io" in listed
+
+
+def test_a_service_account_works_under_its_token_and_its_role(kubectl: Kubectl) -> None:
+    kubectl("create", "serviceaccount", "robot")
+    kubectl("create", "role", "reader", "--verb=get,list", "--resource=configmaps")
+    kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:robot")
+    token = kubectl("create", "token", "robot", "--duration", "10m").stdout.strip()
+    as_robot = ("--token", token)
+    account = "system:serviceaccount:default:robot"
+    assert account in kubectl("auth", "whoami", *as_robot).stdout
+    kubectl("get", "configmaps", *as_robot)
+    refused = kubectl("get", "secrets", *as_robot, fails=True).stderr
+    assert f'User "{account}" cannot list resource "secrets"' in refused
+    assert kubectl("auth", "can-i", "list", "configmaps", "--as", account).stdout == "yes\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "clusterrole all-views --aggregation-rule=a=b",
+        "cronjob tick --image=busybox --schedule=@hourly -- date",
+        "ingress web --class=nginx --rule=a.example.com/*=web:80,tls=cert",
+        "poddisruptionbudget web --selector=app=web --min-available=50%",
+        "priorityclass high --value=1000 --description=first",
+        "quota few --hard=pods=3,services=2",
+    ],
+)
+def test_imperative_creation_sends_protobuf_that_is_read(kubectl: Kubectl, command: str) -> None:
+    kind, name, *rest = command.split()
+    assert f"{name} created" in kubectl("create", kind, name, *rest).stdout
+    assert kubectl("get", kind, name, "-o", "name").stdout.strip().endswith(f"/{name}")
+
+
+def test_what_was_sent_as_protobuf_is_all_there(kubectl: Kubectl) -> None:
+    rule = "--rule=a.example.com/x*=web:http,tls=cert"
+    kubectl("create", "ingress", "all", rule, "--default-backend=web:80")
+    path = "{.spec.rules[0].host} {.spec.rules[0].http.paths[0].path} {.spec.rules[0].http.paths[0].pathType}"
+    backend = "{.spec.rules[0].http.paths[0].backend.service} {.spec.tls[0]}"
+    shown = kubectl("get", "ingress", "all", "-o", f"jsonpath={path} {backend}").stdout
+    assert shown == (
+        'a.example.com /x Prefix {"name":"web","port":{"name":"http"}} '
+        '{"hosts":["a.example.com"],"secretName":"cert"}'
+    )
+    kubectl("create", "cronjob", "source", "--image=busybox", "--schedule=@daily")
+    kubectl("create", "job", "now", "--from=cronjob/source")
+    owner = kubectl("get", "job", "now", "-o", "jsonpath={.metadata.ownerReferences[0].kind}").stdout
+    assert owner == "CronJob"
+
+
+def test_a_pod_is_evicted(kubectl: Kubectl, tmp_path: Path) -> None:
+    assert '"pods/eviction"' in kubectl("get", "--raw", "/api/v1").stdout
+    kubectl("run", "lonely", "--image=busybox")
+    body = tmp_path / "eviction.json"
+    body.write_text('{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "lonely"}}')
+    path = "/api/v1/namespaces/default/pods/lonely/eviction"
+    assert "Success" in kubectl("create", "--raw", path, "-f", str(body)).stdout
+    assert "NotFound" in kubectl("get", "pod", "lonely", fails=True).stderr
+
+
+def test_the_columns_of_the_further_kinds_are_shown(kubectl: Kubectl) -> None:
+    kubectl("create", "poddisruptionbudget", "shown", "--selector=a=b", "--min-available=1")
+    kubectl("create", "quota", "shown", "--hard=configmaps=3")
+    head, row = kubectl("get", "pdb", "shown").stdout.splitlines()
+    assert head.split("  ")[0] == "NAME"
+    assert "MIN AVAILABLE   MAX UNAVAILABLE   ALLOWED DISRUPTIONS" in head
+    assert row.split()[:4] == ["shown", "1", "N/A", "0"]
+    assert "configmaps: 0/3" in kubectl("get", "quota", "shown").stdout
+    assert "configmaps" in kubectl("describe", "clusterrole", "view").stdout
