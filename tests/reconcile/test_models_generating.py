@@ -245,7 +245,7 @@ def test_names_that_are_taken_get_another() -> None:
     assert (class_name("object"), class_name("mapping"), class_name("2x")) == (
         "ObjectValue",
         "MappingValue",
-        "N2x",
+        "N2X",
     )
     assert (singular("Ports"), singular("Policies"), singular("Status")) == ("Port", "Policy", "StatusItem")
 
