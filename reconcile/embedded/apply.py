@@ -23,6 +23,7 @@ from reconcile.embedded.managers import (
     manager_for,
     released,
     tracked,
+    tracked_part,
 )
 from reconcile.embedded.schema import Schema
 from reconcile.embedded.schema.nodes import Node
@@ -119,9 +120,22 @@ def track_update(
         before = _unmanaged(old) if old is not None else {}
         updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
     else:
-        updated = tracked({owner: Ownership(new_fields(schema.whole, new), api_version, time)})
+        updated = _owned_from_the_start(new, schema.whole, owner, api_version, time)
     if entries := encode(updated):
         new["metadata"]["managedFields"] = entries
+
+
+def _owned_from_the_start(
+    new: dict[str, Any], node: Node, owner: Manager, api_version: str, time: str
+) -> Managers:
+    """What `_updated` makes of a new object, in one walk."""
+    fields = new_fields(node, tracked_part(new))
+    if not fields:
+        return {}
+    metadata = fields.children.get("f:metadata")
+    if metadata is not None:
+        fields = FieldSet(False, {**fields.children, "f:metadata": FieldSet(False, metadata.children)})
+    return {owner: Ownership(fields, api_version, time)}
 
 
 def _starting_managers(stored: Any, sent: Any, node: Node) -> Managers | None:

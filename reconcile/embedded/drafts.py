@@ -12,14 +12,12 @@ from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
-from reconcile.embedded.failures import bad_request, forbidden, invalid, untidy, value_invalid
+from reconcile.embedded.failures import bad_request, forbidden, invalid, value_invalid
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.rendering import JSON, encode, one
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.status import Failure, FieldCause
-
-MAX_STORED_BYTES = 1536 * 1024
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 
@@ -225,12 +223,6 @@ def track(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, subreso
         api_version=write.resource.api_version,
         time=write.engine.now(),
     )
-
-
-def check_size(obj: Mapping[str, Any]) -> None:
-    """A 500 without a reason for what the store of the real server does not take."""
-    if len(encode(obj)) > MAX_STORED_BYTES:
-        raise untidy("etcdserver: request is too large")
 
 
 def to_storage(resource: ServedResource, obj: dict[str, Any]) -> None:

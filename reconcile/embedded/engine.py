@@ -9,6 +9,7 @@ from informers.resource import Key
 from reconcile.embedded.admission import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
+from reconcile.embedded.failures import untidy
 from reconcile.embedded.kinds import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
@@ -19,6 +20,8 @@ from reconcile.embedded.selectors import value_at
 
 NAMESPACES: StorageKey = ("", "namespaces")
 DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+MAX_STORED_BYTES = 1536 * 1024
 
 _CUSTOM_RULES = KindRules(check_name=subdomain_faults)
 
@@ -69,16 +72,23 @@ class Engine:
         return not metadata.get("deletionGracePeriodSeconds")
 
     def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
-        """Commit an object; its `metadata.resourceVersion` is set in place."""
+        """Commit an object; its `metadata.resourceVersion` is set in place.
+
+        Raises:
+            Failure: 500 without a reason for what the store of a real server does not take.
+        """
         metadata = obj["metadata"]
         version = self.log.version + 1
         metadata["resourceVersion"] = str(version)
         key = Key(metadata.get("namespace", ""), metadata["name"])
+        body = encode(in_order(obj))
+        if len(body) > MAX_STORED_BYTES:
+            raise untidy("etcdserver: request is too large")
         stored = Stored(
             key=key,
             uid=metadata["uid"],
             version=version,
-            body=encode(in_order(obj)),
+            body=body,
             encoded_by=resource,
             labels=metadata.get("labels") or {},
             owners=owners_of(metadata),
@@ -96,7 +106,7 @@ class Engine:
 
 def timestamp(moment: datetime.datetime) -> str:
     """RFC 3339 in whole seconds, UTC."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat(timespec='seconds')[:19]}Z"
 
 
 def in_order(obj: Mapping[str, Any]) -> dict[str, Any]:

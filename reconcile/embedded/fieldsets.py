@@ -121,7 +121,17 @@ def field_element(name: str) -> str:
 
 def key_element(keys: Mapping[str, Any]) -> str:
     """The path element of an item of a list of type map."""
+    if len(keys) == 1:
+        (name, value), *_ = keys.items()
+        if type(value) is str:
+            return _named_element(name, value)
     return f"k:{_canonical(keys)}"
+
+
+@lru_cache(maxsize=4096)
+def _named_element(key: str, value: str) -> str:
+    """Most keyed lists have names for keys, and the same ones in many objects."""
+    return f"k:{_canonical({key: value})}"
 
 
 def value_element(value: Any) -> str:

@@ -28,6 +28,7 @@ _UNTRACKED_METADATA: Final = (
     "selfLink",
     "uid",
 )
+_UNTRACKED_NAMES: Final = frozenset(_UNTRACKED_METADATA)
 UNTRACKED: Final = FieldSet.of(
     (field_element("apiVersion"),),
     (field_element("kind"),),
@@ -136,6 +137,17 @@ def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
         "subresource": manager.subresource,
     }
     return {name: value for name, value in entry.items() if value or name == "fieldsV1"}
+
+
+def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole object without what is the server's."""
+    part = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _UNTRACKED_NAMES}
+    if metadata:
+        part["metadata"] = metadata
+    else:
+        del part["metadata"]
+    return part
 
 
 def tracked(managers: Managers) -> Managers:

@@ -21,7 +21,6 @@ from reconcile.embedded.bodies import (
 from reconcile.embedded.drafts import (
     Write,
     bump_generation,
-    check_size,
     complete,
     complete_new,
     require_namespace,
@@ -109,7 +108,6 @@ def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
     to_storage(write.resource, obj)
     if write.options.dry_run:
         return write.answer(201, obj)
-    check_size(obj)
     return write.answer_stored(201, write.engine.put(write.resource, obj))
 
 
@@ -211,7 +209,6 @@ def replace(
         return write.answer(200, old)
     if write.options.dry_run:
         return write.answer(200, obj)
-    check_size(obj)
     if engine.is_finished(resource, obj):
         engine.remove(resource.storage_key, stored.key)
         return write.answer(200, obj)

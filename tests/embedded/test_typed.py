@@ -5,7 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import parse_json
+from reconcile.embedded.managers import UPDATE, Manager, Ownership, encode, tracked
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.typed import compare, new_fields
 
@@ -13,7 +15,7 @@ ITEM = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "value": {"type": "integer"}, "free": {"type": "object"}},
 }
-NODE = compile_schema(
+SCHEMA = compile_schema(
     {
         "type": "object",
         "properties": {
@@ -36,7 +38,8 @@ NODE = compile_schema(
             }
         },
     }
-).whole
+)
+NODE = SCHEMA.whole
 
 words = st.text("abc", max_size=2)
 free = st.recursive(
@@ -65,6 +68,25 @@ specs = st.fixed_dictionaries(
 def test_the_fields_of_a_new_object_are_those_by_which_it_differs_from_nothing(spec: dict[str, Any]) -> None:
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
     assert new_fields(NODE, obj) == compare(NODE, {}, obj).added
+
+
+@given(
+    specs,
+    st.dictionaries(st.sampled_from(["labels", "annotations"]), st.dictionaries(words, words), max_size=2),
+)
+def test_a_creator_owns_all_that_is_not_the_servers(spec: dict[str, Any], metadata: dict[str, Any]) -> None:
+    obj: dict[str, Any] = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "a", "uid": "u", "generation": 1, **metadata},
+        "spec": spec,
+    }
+    owner = Manager("me", UPDATE, "example.com/v1")
+    expected = encode(tracked({owner: Ownership(compare(NODE, {}, obj).added, "example.com/v1", "now")}))
+    track_update(
+        None, obj, schema=SCHEMA, manager="me", subresource="", api_version="example.com/v1", time="now"
+    )
+    assert obj["metadata"].get("managedFields", []) == expected
 
 
 def test_bodies_are_read_the_same_whether_they_are_compact_or_not() -> None:
