@@ -168,6 +168,34 @@ def test_a_streaming_list_that_is_cut_leaves_no_trace_and_pages_take_its_place()
     assert [query.get("resourceVersion") for query in server.asked] == [None, None, "5"]
 
 
+@pytest.mark.rule("inv-16")
+def test_no_list_asks_for_a_version() -> None:
+    server = ScriptedServer(
+        [page(5, pod("a", 1), token="more"), page(5), page(9)], [[error(410, "Expired")]], [[b"garbage\n"]]
+    )
+    followed(server, a_while)
+    lists = [query for query in server.asked if "watch" not in query or "sendInitialEvents" in query]
+    assert len(lists) >= 3
+    assert all("resourceVersion" not in query for query in lists)
+
+
+@pytest.mark.rule("inv-23")
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
+def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> None:
+    server = ScriptedServer([page(5, pod("a", 1), token="more")] * 9)
+
+    async def run() -> None:
+        informer = Informer(server, PODS, clock=VirtualClock())
+        with anyio.move_on_after(seconds):
+            await informer.run()
+        asked = len(server.asked)
+        assert informer.status().state == "stopped"
+        await anyio.sleep(60)
+        assert len(server.asked) == asked
+
+    simulate(run)
+
+
 @pytest.mark.rule("inv-20")
 def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> None:
     back = [line("ADDED", pod("c", 3))]

@@ -64,6 +64,16 @@ def test_what_a_reader_does_to_a_decoded_object_stays_with_that_reader() -> None
     assert read.to_dict()["spec"]["n"] == 1
 
 
+@pytest.mark.rule("inv-33")
+def test_a_snapshot_cannot_be_changed() -> None:
+    read = snapshot("a", 1, labels={"x": "y"}, owner="o")
+    with pytest.raises(AttributeError):
+        read.version = 2  # type: ignore[misc]
+    read.labels["x"] = "z"
+    assert read.labels == {"x": "y"}
+    assert all(isinstance(part, tuple) for part in (read.owners, read.finalizers, read.owners[0]))
+
+
 @pytest.mark.rule("inv-24")
 def test_addition_and_update_are_told_apart_by_what_the_store_holds() -> None:
     store = Store()
@@ -129,6 +139,53 @@ def test_a_second_index_of_one_name_is_refused() -> None:
         store.add_index("owner", lambda s: ())
 
 
+def test_a_deletion_that_comes_late_does_not_take_what_has_come_since() -> None:
+    store = Store()
+    store.put(snapshot("a", 9, uid="second"))
+    assert store.remove(snapshot("a", 5, uid="first")) is None
+    assert names(store) == ["a"]
+
+
+def test_a_store_of_several_namespaces_has_reached_what_each_of_them_has() -> None:
+    store = Store(["one", "two"])
+    store.replace([snapshot("a", 3, namespace="one")], 9, "one")
+    assert store.version == 0
+    store.replace([snapshot("b", 4, namespace="two")], 7, "two")
+    assert store.version == 7
+    assert names(store.by_index("namespace", "two")) == ["b"]
+    assert store.put(snapshot("c", 8, namespace="three")) is None
+    assert [delta.missed for delta in store.remove_part("one")] == [True]
+    assert names(store) == ["b"]
+
+
+def test_an_index_that_is_added_during_a_list_is_whole_after_it() -> None:
+    store = Store()
+    store.stage([snapshot("a", 1)])
+    store.add_index("name", lambda s: (s.key.name,))
+    store.stage([snapshot("b", 2)])
+    assert names(store.by_index("name", "a")) == []
+    store.commit(5)
+    assert names(store.by_index("name", "a")) == ["a"]
+    assert names(store.by_index("name", "b")) == ["b"]
+
+
+def test_a_version_that_is_told_with_other_content_is_a_change() -> None:
+    store = Store()
+    store.put(snapshot("a", 1))
+    other = Snapshot.from_json(store.list()[0].raw.replace(b'"n": 1', b'"n": 2'))
+    delta = store.put(other)
+    assert delta is not None
+    assert delta.new == delta.old
+
+
+def test_the_size_of_a_store_is_that_of_its_bodies() -> None:
+    store = Store()
+    store.replace([snapshot("a", 1), snapshot("b", 2)], 2)
+    store.put(snapshot("a", 3, labels={"x": "long" * 20}))
+    store.remove(snapshot("b", 4))
+    assert store.size == sum(len(s.raw) for s in store)
+
+
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(["put", "remove", "replace"]),
@@ -141,6 +198,7 @@ OPERATIONS = st.lists(
 
 
 @pytest.mark.rule("K1")
+@pytest.mark.rule("K2")
 @pytest.mark.rule("K3")
 @given(OPERATIONS)
 def test_every_index_equals_a_search_through_the_store(
