@@ -34,6 +34,11 @@ PATIENCE = 30.0
 MAX_IN_FLIGHT = 600
 """Requests that may be under way at once, watches not counted, as in a real API server."""
 
+CATCHING_UP = 3.0
+"""Seconds that a read waits for a version that is not there yet, before it is 504."""
+
+_TOO_NEW = 504
+_LOOKING_AGAIN = 0.05
 _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
@@ -145,12 +150,25 @@ class _Handler:
     async def _outcome(self, request: web.BaseRequest) -> Response | Watch:
         try:
             user = self._user(request)
-            return self.server.handle(await _read(request, user))
+            asked = await _read(request, user)
+            outcome = self.server.handle(asked)
+            if not isinstance(outcome, Watch) and outcome.status == _TOO_NEW:
+                await self._catch_up(asked)
+                outcome = self.server.handle(asked)
+            return outcome
         except Failure as failure:
             return _refusal(failure)
         except Exception as error:
             log.exception("request failed: %s %s", request.method, request.path)
             return _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
+
+    async def _catch_up(self, asked: ApiRequest) -> None:
+        """Wait for a version that somebody has heard of before it was there, as a real server does."""
+        version = asked.query.get("resourceVersion", "")
+        wanted = int(version) if version.isdecimal() else 0
+        with anyio.move_on_after(CATCHING_UP):
+            while self.server.version < wanted:  # noqa: ASYNC110 - too rare to be told of every change
+                await anyio.sleep(_LOOKING_AGAIN)
 
     def _user(self, request: web.BaseRequest) -> User:
         """Who asks. Raises Failure (401) for a token that is nobody's, or none where one is needed."""

@@ -81,8 +81,8 @@ async def test_who_is_impersonated_has_no_more_rights_than_their_own(client: aio
     async with client.get("/api/v1/namespaces", headers={"Impersonate-User": "someone"}) as answer:
         assert answer.status == 403
         assert (await answer.json())["message"] == (
-            'namespaces is forbidden: User "someone" cannot list resource "namespaces" in API group "" at the '
-            "cluster scope"
+            'namespaces is forbidden: User "someone" cannot list resource "namespaces" in API group "" '
+            "at the cluster scope"
         )
 
 
@@ -183,6 +183,35 @@ async def next_event(lines: aiohttp.StreamReader) -> tuple[str, str]:
 
 
 @pytest.mark.rule("api-102")
+@pytest.mark.rule("api-90")
+async def test_a_read_waits_for_a_version_that_is_about_to_come() -> None:
+    server = ApiServer()
+    async with serve(server, tls=False) as face, aiohttp.ClientSession(face.url) as session:
+        wanted = {"resourceVersion": str(server.version + 1)}
+
+        async def read() -> int:
+            async with session.get(CONFIGMAPS, params=wanted) as answer:
+                return answer.status
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(0.2)
+        assert not reading.done()
+        async with session.post(CONFIGMAPS, json=configmap("late")) as answer:
+            assert answer.status == 201
+        assert await reading == 200
+
+
+@pytest.mark.rule("api-90")
+async def test_a_version_that_does_not_come_is_a_504(
+    client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconcile.embedded.http.CATCHING_UP", 0.2)
+    async with client.get(CONFIGMAPS, params={"resourceVersion": "9" * 18}) as answer:
+        body = await answer.json()
+    assert (answer.status, body["reason"]) == (504, "Timeout")
+    assert [cause["reason"] for cause in body["details"]["causes"]] == ["ResourceVersionTooLarge"]
+
+
 async def test_each_event_of_a_watch_arrives_when_it_happens(client: aiohttp.ClientSession) -> None:
     async with watching(client) as lines:
         for name in ("a", "b"):
