@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -205,3 +206,19 @@ def test_without_an_installed_distribution_there_is_no_version(
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     assert "not installed" in complaint(capsys, "--version")
+
+
+@pytest.mark.parametrize(("option", "status"), [("--rbac", 403), ("--no-rbac", 200)])
+def test_roles_bind_whoever_is_not_the_administrator_unless_told_otherwise(
+    tmp_path: Path, option: str, status: int
+) -> None:
+    with running("--insecure-http", option, home=tmp_path) as (_, lines):
+        url = f"{lines[0].split()[-1]}/api/v1/namespaces"
+        request = urllib.request.Request(url, headers={"Impersonate-User": "anna"})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                answered = answer.status
+        except urllib.error.HTTPError as error:
+            answered = error.code
+            error.close()
+        assert answered == status
