@@ -9,6 +9,7 @@ newest causes. (client-go's queue and controller-runtime's priority queue, where
 import math
 from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
+from itertools import chain, islice
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
@@ -202,6 +203,24 @@ class WorkQueue(Generic[K]):
             longest_running_seconds=now - next(iter(self._working.values()), now),
             closed=self._phase != "open",
         )
+
+    def queued(self, limit: int) -> list[tuple[Item[K], float]]:
+        """Up to `limit` keys that are ready or delayed, in no order that means anything.
+
+        Each as it would be handed out now, with the seconds until it may be. Keys in work are among
+        them only if they were added again.
+        """
+        now = self._now()
+        waiting = (entry for entry in self._entries.values() if entry not in self._working)
+        return [
+            (self._item(entry), max(0.0, entry.ready_at - now))
+            for entry in islice(chain(waiting, self._again.values()), limit)
+        ]
+
+    def _item(self, entry: Entry[K]) -> Item[K]:
+        causes = entry.causes
+        retries = self._limiter.retries(entry.key)
+        return Item(entry.key, entry.priority, causes.kept, causes.dropped, retries)
 
     def __len__(self) -> int:
         """The number of keys that are ready."""

@@ -80,3 +80,20 @@ def test_retries_count_each_rate_limited_add_and_no_other_delay() -> None:
         assert metrics.retries == 2
 
     simulate(scenario)
+
+
+async def test_what_waits_is_listed_with_its_causes_and_what_is_in_work_only_if_it_was_added_again() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("busy", cause="before")
+    async with queue.get():
+        queue.add("ready", priority=3, cause="change")
+        queue.add_after("later", 60, cause="schedule")
+        assert {item.key for item, _ in queue.queued(10)} == {"ready", "later"}
+        queue.add("busy", cause="again")
+        waiting = {item.key: (item.priority, item.causes, round(due)) for item, due in queue.queued(10)}
+    assert waiting == {
+        "ready": (3, ("change",), 0),
+        "later": (0, ("schedule",), 60),
+        "busy": (0, ("again",), 0),
+    }
+    assert len(queue.queued(2)) == 2
