@@ -36,6 +36,7 @@ from reconcile.client import Client
 from reconcile.consistency import CacheBehind
 from reconcile.context import Context
 from reconcile.controller import Cleanup, Controller, Reconciler, Watch
+from reconcile.installed import NotAsDeclared
 from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
 from reconcile.manager import Manager
 from reconcile.models import (
@@ -94,6 +95,7 @@ __all__ = [
     "LeaseTerms",
     "Manager",
     "MicroTime",
+    "NotAsDeclared",
     "NotDeclared",
     "NotFound",
     "NotLeading",

@@ -14,6 +14,7 @@ from informers import Cache, Clock, InformerStatus, SystemClock, Transport, get_
 from reconcile.client import Client
 from reconcile.context import RunSync
 from reconcile.controller import Controller
+from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.passes import Passes, in_thread
 from reconcile.recorder import Recorder
@@ -123,9 +124,10 @@ class Manager:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call.
 
-        Raises CacheSyncFailed if a resource cannot be followed at the start, and the first error of
-        any task otherwise, LeadershipLost among them. `task_status` is told when the caches are synced
-        and, without leader election, the workers have started.
+        Raises CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
+        `scale=` cannot be scaled on that server, and the first error of any task otherwise,
+        LeadershipLost among them. `task_status` is told when the caches are synced and, without
+        leader election, the workers have started.
         """
         if self._cache is not None:
             raise RuntimeError("a manager runs once; make another one")
@@ -203,6 +205,8 @@ class Manager:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch_for_stop, group)
                 await cache.wait_synced(self.options.sync_seconds)
+                kinds = (kind for controller in self.controllers for kind in controller.kinds)
+                await check_scales(self.client.transport, kinds)
                 if self._elector is not None:
                     self._tell_started(task_status)
                     await self._elector.acquire()

@@ -37,6 +37,7 @@ COMMANDS = {
     "models": Entry(
         "reconcile.commands.models:models", "Write model classes for a CustomResourceDefinition."
     ),
+    "check": Entry("reconcile.commands.check:check", "Say what is wrong with the models of a module."),
 }
 
 

@@ -1,12 +1,11 @@
 """`reconcile models`: typed classes from CustomResourceDefinitions."""
 
-import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
-import yaml
 
+from reconcile.commands.definitions import read_definition
 from reconcile.commands.errors import Problem
 from reconcile.models.generating import source_of
 
@@ -24,26 +23,12 @@ def models(definition: Path, out: Path | None) -> None:
     There is a class for each version of the kind and for each object in its schema. The classes give
     the same schema back: `reconcile crds` on them makes an equivalent definition.
     """
-    source = _source(_read(definition), str(definition))
+    source = _source(read_definition(definition), str(definition))
     if out is None:
         click.echo(source, nl=False)
         return
     out.write_text(source)
     click.echo(out)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
-        documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Problem(f"{path} cannot be read", str(error)) from None
-    found = [d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"]
-    if len(found) != 1:
-        raise Problem(f"{path} holds {len(found)} CustomResourceDefinitions", "give a file with one")
-    if found[0].get("apiVersion") != "apiextensions.k8s.io/v1":
-        raise Problem(f"{path} is of {found[0].get('apiVersion')}", "wanted: apiextensions.k8s.io/v1")
-    return cast(dict[str, Any], found[0])
 
 
 def _source(definition: dict[str, Any], path: str) -> str:
@@ -56,6 +41,3 @@ def _source(definition: dict[str, Any], path: str) -> str:
             f"{path} is no complete definition",
             f"{type(error).__name__}: {error}; see kubectl create -f {path}",
         ) from None
-
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

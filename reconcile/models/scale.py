@@ -1,6 +1,5 @@
 """The scale contract: what a kind must have so that an autoscaler can size it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -53,23 +52,3 @@ def _field_at(model: type[Any], path: str, root: str, what: str) -> ModelField:
         here = found.type
     assert found is not None  # a path has a step
     return found
-
-
-def missing_in(scale: Scale, installed: Mapping[str, Any] | None) -> str:
-    """What an installed resource lacks of the contract; empty if it keeps it.
-
-    `installed` is the `subresources.scale` of the served version, None without one.
-    """
-    if installed is None:
-        return "it has no scale subresource"
-    wanted = {
-        "specReplicasPath": scale.replicas,
-        "statusReplicasPath": scale.status,
-        "labelSelectorPath": scale.selector,
-    }
-    wrong = [
-        f"{name} is {installed.get(name)!r}, not {path!r}"
-        for name, path in wanted.items()
-        if installed.get(name) != path
-    ]
-    return "; ".join(wrong)

@@ -1,0 +1,82 @@
+"""What a server has installed, held against what the models promise: at the start, not in an autoscaler."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from informers import Resource, Transport, error_from_response
+from reconcile.models import Object, Scale, kind_of
+
+_body = msgspec.json.Decoder(dict[str, Any])
+
+
+class NotAsDeclared(Exception):
+    """The server's definition of a kind lacks what the model's `scale=` promises; `missing` says what."""
+
+    def __init__(self, resource: Resource, missing: Sequence[str]) -> None:
+        super().__init__(
+            f"the installed {resource.name} ({resource.api_version}) cannot be scaled as its model says: "
+            f"{'; '.join(missing)}. Apply the definition that `reconcile crds` prints"
+        )
+        self.resource = resource
+        self.missing = tuple(missing)
+
+
+async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> None:
+    """See that every kind with a `scale=` can be scaled on this server. Raises NotAsDeclared.
+
+    Asks discovery and OpenAPI, which every identity may read. Of a kind that is not served, or
+    without `scale=`, it asks nothing. Raises the error of a request that fails.
+    """
+    for kind in dict.fromkeys(kinds):
+        scale, resource = kind_of(kind).scale, kind_of(kind).resource
+        if scale is not None and (missing := await _missing(transport, resource, scale)):
+            raise NotAsDeclared(resource, missing)
+
+
+async def _missing(transport: Transport, resource: Resource, scale: Scale) -> list[str]:
+    served = await _read(transport, f"/apis/{resource.api_version}")
+    names = {entry.get("name") for entry in served.get("resources") or ()}
+    if resource.plural not in names:
+        return []
+    missing = [] if f"{resource.plural}/scale" in names else ["it has no scale subresource"]
+    document = await _read(transport, f"/openapi/v3/apis/{resource.api_version}")
+    schema = _schema_of(document, resource)
+    return missing if schema is None else [*missing, *_faults(schema, scale)]
+
+
+async def _read(transport: Transport, path: str) -> Mapping[str, Any]:
+    """The answer to a GET; nothing where there is nothing."""
+    answer = await transport.request("GET", path, {}, {"accept": "application/json"})
+    if answer.status == 404:
+        return {}
+    if answer.status >= 400:
+        raise error_from_response(answer.status, answer.headers, answer.body, f"GET {path}")
+    return _body.decode(answer.body)
+
+
+def _schema_of(document: Mapping[str, Any], resource: Resource) -> Mapping[str, Any] | None:
+    wanted = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    schemas = document.get("components", {}).get("schemas", {})
+    return next((s for s in schemas.values() if wanted in s.get("x-kubernetes-group-version-kind", ())), None)
+
+
+def _faults(schema: Mapping[str, Any], scale: Scale) -> list[str]:
+    replicas, status, selector = (_at(schema, p) for p in (scale.replicas, scale.status, scale.selector))
+    faults = []
+    if replicas.get("type") != "integer":
+        faults.append(f"{scale.replicas} is no integer there")
+    elif "default" not in replicas:
+        faults.append(f"{scale.replicas} has no default there")
+    if status.get("type") != "integer":
+        faults.append(f"{scale.status} is no integer there")
+    if selector.get("type") != "string":
+        faults.append(f"{scale.selector} is no string there")
+    return faults
+
+
+def _at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    for step in path.strip(".").split("."):
+        schema = schema.get("properties", {}).get(step, {})
+    return schema
