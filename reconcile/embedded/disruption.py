@@ -159,7 +159,10 @@ def evict(engine: Engine, request: ApiRequest, target: Target) -> Response:
     eviction = read_body(request, [])
     if not isinstance(eviction, dict) or eviction.get("kind", "Eviction") != "Eviction":
         raise bad_request("the object provided is unrecognized (must be of type Eviction)")
-    name = (eviction.get("metadata") or {}).get("name") or target.name
+    metadata = eviction.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise bad_request("json: cannot unmarshal metadata: expected an object")
+    name = metadata.get("name") or target.name
     if name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     body = encode(eviction["deleteOptions"]) if eviction.get("deleteOptions") else b""

@@ -20,7 +20,7 @@ def _statuses(pod: Pod, kind: str) -> list[Mapping[str, Any]]:
 def _sidecars(pod: Pod) -> set[str]:
     """Init containers that keep running beside the others."""
     init = _part(pod, "spec").get("initContainers") or ()
-    return {container["name"] for container in init if container.get("restartPolicy") == "Always"}
+    return {container.get("name") for container in init if container.get("restartPolicy") == "Always"}
 
 
 def pod_ready(pod: Pod) -> str:

@@ -148,7 +148,7 @@ def _subjects(kind: str) -> Cell:
     def cell(obj: Object, _now: datetime.datetime) -> str:
         found = [item for item in obj.get("subjects") or () if item.get("kind") == kind]
         names = (
-            f"{item['namespace']}/{item['name']}" if kind == "ServiceAccount" else item["name"]
+            f"{item.get('namespace', '')}/{item['name']}" if kind == "ServiceAccount" else item["name"]
             for item in found
         )
         return ", ".join(names)
