@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded.schema import EMPTY, Schema, compile_schema
-from reconcile.embedded.schema.checks import compile_pattern
+from reconcile.embedded.schema.patterns import compile_pattern
 
 SPEC: dict[str, Any] = {
     "type": "object",

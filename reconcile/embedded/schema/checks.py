@@ -1,11 +1,10 @@
 """The rules for single values: bounds, lengths, patterns, enumerations, formats."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from reconcile.embedded.schema.formats import has_format
+from reconcile.embedded.schema.patterns import searcher
 from reconcile.embedded.schema.quantities import quantity_value
 from reconcile.embedded.schema.values import is_number, quoted, same
 from reconcile.embedded.status import FieldCause
@@ -46,51 +45,6 @@ def invalid(path: str, value: Any, why: str) -> FieldCause:
     return FieldCause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {why}", path or "<nil>")
 
 
-@lru_cache(maxsize=1024)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern in RE2's syntax as Python's.
-
-    Raises:
-        re.error: It is no pattern, or uses something of RE2 that Python has no word for.
-    """
-    return re.compile(_translated(pattern), re.ASCII)
-
-
-_POSIX_CLASSES = {
-    "[:alnum:]": "A-Za-z0-9",
-    "[:alpha:]": "A-Za-z",
-    "[:digit:]": "0-9",
-    "[:lower:]": "a-z",
-    "[:upper:]": "A-Z",
-    "[:space:]": r"\s",
-    "[:word:]": r"\w",
-    "[:xdigit:]": "A-Fa-f0-9",
-}
-_TOKEN = re.compile(r"\\.|\[:\w+:\]|\[\^?\]?|\]|\(\?[=!<#(]|\$|.", re.DOTALL)
-
-
-def _translated(pattern: str) -> str:
-    """`$` means the very end in RE2 and also "before a last newline" in Python; look-around is not RE2."""
-    parts: list[str] = []
-    in_class = False
-    for token in _TOKEN.findall(pattern):
-        if token == r"\z":
-            parts.append(r"\Z")
-        elif token[:2] in (r"\p", r"\P", r"\Q", r"\C"):
-            raise re.error(f"{token} is not supported by this server", pattern)
-        elif in_class:
-            parts.append(_POSIX_CLASSES.get(token, r"\[" if token == "[" else token))
-            in_class = token != "]"
-        elif token in ("(?=", "(?!", "(?<", "(?(", "(?#"):
-            raise re.error(f"invalid or unsupported Perl syntax: `{token}`", pattern)
-        elif token == "$":
-            parts.append(r"\Z")
-        else:
-            parts.append(token)
-            in_class = token.startswith("[")
-    return "".join(parts)
-
-
 def _enum(schema: Mapping[str, Any]) -> Sequence[Check]:
     if "enum" not in schema:
         return ()
@@ -126,10 +80,10 @@ def _pattern(schema: Mapping[str, Any]) -> Sequence[Check]:
     if "pattern" not in schema:
         return ()
     pattern: str = schema["pattern"]
-    compiled = compile_pattern(pattern)
+    occurs = searcher(pattern)
 
     def check(value: Any, path: str, causes: list[FieldCause]) -> None:
-        if isinstance(value, str) and not compiled.search(value):
+        if isinstance(value, str) and not occurs(value):
             causes.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
 
     return (check,)

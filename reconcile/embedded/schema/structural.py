@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconcile.embedded.schema.checks import compile_pattern
 from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.patterns import compile_pattern
 from reconcile.embedded.schema.rules import rule_faults
 from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted

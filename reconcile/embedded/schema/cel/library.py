@@ -15,7 +15,7 @@ from cel_expr_python import cel
 
 from reconcile.embedded.schema.cel import network
 from reconcile.embedded.schema.cel.network import Opaque
-from reconcile.embedded.schema.checks import compile_pattern
+from reconcile.embedded.schema.patterns import compile_pattern, repetitions
 from reconcile.embedded.schema.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.values import is_number
 
@@ -104,9 +104,13 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return compile_pattern(pattern)
+        compiled = compile_pattern(pattern)
     except re.error as error:
         raise ValueError(f"Illegal regex: {error}") from None
+    nested, _ = repetitions(pattern)
+    if nested:
+        raise ValueError(f"find and findAll do not take repetitions of repetitions here: {pattern}")
+    return compiled
 
 
 # --- quantities -------------------------------------------------------------------------------
