@@ -7,7 +7,7 @@ import msgspec
 
 from informers import Resource, error_from_response
 from reconcile.client import Client
-from reconcile.embedded import ApiRequest, ApiServer, InProcessTransport, Watch
+from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
 from reconcile.models import Object, definition_of, encode, kind_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
@@ -25,6 +25,8 @@ class FakeClient(Client):
     without a namespace goes to `default`, and namespaces are made as needed. A mapping is a manifest.
     `plan` says what goes wrong; `transport.requests` holds every request made through the client. A
     manager may run on `transport` too; its watches are late, by lags drawn from `seed`, never instant.
+    `user` is who the client is: with `service_account("default", "my-operator")` it is held to the roles
+    among `objects`, which themselves are put there by the administrator.
     """
 
     transport: FaultyTransport
@@ -35,10 +37,11 @@ class FakeClient(Client):
         plan: FaultPlan = _NO_FAULTS,
         seed: int = 0,
         clock: VirtualClock | None = None,
+        user: User = ADMIN,
     ) -> None:
         clock = clock or VirtualClock(seed)
         self.server = ApiServer(clock=clock)
-        late = LateTransport(InProcessTransport(self.server, settle=True), seed)
+        late = LateTransport(InProcessTransport(self.server, settle=True, user=user), seed)
         transport = FaultyTransport(late, plan)
         super().__init__(transport, clock=clock)
         for obj in objects:
