@@ -88,6 +88,7 @@ class Passes(Generic[T]):
         reconcile_id = client.clock.uuid().hex[:8]
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         try:
+            await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with anyio.fail_after(self.controller.timeout):
                 result = await self._pass(request, client, log, causes, attempt)
         except StaleVersion as error:
@@ -111,7 +112,6 @@ class Passes(Generic[T]):
         causes: Sequence[Cause],
         attempt: int,
     ) -> Result:
-        await client.settle()
         resource = kind_of(self.controller.kind).resource
         snapshot = await client.snapshot(resource, request.key)
         if snapshot is None:
