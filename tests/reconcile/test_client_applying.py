@@ -32,6 +32,7 @@ def applies(client: FakeClient) -> int:
     return sum(request.verb == "patch" for request in client.transport.writes)
 
 
+@pytest.mark.rule("write-6")
 async def test_an_object_that_was_read_is_no_intent() -> None:
     client = FakeClient()
     await client.apply(config(a="1"))
@@ -68,6 +69,7 @@ async def test_two_field_managers_do_not_take_each_others_intent_for_their_own()
     assert (await client.get(ConfigMap, "c", "default")).data == {"a": "1"}
 
 
+@pytest.mark.rule("write-7")
 async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply() -> None:
     client = FakeClient()
     await client.apply(deployment(2))

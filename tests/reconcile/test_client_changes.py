@@ -92,6 +92,7 @@ def last_body(client: FakeClient) -> Any:
     return client.transport.writes[-1].body
 
 
+@pytest.mark.rule("write-1")
 async def test_a_draft_sends_what_was_set_and_the_uid() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
@@ -104,6 +105,7 @@ async def test_a_draft_sends_what_was_set_and_the_uid() -> None:
     assert plan.spec.count == 1
 
 
+@pytest.mark.rule("write-1")
 async def test_a_draft_that_ends_as_it_began_sends_nothing() -> None:
     client = planned()
     async with client.editing(await client.get(Plan, "p", "default")) as draft:
@@ -153,6 +155,7 @@ async def test_an_object_without_a_model_is_edited_as_a_dict() -> None:
     assert plain["spec"]["steps"][0]["image"] == "a:1"
 
 
+@pytest.mark.rule("write-3")
 @pytest.mark.parametrize("how", ["editing", "modify"])
 async def test_members_that_the_model_does_not_know_survive_inside_a_changed_list(how: str) -> None:
     client = planned()
@@ -204,6 +207,7 @@ async def test_what_a_foreign_writer_added_meanwhile_survives() -> None:
     assert after["status"] == {"conditions": [condition], "more": 1, "seen": 7}
 
 
+@pytest.mark.rule("write-2")
 async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
@@ -214,6 +218,7 @@ async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() 
     assert (await stored(client))["spec"]["steps"] == [{"name": "theirs"}]
 
 
+@pytest.mark.rule("write-4")
 async def test_a_namesake_made_anew_is_never_patched() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
@@ -240,6 +245,7 @@ async def test_modify_does_not_go_on_with_a_namesake() -> None:
     assert (await stored(client))["spec"]["count"] == 1
 
 
+@pytest.mark.rule("write-5")
 @pytest.mark.parametrize("seed", range(3))
 def test_writers_of_one_counter_lose_no_update(seed: int) -> None:
     async def run() -> None:

@@ -196,6 +196,7 @@ async def test_any_subresource_can_be_read() -> None:
     assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
 
 
+@pytest.mark.rule("write-5")
 def test_two_scalers_both_count() -> None:
     async def run() -> None:
         client = FakeClient(deployment())
@@ -229,6 +230,7 @@ def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
     simulate(run, limit_seconds=60)
 
 
+@pytest.mark.rule("write-4")
 def test_a_scale_of_a_namesake_is_not_touched() -> None:
     async def run() -> None:
         client = FakeClient(deployment())

@@ -95,6 +95,7 @@ def test_an_explicit_zero_is_a_value_like_any_other(zero: Any) -> None:
     assert merge_diff({"x": zero}, {}) == {"x": None}
 
 
+@pytest.mark.rule("write-2")
 @pytest.mark.parametrize(
     ("before", "after", "needed"),
     [

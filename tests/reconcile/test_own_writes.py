@@ -121,7 +121,7 @@ FAULTS = st.lists(
 
 @pytest.mark.rule("inv-36")
 @pytest.mark.rule("inv-37")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 1000),
     least=st.floats(0.001, 2.0),
@@ -129,7 +129,7 @@ FAULTS = st.lists(
     plan=FAULTS,
     bookmarks=st.booleans(),
     generated=st.booleans(),
-    every=st.sampled_from([0.5, 2.0]),
+    every=st.sampled_from([0.1, 0.5, 2.0]),
     timeout=st.sampled_from([0.5, 300.0]),
 )
 def test_the_missing_one_is_never_created_twice(
@@ -234,6 +234,7 @@ def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> None:
     simulate(run, limit_seconds=60)
 
 
+@pytest.mark.rule("write-9")
 def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
     async def run() -> None:
         client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))

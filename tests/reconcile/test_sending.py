@@ -71,6 +71,7 @@ def refusal(kind: type[Any], code: int, **more: Any) -> Any:
     return kind(code, "Reason", "message", **more)
 
 
+@pytest.mark.rule("write-8")
 @pytest.mark.parametrize(
     ("error", "read", "write"),
     [
@@ -94,6 +95,7 @@ def test_a_request_is_sent_again_only_where_that_is_safe(error: ApiError, read: 
     assert retry_wait("GET", error, RETRIES, float) is None
 
 
+@pytest.mark.rule("write-8")
 @pytest.mark.parametrize(
     ("fault", "made"), [(Drop(), 1), (Refuse(429, "TooManyRequests", retry_after=2), 1), (LoseReply(), 1)]
 )
