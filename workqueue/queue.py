@@ -182,7 +182,6 @@ class WorkQueue(Generic[K]):
         self._ready.clear()
         self._delayed.clear()
         self._entries = {entry.key: entry for entry in self._working}
-        self._again.clear()
         self._waiters.wake_all()
         self._after_an_end()
 

@@ -278,7 +278,7 @@ class AgainstAnOracle(RuleBasedStateMachine):
             assert len(self.metrics.added_priorities) == len(self.metrics.waits) + status.ready
 
 
-AgainstAnOracle.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+AgainstAnOracle.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.rule("inv-02")

@@ -12,7 +12,7 @@ from tests.workqueue.helpers import drained, end, starts, take
 from workqueue import WorkQueue
 from workqueue.causes import NO_CAUSES
 from workqueue.entries import Entry
-from workqueue.order import Heap
+from workqueue.order import Heap, StrictOrder
 
 
 @pytest.mark.rule("queue-ageing")
@@ -167,3 +167,33 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
         assert len(heap) == len(plain)
         assert heap.first == min((item[0] for item in plain), default=math.inf)
         assert set(heap.entries()) == {item[2] for item in plain}
+
+
+@pytest.mark.rule("P5")
+@pytest.mark.rule("queue-memory")
+def test_keys_that_are_raised_leave_their_old_priority_also_in_memory() -> None:
+    order: StrictOrder[int] = StrictOrder()
+    entries = [Entry(number, 0, 0.0, NO_CAUSES) for number in range(1000)]
+    for entry in entries:
+        order.push(entry)
+    for entry in entries[:990]:
+        entry.priority = 1
+        order.raised(entry, 0)
+        assert order.depths()[1] == entry.key + 1
+    assert (len(order), order.depths()) == (1000, {0: 10, 1: 990})
+    assert len(order._classes[0].items) < 100
+    popped = [entry.key for _ in entries if (entry := order.pop()) is not None]
+    assert popped == list(range(1000))
+    assert order.pop() is None
+    assert order.depths() == {}
+
+
+@pytest.mark.rule("queue-memory")
+def test_a_heap_does_not_fill_up_with_what_has_left_it() -> None:
+    heap: Heap[int] = Heap()
+    heap.push(Entry(-1, 0, 0.0, NO_CAUSES), 0.0)
+    for number in range(1000):
+        entry = Entry(number, 0, 0.0, NO_CAUSES)
+        heap.push(entry, 1.0)
+        heap.remove(entry)
+    assert len(heap._items) < 100

@@ -1,0 +1,102 @@
+"""Workers that wait: who is woken, who watches for the next delay, and what becomes of it when they go."""
+
+import anyio
+import pytest
+
+from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import drained
+from workqueue import WorkQueue
+
+
+async def work(queue: WorkQueue[str], seconds: float, started: dict[str, float]) -> None:
+    while True:
+        async with queue.get() as item:
+            started[item.key] = anyio.current_time()
+            await anyio.sleep(seconds)
+
+
+async def wait_and_be_cancelled(queue: WorkQueue[str], scope: anyio.CancelScope) -> None:
+    with scope:
+        async with queue.get():
+            await anyio.sleep_forever()
+
+
+@pytest.mark.rule("inv-07")
+@pytest.mark.parametrize("seed", range(5))
+def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(seed: int) -> None:
+    async def scenario() -> dict[str, float]:
+        queue: WorkQueue[str] = WorkQueue()
+        started: dict[str, float] = {}
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(work, queue, 100, started)
+            queue.add_after("delayed", 5)
+            await anyio.sleep(1)
+            queue.add("now")
+            await anyio.sleep(50)
+            group.cancel_scope.cancel()
+        return started
+
+    assert simulate(scenario, seed=seed) == {"now": 1, "delayed": 5}
+
+
+@pytest.mark.rule("queue-cancelled")
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("same_moment", [False, True])
+def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
+    delay: float, same_moment: bool
+) -> None:
+    async def scenario() -> dict[str, float]:
+        queue: WorkQueue[str] = WorkQueue()
+        started: dict[str, float] = {}
+        scope = anyio.CancelScope()
+        async with anyio.create_task_group() as group:
+            queue.add_after("far", 1000)
+            group.start_soon(wait_and_be_cancelled, queue, scope)
+            await anyio.sleep(1)
+            group.start_soon(work, queue, 0, started)
+            await anyio.sleep(1)
+            if not same_moment:
+                scope.cancel()
+                await anyio.sleep(1)
+            queue.add_after("key", delay)
+            scope.cancel()
+            await anyio.sleep(100)
+            group.cancel_scope.cancel()
+        return started
+
+    assert simulate(scenario) == {"key": (2 if same_moment else 3) + delay}
+
+
+@pytest.mark.rule("queue-cancelled")
+def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next() -> None:
+    async def scenario() -> dict[str, float]:
+        queue: WorkQueue[str] = WorkQueue()
+        started: dict[str, float] = {}
+        scope = anyio.CancelScope()
+        async with anyio.create_task_group() as group:
+            queue.add_after("key", 10)
+            group.start_soon(wait_and_be_cancelled, queue, scope)
+            await anyio.sleep(1)
+            group.start_soon(work, queue, 0, started)
+            await anyio.sleep(1)
+            scope.cancel()
+            await anyio.sleep(100)
+            group.cancel_scope.cancel()
+        return started
+
+    assert simulate(scenario) == {"key": 10}
+
+
+@pytest.mark.rule("P2")
+def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -> None:
+    async def scenario() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("worked on")
+        queue.add_after("delayed", 1)
+        async with queue.get():
+            queue.add("worked on")
+            await anyio.sleep(2)
+        return await drained(queue)
+
+    assert simulate(scenario) == ["delayed", "worked on"]
