@@ -1,47 +1,45 @@
 """Runs controllers: connects them to a cluster, starts and stops everything in order."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-from attrs import evolve, frozen
+from attrs import evolve
 
-from informers import Cache, Clock, InformerStatus, SystemClock, Transport, get_logger
+from informers import Cache, Clock, SystemClock, Transport, get_logger
 from reconcile.client import Client
+from reconcile.configuration import (
+    ConfigurationError,
+    ManagerOptions,
+    ReadyWhen,
+    configured,
+    from_environment,
+    shown,
+)
 from reconcile.context import RunSync
 from reconcile.controller import Controller
+from reconcile.debugging import state_of
+from reconcile.health import Check, ping
 from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.passes import Passes, in_thread
 from reconcile.recorder import Recorder
-from reconcile.runner import ControllerStatus, Runner
+from reconcile.runner import Runner
+from reconcile.serving import Address, Pages, parse_address, serving
+from reconcile.status import ManagerStatus
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
-@frozen
-class ManagerStatus:
-    """What a manager does now; without leader election it leads."""
+    from reconcile.metrics import Metrics
 
-    server: str
-    leading: bool
-    controllers: Sequence[ControllerStatus]
-    informers: Sequence[InformerStatus]
-
-
-@frozen
-class ManagerOptions:
-    """How a manager runs, whatever it runs and wherever; `Manager` says what each means."""
-
-    namespace: str
-    name: str
-    clock: Clock
-    sync_seconds: float
-    stop_seconds: float
-    run_sync: RunSync
-    leader_election: LeaderElection | None
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Manager:
@@ -54,6 +52,15 @@ class Manager:
 
     With `leader_election`, workers run and writes are sent only while this manager leads; until then it
     is a warm standby, with synced caches and filled queues.
+
+    `serve` is an address (`127.0.0.1:8080`, `:8080`) for `/healthz`, `/readyz`, `/metrics` and
+    `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
+    the process is up, or, by `ready_when`, when caches are synced, or when it also leads. `liveness` and
+    `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
+    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected.
+
+    Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
+    process's) when it starts; `reconcile.configuration` has the table.
 
     Start order: informers, first lists, leadership, workers. Stop order: no new keys, runs under way end
     (within `stop_seconds`, then they are cancelled), the Lease is released, informers.
@@ -71,15 +78,38 @@ class Manager:
         stop_seconds: float = 30.0,
         run_sync: RunSync = in_thread,
         leader_election: LeaderElection | None = None,
+        serve: str = "",
+        ready_when: ReadyWhen = "up",
+        liveness: Mapping[str, Check] = _NOTHING,
+        readiness: Mapping[str, Check] = _NOTHING,
+        metrics: "CollectorRegistry | None" = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         _check_names(controllers)
         if embedded and transport is not None:
             raise ValueError("embedded=True brings its own transport: give one or the other")
         self.controllers = controllers
-        self.embedded = embedded
+        if serve:
+            parse_address(serve)
         self.options = ManagerOptions(
-            namespace, name, clock or SystemClock(), sync_seconds, stop_seconds, run_sync, leader_election
+            namespace=namespace,
+            name=name,
+            clock=clock or SystemClock(),
+            sync_seconds=sync_seconds,
+            stop_seconds=stop_seconds,
+            run_sync=run_sync,
+            leader_election=leader_election,
+            embedded=embedded,
+            serve=serve,
+            ready_when=ready_when,
+            liveness=liveness,
+            readiness=readiness,
+            metrics=metrics,
         )
+        self._environ = environ
+        self._configured = False
+        self._metrics: Metrics | None = None
+        self._address: Address | None = None
         self._transport = transport
         self._log: structlog.stdlib.BoundLogger = get_logger("reconcile")
         self._stopping = anyio.Event()
@@ -98,24 +128,54 @@ class Manager:
         return self._client
 
     @property
+    def embedded(self) -> bool:
+        """Whether it runs on an API server inside this process."""
+        return self.options.embedded
+
+    @property
+    def address(self) -> str:
+        """Where it serves now, with the port that was found for 0; empty where it does not."""
+        return "" if self._address is None else str(self._address)
+
+    @property
     def transport(self) -> Transport | None:
         """The way to the API server, once it is known: as given, or as found at the start."""
         return self._transport
 
     def on(self, transport: Transport, *, namespace: str | None = None) -> "Manager":
         """The same manager, not started, on that way to a server, and in that namespace if one is given."""
-        other = Manager(*self.controllers, transport=transport)
-        other.options = self.options if namespace is None else evolve(self.options, namespace=namespace)
+        other = Manager(*self.controllers, transport=transport, environ=self._environ)
+        other.options = evolve(self.options, embedded=False)
+        if namespace is not None:
+            other.options = evolve(other.options, namespace=namespace)
+        other._configured = self._configured
         return other
+
+    def configure(self, flags: Mapping[str, Any] = _NOTHING) -> None:
+        """Override options by the environment, and then by `flags`; `run` does it if nobody has.
+
+        Raises ConfigurationError for a variable that is no option, or whose value is none.
+        """
+        environ = os.environ if self._environ is None else self._environ
+        options = configured(configured(self.options, from_environment(environ)), flags)
+        if options.embedded and self._transport is not None:
+            raise ConfigurationError("an embedded server is asked for, but the manager brings its transport")
+        self.options = options
+        self._configured = True
 
     def status(self) -> ManagerStatus:
         """What every controller and every informer does now."""
         return ManagerStatus(
             server=self._transport.server if self._transport is not None else "",
-            leading=self._elector is None or self._elector.is_leader,
+            leading=self.options.leader_election is None
+            or (self._elector is not None and self._elector.is_leader),
             controllers=[runner.status() for runner in self._runners],
             informers=[informer.status() for informer in self._cache or ()],
         )
+
+    def state(self) -> Mapping[str, Any]:
+        """What `/debug/state` says: queues with causes, runs, errors, informers; only what JSON has."""
+        return state_of(self.status(), self._runners, anyio.current_time())
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns when it is done."""
@@ -124,13 +184,21 @@ class Manager:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call.
 
-        Raises CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
+        Raises ConfigurationError for a wrong `RECONCILE_` variable, CannotServe if its port cannot be had,
+        CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
         `scale=` cannot be scaled on that server, and the first error of any task otherwise,
         LeadershipLost among them. `task_status` is told when the caches are synced and, without
         leader election, the workers have started.
         """
         if self._cache is not None:
             raise RuntimeError("a manager runs once; make another one")
+        if not self._configured:
+            self.configure()
+        self._log.info("configuration", **shown(self.options))
+        async with self._observed():
+            await self._run(task_status)
+
+    async def _run(self, task_status: TaskStatus[None]) -> None:
         if self.embedded:
             await self._run_embedded(task_status)
             return
@@ -144,6 +212,47 @@ class Manager:
         finally:
             with anyio.CancelScope(shield=True):
                 await transport.aclose()
+
+    @asynccontextmanager
+    async def _observed(self) -> AsyncIterator[None]:
+        """Collect metrics and serve pages, where that is wanted, around everything else."""
+        options = self.options
+        if not options.serve and options.metrics is None:
+            yield
+            return
+        from reconcile.metrics import Metrics
+
+        lease = "" if options.leader_election is None else options.leader_election.name
+        self._metrics = metrics = Metrics(self.status, registry=options.metrics, lease=lease)
+        try:
+            if not options.serve:
+                yield
+                return
+            pages = Pages({"ping": ping, **options.liveness}, self._readiness(), metrics.text, self.state)
+            async with serving(parse_address(options.serve), pages) as self._address:
+                yield
+        finally:
+            self._address = None
+            metrics.close()
+
+    def _readiness(self) -> Mapping[str, Check]:
+        checks: dict[str, Check] = {"ping": ping}
+        if self.options.ready_when != "up":
+            checks["caches"] = self._check_caches
+        if self.options.ready_when == "leading":
+            checks["leader"] = self._check_leader
+        return {**checks, **self.options.readiness}
+
+    def _check_caches(self) -> None:
+        if self._cache is None:
+            raise RuntimeError("not connected yet")
+        behind = [str(informer.resource) for informer in self._cache if not informer.synced]
+        if behind:
+            raise RuntimeError(f"no first list of {', '.join(behind)} yet")
+
+    def _check_leader(self) -> None:
+        if not self._started.is_set() or (self._elector is not None and not self._elector.is_leader):
+            raise RuntimeError("another manager leads, or none")
 
     async def __aenter__(self) -> Self:
         """Start in a task of its own and wait until the workers run."""
@@ -181,6 +290,8 @@ class Manager:
             group.cancel_scope.cancel()
 
     async def _run_on(self, transport: Transport, task_status: TaskStatus[None]) -> None:
+        if self._metrics is not None:
+            transport = self._metrics.metered(transport)
         cache = Cache(transport, namespace=self.options.namespace, clock=self.options.clock)
         self._cache = cache
         if self.options.leader_election is not None:
@@ -193,6 +304,8 @@ class Manager:
         self._runners = [self._runner(controller, cache) for controller in self.controllers]
         try:
             async with anyio.create_task_group() as informers:
+                if self._metrics is not None:
+                    informers.start_soon(self._metrics.watch_loop)
                 for informer in cache:
                     informers.start_soon(informer.run)
                 await self._run_workers(cache, task_status)
@@ -241,7 +354,11 @@ class Manager:
             Client(client.transport, field_manager=controller.name, clock=self.options.clock), controller.name
         )
         log = get_logger(f"reconcile.{controller.name}").bind(controller=controller.name)
-        return Runner(controller, Passes(controller, client, recorder, log, self.options.run_sync), cache)
+        metrics = (
+            None if self._metrics is None else self._metrics.controller(controller.name, controller.workers)
+        )
+        passes = Passes(controller, client, recorder, log, self.options.run_sync)
+        return Runner(controller, passes, cache, metrics)
 
 
 def _check_names(controllers: Sequence[Controller[Any]]) -> None:

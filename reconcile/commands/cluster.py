@@ -83,7 +83,8 @@ async def embedded_cluster(folder: Path, *, port: int = 0, nodes: int = 3) -> As
             cluster = Cluster(face.url, kubeconfig, nodes, server)
             simulated = SimulatedNodes(nodes)
             await simulated.register(cluster.client)
-            await tasks.start(Manager(simulated.controller, transport=cluster.transport()).run)
+            manager = Manager(simulated.controller, transport=cluster.transport(), environ={})
+            await tasks.start(manager.run)
             yield cluster
 
 

@@ -1,10 +1,12 @@
 """`reconcile run`: controllers on a cluster, or on an embedded one."""
 
+import asyncio
 import os
 import shlex
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import anyio
 import click
 from attrs import frozen
 
-from informers import ApiError, CacheSyncFailed, Transport
+from informers import ApiError, CacheSyncFailed, Transport, get_logger
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
@@ -22,8 +24,12 @@ from reconcile.commands.errors import Problem
 from reconcile.commands.logs import configure_logs
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
+from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
 from reconcile.manager import Manager
 from reconcile.models import kind_of
+from reconcile.serving import CannotServe
+
+_log = get_logger("reconcile")
 
 
 @frozen
@@ -32,8 +38,16 @@ class Options:
 
     kubeconfig: str | None
     context: str | None
-    namespace: str | None
     yes: bool
+
+
+def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """A flag for each option of a manager; none of them has a default, which is the manager's own."""
+    for option in reversed(OPTIONS):
+        if option.name in ("embedded", "namespace"):
+            continue  # these have flags of another form
+        command = click.option(option.flag, option.name, metavar="VALUE", help=option.meaning)(command)
+    return command
 
 
 @click.command()
@@ -44,9 +58,11 @@ class Options:
 @click.option("-n", "--namespace", metavar="NAME", help="Keep to one namespace. Default: all of them.")
 @click.option("--yes", is_flag=True, help="Do not ask before running on a server that is not this machine.")
 @click.option("--verbose", is_flag=True, help="Log debug lines too, tracebacks among them.")
+@manager_flags
 @click.pass_context
 def run(
     ctx: click.Context,
+    /,
     targets: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
@@ -54,25 +70,29 @@ def run(
     namespace: str | None,
     yes: bool,
     verbose: bool,
+    **flags: str | None,
 ) -> None:
     """Run controllers until Ctrl-C.
 
     TARGET is the name of a bundled controller, or my_module:manager, where the attribute is a
     Manager, a Controller or a list of Controllers; the current directory is searched first.
     """
-    options = Options(kubeconfig, context, namespace, yes)
+    options = Options(kubeconfig, context, yes)
     configure_logs(sys.stderr, pretty=sys.stderr.isatty(), verbose=verbose)
     manager = load_manager(targets)
     try:
+        manager.configure(from_flags({**flags, "namespace": namespace}))
         if embedded or manager.embedded:
             _refuse_cluster_options(options, "the embedded server")
-            ctx.exit(anyio.run(_run_embedded, manager, options))
+            ctx.exit(anyio.run(_run_embedded, manager))
         elif manager.transport is not None:
             _refuse_cluster_options(options, "a Manager that brings its own transport")
-            ctx.exit(anyio.run(_run_on, manager, manager.transport, options))
+            ctx.exit(anyio.run(_run_on, manager, manager.transport))
         else:
-            connection = choose_connection(options, options.namespace or manager.options.namespace)
+            connection = choose_connection(options, manager.options.namespace)
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
+    except (CannotServe, ConfigurationError) as error:
+        raise Problem(str(error)) from None
     except CacheSyncFailed as failed:
         raise Problem(str(failed)) from None
 
@@ -125,7 +145,7 @@ async def _run_connected(manager: Manager, connection: Connection, options: Opti
         with _stoppable() as stop:
             await _check_server(transport)
             await _check_kinds(transport, manager)
-            await _run(manager, transport, options, stop)
+            await _run(manager, transport, stop)
     finally:
         with anyio.CancelScope(shield=True):
             await transport.aclose()
@@ -167,23 +187,23 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
             raise Problem(str(error)) from None
 
 
-async def _run_on(manager: Manager, transport: Transport, options: Options) -> int:
-    _announce("of the manager itself", transport.server, options.namespace or manager.options.namespace)
+async def _run_on(manager: Manager, transport: Transport) -> int:
+    _announce("of the manager itself", transport.server, manager.options.namespace)
     with _stoppable() as stop:
-        await _run(manager, transport, options, stop)
+        await _run(manager, transport, stop)
     return 0
 
 
-async def _run_embedded(manager: Manager, options: Options) -> int:
+async def _run_embedded(manager: Manager) -> int:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder)) as cluster:
-            namespace = options.namespace or manager.options.namespace
+            namespace = manager.options.namespace
             _announce("embedded", cluster.url, namespace)
             await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
             if namespace:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
-            await _run(manager, cluster.transport(), options, stop)
+            await _run(manager, cluster.transport(), stop)
     return 0
 
 
@@ -195,7 +215,19 @@ def _stoppable() -> Iterator[Stop]:
     click.echo("\nstopped")
 
 
-async def _run(manager: Manager, transport: Transport, options: Options, stop: Stop) -> None:
-    running = manager.on(transport, namespace=options.namespace)
+async def _run(manager: Manager, transport: Transport, stop: Stop) -> None:
+    running = manager.on(transport)
     stop.act = running.stop
-    await running.run()
+    with _state_on_signal(running):
+        await running.run()
+
+
+@contextmanager
+def _state_on_signal(manager: Manager) -> Iterator[None]:
+    """While inside, SIGUSR1 logs what `/debug/state` says."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, lambda: _log.info("state", state=manager.state()))
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR1)

@@ -1,0 +1,110 @@
+"""What a manager is doing, as plain values: what `/debug/state` answers and SIGUSR1 logs.
+
+Texts of errors have been through `reconcile.redaction`; no body of any object is in it.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict
+
+from reconcile.requests import Cause
+from reconcile.runner import Runner
+from reconcile.runs import PastRun, Run
+from reconcile.status import ManagerStatus
+
+KEYS_SHOWN = 1000
+"""Of each queue."""
+
+_HERE = str(Path(__file__).parent) + os.sep
+_LIBRARIES = (_HERE, f"{os.sep}site-packages{os.sep}", f"{os.sep}asyncio{os.sep}")
+
+
+def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) -> Mapping[str, Any]:
+    """Everything, at `now` (event loop's seconds); only what JSON has."""
+    return {
+        "server": status.server,
+        "leading": status.leading,
+        "controllers": {runner.controller.name: _controller(runner, now) for runner in runners},
+        "informers": [_informer(asdict(informer)) for informer in status.informers],
+    }
+
+
+def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
+    status = runner.status()
+    queue = asdict(status.queue)
+    queue["depths"] = {str(priority): count for priority, count in status.queue.depths.items()}
+    queue["keys"] = [
+        {
+            "key": str(item.key),
+            "priority": item.priority,
+            "due_in": round(due_in, 3),
+            "retries": item.retries,
+            "causes": _causes(item.causes),
+            "dropped_causes": item.dropped_causes,
+        }
+        for item, due_in in runner.queue.queued(KEYS_SHOWN)
+    ]
+    return {
+        "runs": status.runs,
+        "failures": status.failures,
+        "workers": runner.controller.workers,
+        "queue": queue,
+        "running": [_running(run, now) for run in runner.history.running()],
+        "recent": {
+            str(request): [_past(run, now) for run in runs] for request, runs in runner.history.recent()
+        },
+    }
+
+
+def _running(run: Run, now: float) -> Mapping[str, Any]:
+    return {
+        "key": str(run.request),
+        "age": round(now - run.started, 3),
+        "attempt": run.attempt,
+        "causes": _causes(run.causes),
+        "waits_at": "" if run.task is None else waiting_place(run.task),
+    }
+
+
+def _past(run: PastRun, now: float) -> Mapping[str, Any]:
+    return {
+        "reconcile_id": run.reconcile_id,
+        "ended_ago": round(now - run.ended, 3),
+        "seconds": round(run.seconds, 6),
+        "attempt": run.attempt,
+        "causes": _causes(run.causes),
+        "result": run.result,
+        "error": run.error,
+    }
+
+
+def _causes(causes: Sequence[Cause]) -> Sequence[str]:
+    return [str(cause) for cause in causes]
+
+
+def _informer(status: dict[str, Any]) -> Mapping[str, Any]:
+    last = status["last_event"]
+    return {**status, "last_event": None if last is None else last.isoformat()}
+
+
+def waiting_place(task: "asyncio.Task[Any]") -> str:
+    """Where a task waits: file, line and function of the innermost frame that is no library's, if any."""
+    frames = list(_frames(task.get_coro()))
+    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
+    if not frames:
+        return ""
+    file, line, function = (own or frames)[-1]
+    return f"{file}:{line} in {function}"
+
+
+def _frames(awaited: Any) -> Iterator[tuple[str, int, str]]:
+    """From the outermost coroutine to the innermost that is suspended."""
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
+        if frame is not None:
+            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)

@@ -1,0 +1,58 @@
+"""Health checks: what a kubelet asks of a process, in the words of Kubernetes' own health pages."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from attrs import frozen
+
+from informers import get_logger
+
+Check = Callable[[], None]
+"""Raises if something is not well. Quick, and called in the event loop."""
+
+_log = get_logger("reconcile.health")
+
+
+@frozen
+class Health:
+    """What checks came to: the status of the answer and its text."""
+
+    status: int
+    text: str
+
+
+def ping() -> None:
+    """The check that passes whenever it can be asked at all."""
+
+
+def ask(
+    page: str, checks: Mapping[str, Check], *, exclude: Collection[str] = (), verbose: bool = False
+) -> Health:
+    """Ask all checks but those to exclude: 200 and `ok`, or 500 with one line a check.
+
+    Why a check failed is logged and withheld from the answer, as Kubernetes does.
+    """
+    lines: list[str] = []
+    failed: list[str] = []
+    for name, check in checks.items():
+        if name in exclude:
+            lines.append(f"[+]{name} excluded: ok")
+        elif _passes(page, name, check):
+            lines.append(f"[+]{name} ok")
+        else:
+            failed.append(name)
+            lines.append(f"[-]{name} failed: reason withheld")
+    if unknown := sorted(set(exclude) - set(checks)):
+        named = ", ".join(f'"{name}"' for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
+    if failed:
+        return Health(500, "\n".join([*lines, f"{page} check failed", ""]))
+    return Health(200, "\n".join([*lines, f"{page} check passed", ""]) if verbose else "ok")
+
+
+def _passes(page: str, name: str, check: Check) -> bool:
+    try:
+        check()
+    except Exception as error:
+        _log.info("a health check failed", page=page, check=name, error=f"{type(error).__name__}: {error}")
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""The pages of a manager: health, metrics and what it is doing, on one port.
+
+aiohttp's server is imported when a manager serves, never before.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from attrs import frozen
+
+from informers import get_logger
+from reconcile.health import Check, Health, ask, ping
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+LOOPBACK = "127.0.0.1"
+_STOP_SECONDS = 1.0
+_log = get_logger("reconcile.serving")
+
+
+class CannotServe(Exception):
+    """The port cannot be had."""
+
+
+@frozen
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`8080` and `127.0.0.1:8080` on loopback, `:8080` everywhere, `[::1]:0` on a port that is free.
+
+    Raises ValueError.
+    """
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is no address to serve on: write HOST:PORT, or :PORT for all interfaces")
+    host = host.removeprefix("[").removesuffix("]")
+    return Address(host if host else "0.0.0.0" if colon else LOOPBACK, int(port))
+
+
+@frozen
+class Pages:
+    """What is behind the pages. `metrics` gets the Accept header, and answers body and content type."""
+
+    healthz: Mapping[str, Check]
+    readyz: Mapping[str, Check]
+    metrics: Callable[[str], tuple[bytes, str]]
+    state: Callable[[], Mapping[str, Any]]
+
+
+@asynccontextmanager
+async def serving(address: Address, pages: Pages) -> AsyncIterator[Address]:
+    """Serve while inside; yields where, with the port that was found for 0. Raises CannotServe."""
+    from aiohttp import web
+
+    runner = web.AppRunner(
+        _application(pages), access_log=None, handle_signals=False, shutdown_timeout=_STOP_SECONDS
+    )
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, address.host, address.port).start()
+        except OSError as error:
+            raise CannotServe(f"cannot serve on {address}: {error.strerror or error}") from None
+        bound = Address(*runner.addresses[0][:2])
+        _log.info("serving", address=str(bound))
+        yield bound
+    finally:
+        with anyio.CancelScope(shield=True):
+            await runner.cleanup()
+
+
+def _application(pages: Pages) -> "web.Application":
+    from aiohttp import web
+
+    async def metrics(request: web.Request) -> web.Response:
+        body, content_type = pages.metrics(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def state(request: web.Request) -> web.Response:
+        if not is_loopback(request.remote):
+            raise web.HTTPForbidden(text="/debug is for this machine only: use kubectl port-forward\n")
+        body = msgspec.json.format(msgspec.json.encode(pages.state()), indent=2)
+        return web.Response(body=body, content_type="application/json")
+
+    application = web.Application()
+    application.router.add_get("/metrics", metrics)
+    application.router.add_get("/debug/state", state)
+    for page, checks in (("healthz", pages.healthz), ("readyz", pages.readyz)):
+        answer = _health_page(page, {**checks} or {"ping": ping})
+        for path in (f"/{page}", f"/{page}/", f"/{page}/{{name}}"):
+            application.router.add_get(path, answer)
+    return application
+
+
+def _health_page(page: str, checks: Mapping[str, Check]) -> "Callable[[web.Request], Any]":
+    from aiohttp import web
+
+    async def answer(request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "")
+        if name and name not in checks:
+            raise web.HTTPNotFound(text=f"there is no check {page}/{name}\n")
+        asked = {name: checks[name]} if name else checks
+        verbose = "verbose" in request.query
+        health: Health = ask(page, asked, exclude=request.query.getall("exclude", []), verbose=verbose)
+        return web.Response(
+            status=health.status, text=health.text, headers={"X-Content-Type-Options": "nosniff"}
+        )
+
+    return answer
+
+
+def is_loopback(remote: str | None) -> bool:
+    """Whether an address of the other side is this machine's own."""
+    if not remote:
+        return False
+    try:
+        return ip_address(remote.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

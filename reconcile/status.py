@@ -1,0 +1,18 @@
+"""What a manager says of itself."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from informers import InformerStatus
+from reconcile.runner import ControllerStatus
+
+
+@frozen
+class ManagerStatus:
+    """What a manager does now; without leader election it leads."""
+
+    server: str
+    leading: bool
+    controllers: Sequence[ControllerStatus]
+    informers: Sequence[InformerStatus]
