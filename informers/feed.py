@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 import anyio
@@ -59,6 +60,8 @@ SILENCE = 30.0
 
 A list, streamed or paged, is given up when nothing of it has come for so long.
 """
+BATCH = 32
+"""So many objects of a page are handed on together."""
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _LOG_AGAIN = 30.0
 _FROM_NOWHERE = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -172,6 +175,7 @@ class Feed:
         self._state: State = Streaming()
         self._pace = Pace()
         self._load = ExitStack()
+        self._together: list[Snapshot] = []
         self._cut: anyio.CancelScope | None = None
         self._relist_asked = False
         self._logged = -_LOG_AGAIN
@@ -194,6 +198,7 @@ class Feed:
                 await self._follow()
             if self._relist_asked:
                 self._relist_asked = False
+                self._together.clear()
                 self._sink.drop_stage()
                 self._state = Listing()
 
@@ -257,9 +262,9 @@ class Feed:
         return PageRead(_version(parser.version), parser.token)
 
     async def _take(self, snapshots: Iterator[Snapshot]) -> None:
-        for snapshot in snapshots:
-            self._advance(ItemsRead((snapshot,)))
-            if self._pace.due():
+        while batch := tuple(islice(snapshots, BATCH)):
+            self._advance(ItemsRead(batch))
+            if self._pace.due(len(batch)):
                 await self._pace.pause()
 
     # --- watches --------------------------------------------------------------------------------
@@ -315,6 +320,7 @@ class Feed:
                 if pace.due():
                     self._sink.announce()
                     await pace.pause()
+            self._flush()
             watch.heard(self._state)
             self.status.heard = anyio.current_time()
             self._sink.announce()
@@ -338,9 +344,21 @@ class Feed:
     # --- what comes of it -----------------------------------------------------------------------
 
     def _advance(self, given: Input) -> None:
+        if isinstance(given, EventRead) and given.type != "DELETED" and isinstance(self._state, Streaming):
+            # Of the first state many come at once: they are handed on together.
+            self._together.append(given.snapshot)
+            return
+        self._flush()
         self._state, outputs = step(self._state, given)
         for output in outputs:
             self._do(output)
+
+    def _flush(self) -> None:
+        if self._together:
+            together, self._together = tuple(self._together), []
+            self._state, outputs = step(self._state, ItemsRead(together))
+            for output in outputs:
+                self._do(output)
 
     def _do(self, output: Output) -> None:
         match output:

@@ -21,9 +21,9 @@ class Pace:
     _since: float = 0.0
     _left: int = LOOK_EVERY
 
-    def due(self) -> bool:
-        """Whether to pause now; asked once for each piece of work."""
-        self._left -= 1
+    def due(self, pieces: int = 1) -> bool:
+        """Whether to pause now; asked after each piece of work, or after several."""
+        self._left -= pieces
         if self._left > 0:
             return False
         self._left = LOOK_EVERY

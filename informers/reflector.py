@@ -2,7 +2,7 @@
 
 A state says what is to be done next, an input what came of it:
 
-    Streaming  watch, and be sent what there is first  -> EventRead, BookmarkRead, StreamEnded, Failed
+    Streaming  watch, and be sent what there is first  -> ItemsRead, and as Watching
     Listing    read one page of a list                 -> ItemsRead, PageRead, Failed
     Watching   watch from a version                    -> EventRead, BookmarkRead, StreamEnded, Failed
     Resting    wait, then go on with `then`            -> Rested
@@ -79,7 +79,7 @@ State: TypeAlias = Streaming | Listing | Watching | Resting
 
 
 class ItemsRead(msgspec.Struct, frozen=True):
-    """Objects of a page that is still coming."""
+    """Objects of a page, or of a first state, that is still coming."""
 
     snapshots: Sequence[Snapshot]
 
@@ -207,6 +207,8 @@ def _in_watch(state: Watching, given: Input) -> Step | None:
 
 def _in_streaming(state: Streaming, given: Input) -> Step | None:
     match given:
+        case ItemsRead(snapshots):
+            return state, (Stage(snapshots),)
         case EventRead("DELETED", snapshot):
             return state, (Unstage(snapshot.key),)
         case EventRead(_, snapshot):

@@ -71,6 +71,7 @@ CUT = OutcomeUnknown("reset")
 TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     # --- a streaming list
     ("the first state is collected", Streaming(), EventRead("ADDED", at(6)), Streaming(), (Stage([at(6)]),)),
+    ("many at once", Streaming(), ItemsRead([at(6), at(3)]), Streaming(), (Stage([at(6), at(3)]),)),
     ("also changed", Streaming(), EventRead("MODIFIED", at(7)), Streaming(), (Stage([at(7)]),)),
     ("also gone", Streaming(), EventRead("DELETED", at(8)), Streaming(), (Unstage(at(8).key),)),
     ("a bookmark on the way says nothing", Streaming(), BookmarkRead(9), Streaming(), ()),
