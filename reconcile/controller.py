@@ -1,14 +1,18 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
 
-from informers import Key, Snapshot
+from informers import Key
+from reconcile import predicates
 from reconcile.context import Context
+from reconcile.departures import OnGone
 from reconcile.models import Object, kind_of
-from reconcile.requests import Request, Result
+from reconcile.predicates import Predicate, as_predicate
+from reconcile.requests import Cause, Named, Request, Result, as_request
+from reconcile.sources import Source, Start, Synced, as_source
 
 T = TypeVar("T", bound=Object)
 W = TypeVar("W", bound=Object)
@@ -16,9 +20,13 @@ W = TypeVar("W", bound=Object)
 Reconciler = Callable[[Context[T]], Awaitable[Result | None]]
 Cleanup = Callable[[Context[T]], Awaitable[Result | None]]
 Names = str | Key | None | Iterable["str | Key"]
+Trigger = Callable[[Request, Cause, int], None]
 
 DEFAULT_WORKERS = 10
 DEFAULT_TIMEOUT = 300.0
+RESYNC_SECONDS = 36_000.0
+
+EVERY_CHANGE = Predicate(lambda old, new: True)
 
 
 @frozen
@@ -28,13 +36,15 @@ class Watch(Generic[T, W]):
     With `by`, the controller's own objects say which of them they use: `by` gets such an object and
     returns the name (in its namespace), the `Key`, or several, of the objects of `kind`. With `to`,
     the watched object says whom it concerns: `to` gets it and returns `Request`s. `everywhere`
-    follows the kind in all namespaces, also where the manager is kept to one.
+    follows the kind in all namespaces, also where the manager is kept to one. `wakes` chooses among
+    the changes of the watched objects; without it every one counts.
     """
 
     kind: type[W]
     by: Callable[[T], Names] | None = None
     to: Callable[[W], Iterable[Request]] | None = None
     everywhere: bool = False
+    wakes: Predicate = field(default=EVERY_CHANGE, converter=as_predicate)
 
     def __attrs_post_init__(self) -> None:
         kind_of(self.kind)
@@ -44,6 +54,10 @@ class Watch(Generic[T, W]):
 
 def _watches(given: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", ...]:
     return tuple(given)
+
+
+def _sources(given: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
+    return tuple(as_source(source) for source in given)
 
 
 def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
@@ -59,7 +73,12 @@ class _Options(Generic[T]):
     name: str = ""
     workers: int = DEFAULT_WORKERS
     timeout: float = DEFAULT_TIMEOUT
-    wakes: Callable[[Snapshot, Snapshot], bool] | None = None
+    wakes: Predicate = field(default=predicates.default, converter=as_predicate)
+    on_gone: OnGone[T] | None = None
+    sources: Sequence[Source] = field(default=(), converter=_sources)
+    every: float | None = None
+    resync: float | None = RESYNC_SECONDS
+    _triggers: list[Trigger] = field(factory=list, init=False, eq=False, repr=False)
 
 
 @frozen(slots=False)
@@ -72,10 +91,16 @@ class Controller(_Options[T]):
     does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
     concern it.
 
+    `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
+    goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
+
     `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
-    `workers` objects are worked on at a time; a run longer than `timeout` seconds fails; `wakes`
-    decides from the old and the new snapshot whether a change of the object itself wakes it
-    (default: any change outside its status).
+    `workers` objects are worked on at a time; a run longer than `timeout` seconds fails.
+
+    `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
+    and the new snapshot (default: any change outside its status). `sources` are further origins of
+    keys. `every` so many seconds after a run (up to a tenth more) an object runs again, whatever
+    happens; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
     """
 
     kind: type[T]
@@ -88,8 +113,35 @@ class Controller(_Options[T]):
             raise TypeError("give cleanup= or on_terminating=, one of the two")
         if self.workers < 1:
             raise ValueError(f"a controller needs 1 worker or more, not {self.workers}")
+        for option in ("timeout", "every", "resync"):
+            seconds = getattr(self, option)
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
         if not self.name:
             object.__setattr__(self, "name", kind_of(self.kind).resource.kind.lower())
+
+    def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
+        """Have an object reconciled, in every manager that runs this controller; from any task or thread.
+
+        `cause` says why, in a few words. Raises RuntimeError where no manager runs it: nothing is lost
+        in silence. An object that does not exist is no error.
+        """
+        request = as_request(key)
+        if kind_of(self.kind).resource.namespaced != bool(request.namespace):
+            raise ValueError(f"{key!r} is no key of {self.kind.__name__}: it has a namespace, or must not")
+        if not self._triggers:
+            raise RuntimeError(f"no manager runs controller {self.name}: nothing can be triggered")
+        said = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
+        for trigger in tuple(self._triggers):
+            trigger(request, said, priority)
+
+    def connect(self, trigger: Trigger) -> None:
+        """Let `trigger` reach a manager; for the runtime."""
+        self._triggers.append(trigger)
+
+    def disconnect(self, trigger: Trigger) -> None:
+        """Undo `connect`; for the runtime."""
+        self._triggers.remove(trigger)
 
     @property
     def finalizer(self) -> str:
@@ -102,20 +154,3 @@ class Controller(_Options[T]):
         """Every kind it reads: its own, its children's, the watched ones."""
         kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
         return tuple(dict.fromkeys(kinds))
-
-
-def wakes_by_default(old: Snapshot, new: Snapshot) -> bool:
-    """Whether a change of the primary object is one that its reconciler has to see.
-
-    The generation, labels, annotations, finalizers, or deletion: never its own status. A kind that
-    has no generation (a Secret, a ConfigMap) wakes on every change.
-    """
-    return (
-        new.generation is None
-        or old.uid != new.uid
-        or old.generation != new.generation
-        or old.deletion_timestamp != new.deletion_timestamp
-        or old.finalizers != new.finalizers
-        or old.labels != new.labels
-        or old.annotations_hash != new.annotations_hash
-    )

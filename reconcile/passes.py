@@ -13,6 +13,7 @@ from reconcile.client import Client
 from reconcile.consistency import Journal
 from reconcile.context import Context, RunSync
 from reconcile.controller import Controller
+from reconcile.departures import Departures
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
@@ -79,7 +80,11 @@ class Passes(Generic[T]):
     recorder: Recorder
     log: structlog.stdlib.BoundLogger
     run_sync: RunSync = in_thread
+    departures: Departures[T] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.departures = Departures(self.controller.kind, self.controller.on_gone)
 
     async def run(self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0) -> Outcome:
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
@@ -89,20 +94,20 @@ class Passes(Generic[T]):
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         try:
             await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
-            with anyio.fail_after(self.controller.timeout):
+            with anyio.move_on_after(self.controller.timeout):
+                await self.departures.tell(request, client, log)
                 result = await self._pass(request, client, log, causes, attempt)
+                return Outcome(result, reconcile_id=reconcile_id)
         except StaleVersion as error:
             log.info("worked on an old state; running again", error=str(error))
             return Outcome(stale=True, reconcile_id=reconcile_id)
-        except TimeoutError:
-            late = ReconcileTimeout(f"took longer than {self.controller.timeout:g} s")
-            return Outcome(error=late, reconcile_id=reconcile_id)
         except Exception as error:
             return Outcome(error=error, reconcile_id=reconcile_id)
         finally:
             if not journal:
                 self._journals.pop(request, None)
-        return Outcome(result, reconcile_id=reconcile_id)
+        late = ReconcileTimeout(f"took longer than {self.controller.timeout:g} s")
+        return Outcome(error=late, reconcile_id=reconcile_id)
 
     async def _pass(
         self,
@@ -176,7 +181,7 @@ class Passes(Generic[T]):
         if self.controller.cleanup is None or finalizer not in snapshot.finalizers:
             return Result()
         result = await self._call(self.controller.cleanup, context)
-        if result != Result():
+        if result.wants_run:
             return result
         resource = kind_of(self.controller.kind).resource
         fresh = await context.client.snapshot(resource, snapshot.key)

@@ -1,10 +1,11 @@
 """What a controller works on, why, and what comes of it."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from attrs import frozen
 
 from informers import Key, Resource
+from reconcile.models import Object
 
 
 class Request(NamedTuple):
@@ -22,27 +23,55 @@ class Request(NamedTuple):
         return str(self.key)
 
 
+Named: TypeAlias = Request | Key | Object | str
+"""What names an object to a controller: itself, its key, or `namespace/name` (`name` without one)."""
+
+
+def as_request(named: Named) -> Request:
+    """The request for what is named. Raises TypeError or ValueError for what names nothing."""
+    if isinstance(named, Object):
+        return Request(named.namespace, named.name)
+    if isinstance(named, Request | Key):
+        return Request(*named)
+    if not isinstance(named, str):
+        raise TypeError(f"{named!r} names no object: give a Request, a Key, the object, or namespace/name")
+    namespace, _, name = named.rpartition("/")
+    if not name or "/" in namespace:
+        raise ValueError(f"{named!r} names no object: give namespace/name, or name")
+    return Request(namespace, name)
+
+
 @frozen
 class Cause:
-    """Why a key runs: what happened to which object, at which version."""
+    """Why a key runs: what happened to which object, at which version; `note` is for people."""
 
-    verb: Literal["added", "updated", "deleted", "retried", "scheduled", "triggered"]
+    verb: Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
     resource: Resource | None = None
     key: Key | None = None
     version: int = 0
+    note: str = ""
 
     def __str__(self) -> str:
         if self.resource is None:
-            return self.verb
+            return f"{self.verb}: {self.note}" if self.note else self.verb
         return f"{self.resource} {self.key} {self.verb} at {self.version}"
 
 
 @frozen
 class Result:
-    """What a reconcile wants next: nothing, a run `after` so many seconds, or one `again` at once."""
+    """What a reconcile wants next: nothing, a run `after` so many seconds, or one `again` at once.
+
+    That run has the priority of this one, unless `priority` says another (higher runs first).
+    """
 
     after: float | None = None
     again: bool = False
+    priority: int | None = None
+
+    @property
+    def wants_run(self) -> bool:
+        """Whether another run is wanted."""
+        return self.again or self.after is not None
 
     def __attrs_post_init__(self) -> None:
         if self.after is not None and not self.after > 0:

@@ -1,24 +1,35 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from logging import ERROR, WARNING
+from threading import get_ident
 from typing import Any, Generic, TypeVar
 
 import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import structlog
+from anyio.abc import TaskGroup
 from attrs import frozen
 
-from informers import Cache, Delta, Informer, Key, Snapshot
-from reconcile.controller import Controller, Watch, wakes_by_default
-from reconcile.models import DoesNotFit, Object, decode, kind_of
+from informers import Cache, Delta
+from reconcile.controller import Controller, Watch
+from reconcile.handlers import Mapped, Owned, References, Used, cause_of
+from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
-from reconcile.requests import Cause, Request
+from reconcile.requests import Cause, Request, Result, as_request
 from reconcile.runs import ControllerMetrics, RunHistory
+from reconcile.sources import Source, Surroundings, Synced
+from reconcile.supervision import supervise
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 
 T = TypeVar("T", bound=Object)
 
 INITIAL_PRIORITY = -100
 """What was there before comes after what changes now (controller-runtime's handler priority)."""
+EVERY_JITTER = 0.1
 
 
 @frozen
@@ -56,12 +67,11 @@ class Runner(Generic[T]):
         self._runs = 0
         self._failures = 0
         resource = kind_of(controller.kind).resource
-        self._wakes = controller.wakes or wakes_by_default
         self._primary = cache.declare(resource)
-        self._primary.add_handler(self._on_primary)
+        self._primary.add_handler(self._on_primary, resync=controller.resync)
         for kind in controller.owns:
             informer = cache.declare(kind_of(kind).resource)
-            informer.add_handler(_Owned(self, informer))
+            informer.add_handler(Owned(controller.kind, informer, self.enqueue))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
 
@@ -71,32 +81,80 @@ class Runner(Generic[T]):
 
     async def run(self) -> None:
         """Work until the queue is closed and empty."""
-        async with anyio.create_task_group() as group:
-            for _ in range(self.controller.workers):
-                group.start_soon(self._work)
+        with self._triggerable():
+            async with anyio.create_task_group() as sources:
+                await self._start_sources(sources)
+                async with anyio.create_task_group() as workers:
+                    for _ in range(self.controller.workers):
+                        workers.start_soon(self._work)
+                sources.cancel_scope.cancel()
 
-    def enqueue(self, request: Request, cause: Cause, *, initial: bool = False) -> None:
+    def enqueue(self, request: Request, cause: Cause, initial: bool = False) -> None:
         """Have a key reconciled."""
         self.queue.add(request, priority=INITIAL_PRIORITY if initial else 0, cause=cause)
 
     # --- events to keys -------------------------------------------------------------------------
 
     def _on_primary(self, delta: Delta) -> None:
-        if delta.old is not None and delta.new is not None and not self._wakes(delta.old, delta.new):
-            return
-        self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), initial=delta.initial)
+        if self._primary.covers(delta.last.key.namespace):
+            self._passes.departures.note(delta)
+        if delta.resync or self.controller.wakes.wakes(delta.old, delta.new):
+            late = delta.initial or delta.resync
+            self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), late)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = cache.declare(kind_of(watch.kind).resource, everywhere=watch.everywhere)
-        if watch.by is not None:
-            self._primary.store.add_index(index, _References(self.controller.kind, watch, self._log))
-            informer.add_handler(_Used(self, informer, index))
-        else:
-            informer.add_handler(_Mapped(self, informer, watch))
+        if watch.by is None:
+            informer.add_handler(Mapped(watch, informer, self.enqueue))
+            return
+        self._primary.store.add_index(index, References(self.controller.kind, watch, self._log))
+        users = partial(self._primary.store.by_index, index)
+        informer.add_handler(Used(watch, informer, users, self.enqueue))
 
-    def users(self, index: str, key: Key) -> Iterable[Snapshot]:
-        """The objects of this controller that use an object of a watched kind."""
-        return self._primary.store.by_index(index, key)
+    # --- keys from elsewhere ----------------------------------------------------------------------
+
+    @contextmanager
+    def _triggerable(self) -> Iterator[None]:
+        """Let `Controller.trigger` reach the queue, from this thread and from others."""
+        thread, token = get_ident(), anyio.lowlevel.current_token()
+
+        def trigger(request: Request, cause: Cause, priority: int) -> None:
+            add = partial(self.queue.add, request, priority=priority, cause=cause)
+            if get_ident() == thread:
+                add()
+            else:
+                anyio.from_thread.run_sync(add, token=token)
+
+        self.controller.connect(trigger)
+        try:
+            yield
+        finally:
+            self.controller.disconnect(trigger)
+
+    async def _start_sources(self, group: TaskGroup) -> None:
+        """Start the sources, and wait for what each of them knows at its start."""
+        known: list[anyio.Event] = []
+        for source in self.controller.sources:
+            synced = anyio.Event()
+            follow = partial(self._follow, source, synced)
+            group.start_soon(supervise, follow, source.name, self._passes.client.clock, self._log)
+            if source.initial:
+                known.append(synced)
+        for synced in known:
+            await synced.wait()
+
+    async def _follow(self, source: Source, synced: anyio.Event) -> None:
+        surroundings = Surroundings(self._objects, self._passes.client.clock)
+        async for told in source.start(surroundings):
+            if isinstance(told, Synced):
+                synced.set()
+                continue
+            initial = source.initial and not synced.is_set()
+            self.enqueue(as_request(told), Cause("triggered", note=source.name), initial)
+        synced.set()
+
+    def _objects(self) -> Iterator[Request]:
+        return (Request(*snapshot.key) for snapshot in self._primary.store)
 
     # --- working ----------------------------------------------------------------------------------
 
@@ -117,108 +175,34 @@ class Runner(Generic[T]):
     def _follow_up(self, item: Item[Request], outcome: Outcome) -> None:
         if outcome.stale:
             self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
-            return
-        if outcome.error is not None:
-            self._retry(item, outcome)
-            return
-        self.queue.forget(item.key)
-        if outcome.result.again:
-            self.queue.add(item.key, priority=item.priority, cause=Cause("scheduled"))
-        elif outcome.result.after is not None:
-            delay = outcome.result.after
-            self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled"))
+        elif outcome.error is None:
+            self.queue.forget(item.key)
+            self._run_again(item, outcome.result)
+            self._run_every(item)
+        elif outcome.terminal:
+            self._fail(outcome, item, "failed for good")
+            self._run_every(item)
+        else:
+            delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
+            self._fail(outcome, item, "failed", retry_in=round(delay, 3))
 
-    def _retry(self, item: Item[Request], outcome: Outcome) -> None:
+    def _run_again(self, item: Item[Request], result: Result) -> None:
+        priority = item.priority if result.priority is None else result.priority
+        if result.again:
+            self.queue.add(item.key, priority=priority, cause=Cause("scheduled"))
+        elif result.after is not None:
+            self.queue.add_after(item.key, result.after, priority=priority, cause=Cause("scheduled"))
+
+    def _run_every(self, item: Item[Request]) -> None:
+        """Set the timer of an object that is there; a run that comes sooner sets it anew."""
+        seconds = self.controller.every
+        if seconds is None or self._primary.store.get(item.key.key) is None:
+            return
+        delay = seconds * (1 + EVERY_JITTER * self._passes.client.clock.random())
+        self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note="every"))
+
+    def _fail(self, outcome: Outcome, item: Item[Request], event: str, **more: Any) -> None:
         self._failures += 1
         log = self._log.bind(key=str(item.key), reconcile_id=outcome.reconcile_id)
-        if outcome.terminal:
-            log.error("failed for good", error=_describe(outcome.error))
-            return
-        delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
-        log.warning("failed", error=_describe(outcome.error), retry_in=round(delay, 3))
+        log.log(ERROR if outcome.terminal else WARNING, event, error=outcome.message, **more)
         log.debug("traceback", exc_info=outcome.error)
-
-
-def cause_of(informer: Informer, delta: Delta) -> Cause:
-    """What a change of a store says as the cause of a run."""
-    verb: Any = "added" if delta.old is None else "deleted" if delta.new is None else "updated"
-    return Cause(verb, informer.resource, delta.last.key, delta.last.version)
-
-
-@frozen
-class _Owned:
-    """A change of a child wakes its controlling owner: that of the old state too, if it changed."""
-
-    runner: Runner[Any]
-    informer: Informer
-
-    def __call__(self, delta: Delta) -> None:
-        resource = kind_of(self.runner.controller.kind).resource
-        cause = cause_of(self.informer, delta)
-        for snapshot in (delta.old, delta.new):
-            owner = None if snapshot is None else snapshot.controller
-            if snapshot is None or owner is None:
-                continue
-            if (owner.group, owner.kind) == (resource.group, resource.kind):
-                namespace = snapshot.key.namespace if resource.namespaced else ""
-                self.runner.enqueue(Request(namespace, owner.name), cause, initial=delta.initial)
-
-
-@frozen
-class _Used:
-    """A change of a watched object wakes the objects that use it."""
-
-    runner: Runner[Any]
-    informer: Informer
-    index: str
-
-    def __call__(self, delta: Delta) -> None:
-        cause = cause_of(self.informer, delta)
-        for user in self.runner.users(self.index, delta.last.key):
-            self.runner.enqueue(Request(*user.key), cause, initial=delta.initial)
-
-
-@frozen
-class _Mapped:
-    """A change of a watched object wakes whom it says it concerns, in its old and its new state."""
-
-    runner: Runner[Any]
-    informer: Informer
-    watch: Watch[Any, Any]
-
-    def __call__(self, delta: Delta) -> None:
-        assert self.watch.to is not None
-        cause = cause_of(self.informer, delta)
-        for snapshot in (delta.old, delta.new):
-            if snapshot is None:
-                continue
-            for request in self.watch.to(decode(self.watch.kind, snapshot.raw)):
-                self.runner.enqueue(request, cause, initial=delta.initial)
-
-
-@frozen
-class _References:
-    """The index of which objects use which: what `by` answers, as keys."""
-
-    kind: type[Any]
-    watch: Watch[Any, Any]
-    log: structlog.stdlib.BoundLogger
-
-    def __call__(self, snapshot: Snapshot) -> Iterable[Key]:
-        assert self.watch.by is not None
-        try:
-            named = self.watch.by(decode(self.kind, snapshot.raw))
-        except DoesNotFit:
-            return ()
-        except Exception:
-            self.log.exception("by= of a watch failed", key=str(snapshot.key), kind=self.watch.kind.__name__)
-            return ()
-        if named is None:
-            return ()
-        names = [named] if isinstance(named, str | Key) else list(named)
-        namespace = snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
-        return [name if isinstance(name, Key) else Key(namespace, name) for name in names]
-
-
-def _describe(error: Exception | None) -> str:
-    return f"{type(error).__name__}: {error}" if error is not None else ""

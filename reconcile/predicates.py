@@ -1,0 +1,119 @@
+"""Which changes of an object wake a controller: small tests, put together with `&`, `|` and `~`.
+
+A test is asked about a change from one state to another. Most of them (`generation`, `labels`, ...)
+have nothing to say where an object appears or disappears: they answer None, which counts as neither
+yes nor no, also under `~`. What nobody objects to wakes.
+
+    Controller(Site, keep_site, wakes=predicates.generation | predicates.annotations)
+    Controller(Pod, keep_pod, wakes=predicates.selector("app=web") & ~predicates.deletion)
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from attrs import frozen
+
+from informers import Snapshot
+from informers.selectors import selects
+
+Verdict: TypeAlias = bool | None
+"""True wakes, False does not, None has nothing to say."""
+Test: TypeAlias = Callable[[Snapshot | None, Snapshot | None], Verdict]
+Changed: TypeAlias = Callable[[Snapshot, Snapshot], bool]
+"""Asked about an update: the old state and the new one."""
+
+
+@frozen
+class Predicate:
+    """Whether a change wakes. `test` gets the old and the new state; None stands for absence."""
+
+    test: Test
+
+    def wakes(self, old: Snapshot | None, new: Snapshot | None) -> bool:
+        """Whether this change wakes: unless the test says no."""
+        return self.test(old, new) is not False
+
+    def __and__(self, other: "Predicate | Changed") -> "Predicate":
+        one, two = self.test, as_predicate(other).test
+        return Predicate(lambda old, new: _both(one(old, new), two, old, new))
+
+    def __or__(self, other: "Predicate | Changed") -> "Predicate":
+        one, two = self.test, as_predicate(other).test
+        return Predicate(lambda old, new: _either(one(old, new), two, old, new))
+
+    def __rand__(self, other: Changed) -> "Predicate":
+        return as_predicate(other) & self
+
+    def __ror__(self, other: Changed) -> "Predicate":
+        return as_predicate(other) | self
+
+    def __invert__(self) -> "Predicate":
+        test = self.test
+        return Predicate(lambda old, new: _opposite(test(old, new)))
+
+
+def updates(changed: Changed) -> Predicate:
+    """The predicate that asks a function about updates; appearing and disappearing are not its matter."""
+
+    def test(old: Snapshot | None, new: Snapshot | None) -> Verdict:
+        return None if old is None or new is None else changed(old, new)
+
+    return Predicate(test)
+
+
+def as_predicate(given: "Predicate | Changed") -> Predicate:
+    """A predicate as it is, a function as `updates` makes it one."""
+    return given if isinstance(given, Predicate) else updates(given)
+
+
+def selector(labels: str = "", fields: str = "") -> Predicate:
+    """Objects that a label selector and a field selector choose, in the old state or in the new one.
+
+    So the change that takes an object out of the selection is the last that is seen of it. Raises
+    ValueError for what is no selector.
+    """
+    chosen = selects(labels, fields)
+    return Predicate(lambda old, new: any(state is not None and chosen(state) for state in (new, old)))
+
+
+def _both(one: Verdict, test: Test, old: Snapshot | None, new: Snapshot | None) -> Verdict:
+    if one is False:
+        return False
+    two = test(old, new)
+    return False if two is False else None if one is None else two
+
+
+def _either(one: Verdict, test: Test, old: Snapshot | None, new: Snapshot | None) -> Verdict:
+    if one is True:
+        return True
+    two = test(old, new)
+    return True if two is True else None if one is None else two
+
+
+def _opposite(verdict: Verdict) -> Verdict:
+    return None if verdict is None else not verdict
+
+
+replaced = updates(lambda old, new: old.uid != new.uid)
+"""Deleted and created again between two looks: the name is the same, the object is another."""
+
+version = updates(lambda old, new: old.version != new.version)
+"""Any change at all, but for a resync."""
+
+generation = updates(lambda old, new: old.generation != new.generation or new.generation is None)
+"""The spec, as the server counts its changes. A kind that has no generation changes with every version."""
+
+labels = updates(lambda old, new: old.labels != new.labels)
+"""A label."""
+
+annotations = updates(lambda old, new: old.annotations_hash != new.annotations_hash)
+"""An annotation."""
+
+deletion = updates(lambda old, new: old.deletion_timestamp != new.deletion_timestamp)
+"""Deletion was asked for."""
+
+finalizers = updates(lambda old, new: old.finalizers != new.finalizers)
+"""Who holds it."""
+
+default = generation | replaced | deletion | finalizers | labels | annotations
+"""What a controller wakes on where it does not say: all but the status. Its own status never wakes it."""
