@@ -1,5 +1,6 @@
 """Rules in CEL: what a definition may say, and what objects they refuse."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -271,6 +272,9 @@ def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> 
         ("self.size >", {}, "FieldValueInvalid", ".rule"),
         ("self.ports.all(p, p.nothing == 1)", {}, "FieldValueInvalid", ".rule"),
         ("nothing(self.size)", {}, "FieldValueInvalid", ".rule"),
+        ("type(self) == object.Object0", {}, "FieldValueInvalid", ".rule"),
+        ("(" * 5000 + "true" + ")" * 5000, {}, "FieldValueInvalid", ".rule"),
+        (" && ".join(["true"] * 20000), {}, "FieldValueInvalid", ".rule"),
         ("quantity(self.name) > 3", {}, "FieldValueInvalid", ".rule"),
         ("", {}, "FieldValueRequired", ".rule"),
         ("self.size\n> 1", {}, "FieldValueRequired", ".message"),
@@ -312,6 +316,7 @@ def test_items_that_cannot_be_told_apart_have_no_old_value() -> None:
         "format.dns1123Label().validate(self.name) == optional.none()",
         "isSemver(self.name)",
         "self.words.indexOf('a') == 0",
+        "self.labels.transformMap(k, v, v + 'x').size() > 0",
     ],
 )
 def test_a_rule_that_cannot_be_evaluated_is_named_and_finds_no_fault(rule: str) -> None:
@@ -333,3 +338,13 @@ def test_many_rules_together_do_not_run_without_end() -> None:
     obj = {"all": [{"numbers": list(range(90))} for _ in range(200)]}
     (cause,) = compile_schema(openapi).validate(obj)
     assert "out of cost budget" in cause.message
+
+
+def test_without_the_cel_library_every_rule_is_named_as_not_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "reconcile.embedded.schema.cel", None)
+    made = ruled("self.nothing > 1")
+    (told,) = made.unevaluated_rules
+    assert "the extra `embedded` is not installed" in told
+    assert made.validate({"spec": {}}) == []

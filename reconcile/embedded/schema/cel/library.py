@@ -22,7 +22,8 @@ from reconcile.embedded.schema.values import is_number
 NOT_EVALUATED: Final = frozenset({"format", "semver", "isSemver", "authorizer", "jsonpatch"})
 """What rules may use on a real server and not here; schemas with such rules are served with a warning.
 
-So are lists' `indexOf` and `lastIndexOf`: in the CEL library these names belong to strings.
+So are lists' `indexOf` and `lastIndexOf`, names that belong to strings in the CEL library, and the macros
+`transformMap` and `transformMapEntry`, which it checks and does not run.
 """
 
 _INT_RANGE: Final = range(-(2**63), 2**63)

@@ -28,6 +28,7 @@ _OLD = re.compile(r"\boldSelf\b")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _INDEX_IN_LIST = re.compile(r"no matching overload for '(?:lastI|i)ndexOf' applied to '\(list")
 _LOOP = re.compile(r"\.(?:all|exists|exists_?[oO]ne|map|filter|sortBy|transform\w+)\s*\(")
+_MAP_MADE = re.compile(r"\.transformMap(?:Entry)?\s*\(")
 _EXTENSIONS: Final = ("strings", "sets", "optional", "two-var-comprehensions")
 
 
@@ -119,6 +120,9 @@ class Checker:
             )
         if compiled(self._environments[names], rule.wrapped(text)).return_type() != wanted:
             raise RuleError(why)
+        if _MAP_MADE.search(text):
+            raise NotEvaluated("transformMap and transformMapEntry cannot be evaluated")
+        compiled(running_environment(), rule.wrapped(text))
 
 
 def _environment(
