@@ -1,11 +1,11 @@
 """A mutable copy of an immutable object, for those who would rather set than build."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from reconcile.models import Object
+from reconcile.models import FrozenList, FrozenMapping, Object, thaw
 
 T = TypeVar("T")
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -61,9 +61,11 @@ def _fields(of: Any) -> frozenset[str]:
 def _opened(value: Any) -> Any:
     if attrs.has(type(value)):
         return Draft(value)
+    if type(value) in (FrozenMapping, FrozenList):
+        return thaw(value)
     if isinstance(value, Mapping):
         return {key: _opened(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_opened(inner) for inner in value]
     return value
 

@@ -1,7 +1,7 @@
 """From JSON to values: one reader for each type, made once.
 
-A reader takes decoded JSON and returns a value, or raises Misfit. It collects every fault of an
-object before it gives up, each with its path.
+A reader takes decoded JSON, which is its own from then on, and returns a value, or raises Misfit. It
+collects every fault of an object before it gives up, each with its path.
 """
 
 import datetime
@@ -10,7 +10,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import attrs
 from attrs import frozen
@@ -99,8 +99,9 @@ def _name(annotation: Any) -> str:
     return annotation.__name__ if inspect.isclass(annotation) else str(annotation).replace("typing.", "")
 
 
-@frozen
-class _Slot:
+class _Slot(NamedTuple):
+    """How one field is read; unpacked, because this is where the time goes."""
+
     argument: str
     exact: Any
     nullable: bool
@@ -127,20 +128,24 @@ class _ObjectReader:
         faults: list[Fault] = []
         for wire, found in value.items():
             slot = plan.get(wire)
-            if slot is None or (found is None and not slot.nullable):
+            if slot is None:
                 continue
-            if type(found) is slot.exact:
-                arguments[slot.argument] = found
-                continue
+            argument, exact, nullable, read, secret = slot
+            if type(found) is exact:
+                arguments[argument] = found
+            elif found is not None or nullable:
+                try:
+                    arguments[argument] = read(found)
+                except Misfit as misfit:
+                    faults += _hidden(wire) if secret else misfit.below(f".{wire}")
+        if not faults:
             try:
-                arguments[slot.argument] = slot.read(found)
-            except Misfit as misfit:
-                faults += _hidden(wire) if slot.secret else misfit.below(f".{wire}")
-        if not self._needed <= arguments.keys():
+                return self._cls(**arguments)
+            except (ValueError, TypeError) as error:
+                faults = self._missing(value) or [self._refused(error)]
+        elif not self._needed <= arguments.keys():
             faults += self._missing(value)
-        if faults:
-            raise Misfit(*faults)
-        return self._make(arguments)
+        raise Misfit(*faults)
 
     def _prepare(self) -> dict[str, _Slot]:
         fields = fields_of(self._cls)
@@ -156,12 +161,6 @@ class _ObjectReader:
             if f.argument in self._needed
             and (value.get(f.wire) is None and not (f.nullable and f.wire in value))
         ]
-
-    def _make(self, arguments: dict[str, Any]) -> Any:
-        try:
-            return self._cls(**arguments)
-        except (ValueError, TypeError, attrs.exceptions.AttrsAttributeNotFoundError) as error:
-            raise Misfit(self._refused(error)) from None
 
     def _refused(self, error: Exception) -> Fault:
         """What a converter or validator said, unless the object has a field whose value must not show."""
@@ -234,10 +233,13 @@ def _sequence(annotation: Any, arguments: tuple[Any, ...]) -> Reader:
     if typing.get_origin(annotation) is tuple and (len(arguments) != 2 or arguments[1] is not Ellipsis):
         raise TypeError(f"{annotation} has no place in a model: write tuple[X, ...]")
     read = reader_of(arguments[0])
+    exact = {arguments[0]} if arguments[0] in _EXACT else set()
 
     def read_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple | FrozenList):
             raise wrong(value, "no list")
+        if exact and exact.issuperset(map(type, value)):
+            return tuple(value)
         try:
             return tuple([read(one) for one in value])
         except Misfit:
@@ -250,15 +252,15 @@ def _mapping(item: Any) -> Reader:
     if item is Any:
         return _read_anything_in_mapping
     read = reader_of(item)
-    exact = item if item in _EXACT else None
+    exact = {item} if item in _EXACT else set()
 
     def read_all(value: Any) -> FrozenMapping:
         if not isinstance(value, Mapping):
             raise wrong(value, "no object")
-        made = {}
+        if type(value) is dict and exact.issuperset(map(type, value.values())):
+            return FrozenMapping(value)
         try:
-            for name, one in value.items():
-                made[name] = one if type(one) is exact else read(one)
+            made = {name: read(one) for name, one in value.items()}
         except Misfit:
             raise Misfit(*_faults_of(read, value.items(), ".{}")) from None
         return FrozenMapping(made) if exact else FrozenValues(made)
@@ -277,11 +279,11 @@ def _faults_of(read: Reader, values: Any, step: str) -> list[Fault]:
 
 
 def _read_anything_in_mapping(value: Any) -> Any:
-    if isinstance(value, FrozenMapping):
-        return value
+    if type(value) is dict:
+        return FrozenMapping(value)
     if not isinstance(value, Mapping):
         raise wrong(value, "no object")
-    return FrozenMapping(dict(value))
+    return value if isinstance(value, FrozenMapping) else FrozenMapping(dict(value))
 
 
 def _union(parts: tuple[Any, ...]) -> Reader:

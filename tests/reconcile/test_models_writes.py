@@ -1,0 +1,119 @@
+"""What a class does not know survives its writes, inside lists and maps too."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from reconcile import Object, field, resource
+from reconcile.testing import FakeClient
+
+
+@frozen
+class Port:
+    name: str
+    number: int = 0
+
+
+@frozen
+class GateSpec:
+    ports: tuple[Port, ...] = ()
+    by_name: Mapping[str, Port] = field(factory=dict)
+    template: Mapping[str, Any] = field(factory=dict)
+    size: int = 1
+
+
+@resource("example.com/v1")
+class Gate(Object):
+    spec: GateSpec = GateSpec()
+
+
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gates.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "gates", "singular": "gate", "kind": "Gate", "listKind": "GateList"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+SPEC: dict[str, Any] = {
+    "unknown": {"zero": 0, "empty": "", "no": False, "list": [1.50, {"a": None}]},
+    "ports": [
+        {"name": "a", "number": 0, "weight": 0, "deep": {"x": [1]}},
+        {"name": "b", "number": 2, "colour": "red"},
+    ],
+    "byName": {"a": {"name": "a", "colour": "blue", "number": 1}},
+    "template": {"spec": {"containers": [{"name": "c", "env": []}]}},
+    "size": 0,
+}
+
+
+async def stored() -> FakeClient:
+    client = FakeClient()
+    await client.apply(DEFINITION)
+    client.add(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "Gate",
+            "metadata": {"name": "g", "namespace": "default"},
+            "spec": SPEC,
+        }
+    )
+    return client
+
+
+async def spec_of(client: FakeClient) -> dict[str, Any]:
+    snapshot = await client.find(Gate, "g", "default")
+    assert snapshot is not None
+    raw = await client.snapshot(Gate.__kind__.resource, snapshot.key, live=True)
+    assert raw is not None
+    spec: dict[str, Any] = raw.to_dict()["spec"]
+    return spec
+
+
+async def test_a_changed_element_of_a_list_and_of_a_map_keeps_what_the_class_does_not_know() -> None:
+    client = await stored()
+
+    def change(gate: Gate) -> Gate:
+        first, second = gate.spec.ports
+        ports = (evolve(first, number=7), second)
+        by_name = {"a": evolve(gate.spec.by_name["a"], number=0)}
+        return gate.replace(spec=evolve(gate.spec, ports=ports, by_name=by_name))
+
+    await client.modify(Gate, "g", "default", change=change)
+    wanted = copy.deepcopy(SPEC)
+    wanted["ports"][0]["number"] = 7
+    wanted["byName"]["a"]["number"] = 0
+    assert await spec_of(client) == wanted
+
+
+async def test_a_draft_of_a_snapshot_can_be_changed_at_any_depth_and_the_snapshot_stays() -> None:
+    client = await stored()
+    gate = await client.get(Gate, "g", "default")
+    async with client.editing(gate) as draft:
+        draft.spec.template["spec"]["containers"][0]["env"].append({"name": "A", "value": ""})
+        draft.spec.size = 3
+    wanted = copy.deepcopy(SPEC)
+    wanted["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": ""}]
+    wanted["size"] = 3
+    assert await spec_of(client) == wanted
+    assert gate.spec.template == SPEC["template"]
+    assert gate.spec.size == 0
