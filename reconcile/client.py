@@ -151,7 +151,7 @@ class Client(Writer):
         place = Place(resource, obj.key, self.field_manager, subresource)
         known = await self._acknowledged(place)
         if known is not None and self._intents.holds(place, body, known):
-            return decode(type(obj), known.raw)
+            return self._decoded.of(type(obj), known)
         written = await self._apply(place, body, force, unforced)
         if not self.dry_run:
             self._intents.acknowledged(place, body, written, anyio.current_time())

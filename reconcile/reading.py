@@ -24,6 +24,7 @@ from informers import (
 )
 from informers.lines import LineSplitter
 from reconcile.consistency import Freshness, Journal
+from reconcile.decoded import Decoded
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, decode, kind_of
 from reconcile.selectors import Labels, matches, parse_labels, selector_text
@@ -90,6 +91,7 @@ class Reader:
         self.freshness = Freshness()
         self._sender = Sender(transport, self.clock, limiter)
         self._journal = Journal()
+        self._decoded = Decoded()
 
     def _copied(self, **changed: Any) -> Self:
         other = type(self).__new__(type(self))
@@ -109,7 +111,7 @@ class Reader:
     async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
         """The object of that name, or None."""
         snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
-        return None if snapshot is None else decode(model, snapshot.raw)
+        return None if snapshot is None else self._decode(model, snapshot, live)
 
     async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
@@ -161,7 +163,7 @@ class Reader:
         snapshots = await self.snapshots(
             resource, namespace, labels=labels, fields=fields, owner=owner, index=index, live=live
         )
-        return [decode(model, snapshot.raw) for snapshot in snapshots]
+        return [self._decode(model, snapshot, live) for snapshot in snapshots]
 
     async def snapshots(
         self,
@@ -251,6 +253,11 @@ class Reader:
             yield _events(model, answer.chunks, f"WATCH {path}")
 
     # --- for the rooms that write -----------------------------------------------------------------
+
+    def _decode(self, model: type[O], snapshot: Snapshot, live: bool) -> O:
+        if live or self.cache is None:
+            return decode(model, snapshot.raw)
+        return self._decoded.of(model, snapshot)
 
     def _informer(self, resource: Resource, namespace: str) -> Informer | None:
         """The informer that knows everything of a resource in a namespace (empty: in all that it follows)."""

@@ -106,7 +106,7 @@ def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], 
         return None
     reading = method == "GET"
     if isinstance(error, Unreachable) or (reading and isinstance(error, OutcomeUnknown)):
-        return FIRST_WAIT * 2**attempt * (0.5 + chance())
+        return FIRST_WAIT * 2.0**attempt * (0.5 + chance())
     if isinstance(error, TooManyRequests) or (reading and isinstance(error, ServerError)):
         asked = error.retry_after
         return None if asked is None or asked > LONGEST_WAIT else asked + FIRST_WAIT * chance()

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource, unstructured
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Deployment
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, simulate
 
 
@@ -306,3 +306,26 @@ def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
         assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "2"}
 
     simulate(run, limit_seconds=600)
+
+
+async def test_mappings_and_lists_inside_a_model_are_edited_in_place() -> None:
+    container = {"name": "c", "image": "i:1", "env": [{"name": "A", "value": "1"}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    client = FakeClient(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d"},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+        }
+    )
+    deployed = await client.get(Deployment, "d", "default")
+    async with client.editing(deployed) as draft:
+        inner = draft.spec.template["spec"]["containers"][0]
+        inner["image"] = "i:2"
+        inner["env"].append({"name": "B", "value": ""})
+    stored = (await client.get(Deployment, "d", "default")).spec.template["spec"]["containers"][0]
+    assert (stored["image"], [dict(env) for env in stored["env"]]) == (
+        "i:2",
+        [{"name": "A", "value": "1"}, {"name": "B", "value": ""}],
+    )

@@ -1,0 +1,43 @@
+"""Objects that were decoded already: who reads the same state again gets the same immutable object."""
+
+from typing import Any, TypeVar
+
+from attrs import define, field
+
+from informers import Key, Snapshot
+from reconcile.models import Object, Unstructured, decode
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+BUDGET = 2 << 20
+"""Bytes of JSON whose decoded objects are kept: some ten times as much memory."""
+
+
+@define(eq=False)
+class Decoded:
+    """The last decoded objects, by model and key; when the budget is spent, keeping starts anew.
+
+    An object is handed out again only for the very snapshot it was decoded from. A kind without a
+    model is decoded each time: its reader may do with the body what it likes.
+    """
+
+    _kept: dict[tuple[type[Object], Key], tuple[Snapshot, Any]] = field(factory=dict, init=False)
+    _spent: int = field(default=0, init=False)
+
+    def of(self, model: type[O], snapshot: Snapshot) -> O:
+        """The object of a snapshot. Raises DoesNotFit."""
+        place = (model, snapshot.key)
+        kept = self._kept.get(place)
+        if kept is not None and kept[0] is snapshot:
+            known: O = kept[1]
+            return known
+        raw = snapshot.raw
+        obj = decode(model, raw)
+        if issubclass(model, Unstructured):
+            return obj
+        if self._spent + len(raw) > BUDGET:
+            self._kept.clear()
+            self._spent = 0
+        self._kept[place] = (snapshot, obj)
+        self._spent += len(raw)
+        return obj
