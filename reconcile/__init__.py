@@ -32,10 +32,14 @@ from informers import (
     Unauthorized,
     Unreachable,
 )
+from reconcile import predicates
+from reconcile.background import Background
 from reconcile.client import Client
+from reconcile.configuration import ConfigurationError
 from reconcile.consistency import CacheBehind
 from reconcile.context import Context
 from reconcile.controller import Cleanup, Controller, Reconciler, Watch
+from reconcile.departures import Gone
 from reconcile.installed import NotAsDeclared
 from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
 from reconcile.manager import Manager
@@ -65,21 +69,28 @@ from reconcile.models import (
     unstructured,
 )
 from reconcile.passes import ReconcileTimeout
+from reconcile.predicates import Predicate
 from reconcile.requests import Cause, Request, Result, TerminalError
+from reconcile.serving import CannotServe
+from reconcile.sources import SYNCED, Source, ticker
 
 __all__ = [
+    "SYNCED",
     "UNSET",
     "AlreadyExists",
     "ApiError",
+    "Background",
     "BadRequest",
     "CacheBehind",
     "CacheSyncFailed",
+    "CannotServe",
     "Cause",
     "Cleanup",
     "Client",
     "Clock",
     "Column",
     "Condition",
+    "ConfigurationError",
     "Conflict",
     "Context",
     "Controller",
@@ -87,6 +98,7 @@ __all__ = [
     "Expired",
     "Fault",
     "Forbidden",
+    "Gone",
     "Invalid",
     "Key",
     "LabelSelector",
@@ -105,6 +117,7 @@ __all__ = [
     "OwnedByOther",
     "OwnerReference",
     "PreconditionFailed",
+    "Predicate",
     "Quantity",
     "ReconcileTimeout",
     "Reconciler",
@@ -117,6 +130,7 @@ __all__ = [
     "ServerError",
     "ServerTimeout",
     "Snapshot",
+    "Source",
     "StaleVersion",
     "StatusError",
     "SystemClock",
@@ -133,7 +147,9 @@ __all__ = [
     "encode",
     "field",
     "kind_of",
+    "predicates",
     "resource",
     "thaw",
+    "ticker",
     "unstructured",
 ]

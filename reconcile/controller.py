@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from informers import Key
 from reconcile import predicates
+from reconcile.background import InBackground
 from reconcile.context import Context
 from reconcile.departures import OnGone
 from reconcile.models import Object, kind_of
@@ -75,6 +76,7 @@ class _Options(Generic[T]):
     timeout: float = DEFAULT_TIMEOUT
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
     on_gone: OnGone[T] | None = None
+    background: InBackground[T] | None = None
     sources: Sequence[Source] = field(default=(), converter=_sources)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
@@ -93,6 +95,9 @@ class Controller(_Options[T]):
 
     `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
+
+    `background` runs for each object beside that, in a task of its own; it may only ask for runs. It
+    is started anew when it fails, and has ended before `cleanup` runs.
 
     `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
     `workers` objects are worked on at a time; a run longer than `timeout` seconds fails.

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from attrs import frozen
 
 from informers import Cache, Delta
+from reconcile.background import Backgrounds
 from reconcile.controller import Controller, Watch
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of
 from reconcile.models import Object, kind_of
@@ -68,6 +69,14 @@ class Runner(Generic[T]):
         self._failures = 0
         resource = kind_of(controller.kind).resource
         self._primary = cache.declare(resource)
+        self._backgrounds = Backgrounds(
+            controller.kind,
+            controller.background,
+            self._primary,
+            self.enqueue,
+            passes.client.clock,
+            self._log,
+        )
         self._primary.add_handler(self._on_primary, resync=controller.resync)
         for kind in controller.owns:
             informer = cache.declare(kind_of(kind).resource)
@@ -82,12 +91,14 @@ class Runner(Generic[T]):
     async def run(self) -> None:
         """Work until the queue is closed and empty."""
         with self._triggerable():
-            async with anyio.create_task_group() as sources:
-                await self._start_sources(sources)
+            async with anyio.create_task_group() as beside:
+                await self._start_sources(beside)
+                self._backgrounds.start(beside)
                 async with anyio.create_task_group() as workers:
                     for _ in range(self.controller.workers):
                         workers.start_soon(self._work)
-                sources.cancel_scope.cancel()
+                self._backgrounds.stop()
+                beside.cancel_scope.cancel()
 
     def enqueue(self, request: Request, cause: Cause, initial: bool = False) -> None:
         """Have a key reconciled."""
@@ -98,6 +109,7 @@ class Runner(Generic[T]):
     def _on_primary(self, delta: Delta) -> None:
         if self._primary.covers(delta.last.key.namespace):
             self._passes.departures.note(delta)
+        self._backgrounds.follow(delta)
         if delta.resync or self.controller.wakes.wakes(delta.old, delta.new):
             late = delta.initial or delta.resync
             self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), late)
@@ -167,6 +179,7 @@ class Runner(Generic[T]):
                 return
 
     async def _reconcile(self, item: Item[Request]) -> None:
+        await self._backgrounds.ended(item.key)
         with self.history.run(item) as run:
             outcome = run.outcome = await self._passes.run(item.key, item.causes, item.retries)
         self._runs += 1
