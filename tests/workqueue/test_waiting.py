@@ -100,3 +100,23 @@ def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -
         return await drained(queue)
 
     assert simulate(scenario) == ["delayed", "worked on"]
+
+
+@pytest.mark.rule("queue-cancelled")
+def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
+    async def scenario() -> dict[str, float]:
+        queue: WorkQueue[str] = WorkQueue()
+        started: dict[str, float] = {}
+        scope = anyio.CancelScope()
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait_and_be_cancelled, queue, scope)
+            await anyio.sleep(1)
+            group.start_soon(work, queue, 0, started)
+            await anyio.sleep(1)
+            scope.cancel()
+            queue.add("key")
+            await anyio.sleep(100)
+            group.cancel_scope.cancel()
+        return started
+
+    assert simulate(scenario) == {"key": 2}
