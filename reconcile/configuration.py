@@ -141,8 +141,9 @@ def from_environment(environ: Mapping[str, str]) -> Mapping[str, Any]:
             continue
         option = _BY_VARIABLE.get(variable)
         if option is None:
-            nearest = difflib.get_close_matches(variable, _BY_VARIABLE, 1, 0.0)[0]
-            raise ConfigurationError(f"there is no option {variable}: the nearest is {nearest}")
+            word = variable.removeprefix(PREFIX).lower()
+            nearest = _BY_NAME[difflib.get_close_matches(word, _BY_NAME, 1, 0.0)[0]]
+            raise ConfigurationError(f"there is no option {variable}: the nearest is {nearest.variable}")
         found[option.name] = option.value(text, variable)
     return found
 

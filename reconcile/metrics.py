@@ -285,7 +285,7 @@ class Levels(Collector):
 
     def _depths(self, name: str, depths: Mapping[int, int]) -> Mapping[str, int]:
         """Depth by label. A priority that had a series keeps it, at 0 where nothing is ready."""
-        known = self._priorities.setdefault(name, set())
+        known = self._priorities.setdefault(name, {0})
         for priority in sorted(depths, reverse=True):
             if len(known) < PRIORITIES:
                 known.add(priority)

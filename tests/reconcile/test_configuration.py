@@ -1,0 +1,137 @@
+"""How a manager is told to run: the constructor, then variables, then flags."""
+
+import inspect
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile import LeaderElection, LeaseTerms, Manager
+from reconcile.configuration import OPTIONS, ConfigurationError, from_environment, from_flags, shown, table
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.testing import simulate
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+
+
+def configured(environ: dict[str, str], flags: dict[str, str | None] | None = None, **options: Any) -> Any:
+    manager = Manager(environ=environ, **options)
+    manager.configure(from_flags(flags or {}))
+    return manager.options
+
+
+def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable() -> None:
+    assert configured({}, namespace="a").namespace == "a"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, namespace="a").namespace == "b"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": "c"}, namespace="a").namespace == "c"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": None}, namespace="a").namespace == "b"
+    assert configured({"RECONCILE_NAMESPACE": ""}, namespace="a").namespace == ""
+
+
+def test_every_option_can_be_said_in_text() -> None:
+    environ = {
+        "RECONCILE_NAMESPACE": "shop",
+        "RECONCILE_NAME": "me",
+        "RECONCILE_EMBEDDED": "true",
+        "RECONCILE_SERVE": ":8080",
+        "RECONCILE_READY_WHEN": "leading",
+        "RECONCILE_LEADER_ELECTION": "kube-system/lamps",
+        "RECONCILE_SYNC_SECONDS": "7",
+        "RECONCILE_STOP_SECONDS": "0.5",
+        "HOME": "/root",
+    }
+    assert set(environ) - {"HOME"} == {option.variable for option in OPTIONS}
+    assert shown(configured(environ)) == {
+        "namespace": "shop",
+        "name": "me",
+        "embedded": True,
+        "serve": ":8080",
+        "ready_when": "leading",
+        "leader_election": "kube-system/lamps",
+        "sync_seconds": 7.0,
+        "stop_seconds": 0.5,
+    }
+
+
+def test_another_lease_keeps_identity_and_terms_of_the_constructors() -> None:
+    election = LeaderElection("a", identity="me", terms=LeaseTerms(30, 20, 4))
+    changed = configured({"RECONCILE_LEADER_ELECTION": "b"}, leader_election=election).leader_election
+    assert changed == LeaderElection("b", "default", "me", LeaseTerms(30, 20, 4))
+    assert configured({"RECONCILE_LEADER_ELECTION": ""}, leader_election=election).leader_election is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [
+        ("RECONCILE_NAMSPACE", "RECONCILE_NAMESPACE"),
+        ("RECONCILE_LEADER", "RECONCILE_LEADER_ELECTION"),
+        ("RECONCILE_STOP_SECOND", "RECONCILE_STOP_SECONDS"),
+    ],
+)
+def test_an_unknown_variable_is_an_error_with_the_nearest_name(variable: str, nearest: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"no option {variable}: the nearest is {nearest}$"):
+        from_environment({variable: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sync_seconds", "soon"),
+        ("stop_seconds", "-1"),
+        ("stop_seconds", "nan"),
+        ("sync_seconds", "inf"),
+        ("embedded", "maybe"),
+        ("serve", "localhost"),
+        ("ready_when", "never"),
+        ("leader_election", "a/"),
+        ("leader_election", "a/b/c"),
+        ("name", ""),
+    ],
+)
+def test_a_value_that_is_none_is_an_error_that_names_where_it_was_said(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^RECONCILE_{name.upper()}: "):
+        from_environment({f"RECONCILE_{name.upper()}": text})
+    with pytest.raises(ConfigurationError, match=f"^--{name.replace('_', '-')}: "):
+        from_flags({name: text})
+
+
+def test_the_default_of_the_table_is_the_constructors() -> None:
+    parameters = inspect.signature(Manager).parameters
+    for option in OPTIONS:
+        assert option.read(option.default or "") == parameters[option.name].default, option.name
+
+
+def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is() -> None:
+    objects = {"transport", "clock", "run_sync", "liveness", "readiness", "metrics", "environ"}
+    taken = set(inspect.signature(Manager).parameters) - {"controllers"}
+    assert taken == objects | {option.name for option in OPTIONS}
+
+
+def test_an_embedded_server_and_a_transport_cannot_be_had_together() -> None:
+    transport = InProcessTransport(ApiServer())
+    with pytest.raises(ConfigurationError, match="brings its transport"):
+        Manager(transport=transport, environ={"RECONCILE_EMBEDDED": "1"}).configure()
+
+
+def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = Manager(
+        transport=InProcessTransport(ApiServer()), environ={"RECONCILE_STOP_SECONDS": "3"}, namespace="shop"
+    )
+    manager.stop()
+    with caplog.at_level(logging.INFO):
+        simulate(manager.run)
+    (line,) = [record for record in caplog.records if record.getMessage() == "configuration"]
+    assert (line.stop_seconds, line.namespace) == (3.0, "shop")  # type: ignore[attr-defined]
+
+
+def test_the_process_environment_is_read_where_no_other_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECONCILE_BOGUS", "1")
+    with pytest.raises(ConfigurationError, match="RECONCILE_BOGUS"):
+        simulate(Manager(transport=InProcessTransport(ApiServer())).run)
+
+
+def test_the_reference_has_the_table() -> None:
+    assert table() in REFERENCE.read_text()
