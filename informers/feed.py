@@ -229,8 +229,11 @@ class Feed:
                 self._advance(given)
 
     async def _settle(self) -> None:
+        first = self.status.lists > 0 and not self.status.synced
+        if first:
+            await self._pace.pause()
         await self._sink.settle()
-        if self.status.lists and not self.status.synced:
+        if first:
             self.status.synced = True
             self._sink.announce()
 
@@ -322,6 +325,8 @@ class Feed:
                     await pace.pause()
             self._flush()
             watch.heard(self._state)
+            if isinstance(self._state, Watching):
+                self.status.error = None
             self.status.heard = anyio.current_time()
             self._sink.announce()
         if lines.pending:

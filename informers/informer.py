@@ -38,9 +38,9 @@ class InformerStatus:
     bodies of all `objects` take in memory. `version`: the one that the store has reached.
     `last_event`: when (wall time) the last change came. `restarts`: connections after the first;
     `relists`: lists after the first; `failures`: requests and streams that broke. `error`: the last
-    failure, until a list succeeds. `lag`: seconds since the server last said anything, a bookmark
-    too; None before that and when it is stopped. `backlog`: changes that the slowest handler has yet
-    to hear of.
+    failure, until the server answers as it should. `lag`: seconds since the server last said anything,
+    a bookmark too; None before that and when it is stopped. `backlog`: changes that the slowest
+    handler has yet to hear of.
     """
 
     resource: str
@@ -125,7 +125,7 @@ class Informer:
 
     @property
     def error(self) -> Exception | None:
-        """The last failure, until a list succeeds."""
+        """The last failure, until the server answers as it should."""
         errors = (part.feed.status.error for part in self._parts.values())
         return next((error for error in errors if error is not None), None)
 

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 from attrs import define
 
-SLICE = 0.005
+SLICE = 0.004
 """After so long (s) at work without a pause, others get their turn."""
 LOOK_EVERY = 32
 """So many small things are done between two looks at the time."""

@@ -241,6 +241,7 @@ async def test_whatever_a_server_does_to_a_watch_nothing_is_lost_and_nothing_spi
             (alive.add if delta.new is not None else alive.discard)(delta.last.key.name)
         assert alive == set(server.objects)
         assert len(peer.seen) < 40
+        assert informer.status().error == ""
 
 
 async def test_a_token_that_expires_in_mid_watch_is_renewed_and_nothing_is_lost(
