@@ -124,3 +124,23 @@ def test_the_columns_of_the_further_kinds_are_shown(kubectl: Kubectl) -> None:
     assert row.split()[:4] == ["shown", "1", "N/A", "0"]
     assert "configmaps: 0/3" in kubectl("get", "quota", "shown").stdout
     assert "configmaps" in kubectl("describe", "clusterrole", "view").stdout
+
+
+def test_a_node_is_drained_and_given_back(kubectl: Kubectl, tmp_path: Path) -> None:
+    manifest = tmp_path / "node.yaml"
+    manifest.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: worker}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: guest}\n"
+        "spec: {nodeName: worker, containers: [{name: a, image: a}]}\n"
+    )
+    kubectl("apply", "-f", str(manifest))
+    drained = kubectl("drain", "worker", "--force", "--grace-period=0", "--timeout=10s")
+    assert "pod/guest evicted" in drained.stdout
+    assert kubectl("get", "node", "worker", "-o", "jsonpath={.spec.unschedulable}").stdout == "true"
+    kubectl("uncordon", "worker")
+
+
+def test_a_deployment_is_exposed(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=nginx")
+    kubectl("expose", "deployment", "web", "--port=80")
+    assert kubectl("get", "service", "web", "-o", "jsonpath={.spec.selector}").stdout == '{"app":"web"}'
