@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from attrs import field, frozen
+import msgspec
+from attrs import evolve, field, frozen
 from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
@@ -192,31 +193,43 @@ class BoundRule:
 
 def check_rules(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     """What is wrong about the rules of a schema; `path` is its own, as causes begin with it."""
-    for _, cause in _judged(openapi, path):
+    for _, cause in _judged(msgspec.json.encode(openapi)):
         if cause is not None:
-            yield cause
+            yield evolve(cause, field=path + cause.field)
 
 
 def unevaluated(openapi: Mapping[str, Any]) -> Iterator[str]:
     """Where there are rules that this server cannot evaluate: `spec.x-kubernetes-validations[0].rule`."""
-    for place, cause in _judged(openapi, ""):
+    for place, cause in _judged(msgspec.json.encode(openapi)):
         if cause is None:
             yield place.lstrip(".")
 
 
-def _judged(openapi: Mapping[str, Any], path: str) -> Iterator[tuple[str, FieldCause | None]]:
-    """The faults of rules by place; None for a rule that is right and cannot be evaluated."""
+@lru_cache(maxsize=16)
+def _judged(encoded: bytes) -> tuple[tuple[str, FieldCause | None], ...]:
+    """The faults of rules by place; None for a rule that is right and cannot be evaluated.
+
+    A definition is looked at several times on its way, and compiling is what takes time.
+    """
+    openapi = msgspec.json.decode(encoded)
     types = Types()
-    found = list(places(openapi, path))
+    found = list(places(openapi, ""))
     shapes = [types.shape(schema, is_object=schema is openapi) for _, schema, _ in found]
     pool = types.pool()
-    for (place, schema, comparable), shape in zip(found, shapes, strict=True):
-        if shape is None:
-            continue
-        checker = Checker(pool, shape)
-        for index, entry in enumerate(schema["x-kubernetes-validations"]):
-            where = f"{place}.x-kubernetes-validations[{index}]"
-            yield from _judged_rule(checker, entry, where, comparable=comparable)
+    return tuple(
+        judgement
+        for (place, schema, comparable), shape in zip(found, shapes, strict=True)
+        if shape is not None
+        for judgement in _judged_place(Checker(pool, shape), schema, place, comparable=comparable)
+    )
+
+
+def _judged_place(
+    checker: Checker, schema: Mapping[str, Any], place: str, *, comparable: bool
+) -> Iterator[tuple[str, FieldCause | None]]:
+    for index, entry in enumerate(schema["x-kubernetes-validations"]):
+        where = f"{place}.x-kubernetes-validations[{index}]"
+        yield from _judged_rule(checker, entry, where, comparable=comparable)
 
 
 def places(
