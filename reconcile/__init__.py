@@ -42,6 +42,7 @@ from reconcile.controller import Cleanup, Controller, Reconciler, Watch
 from reconcile.departures import Gone
 from reconcile.installed import NotAsDeclared
 from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
+from reconcile.limiter import RateLimiter
 from reconcile.manager import Manager
 from reconcile.models import (
     UNSET,
@@ -70,6 +71,7 @@ from reconcile.models import (
 )
 from reconcile.passes import ReconcileTimeout
 from reconcile.predicates import Predicate
+from reconcile.reading import WatchEvent
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.serving import CannotServe
 from reconcile.sources import SYNCED, Source, ticker
@@ -119,6 +121,7 @@ __all__ = [
     "PreconditionFailed",
     "Predicate",
     "Quantity",
+    "RateLimiter",
     "ReconcileTimeout",
     "Reconciler",
     "Request",
@@ -143,6 +146,7 @@ __all__ = [
     "Unset",
     "Unstructured",
     "Watch",
+    "WatchEvent",
     "definition_of",
     "encode",
     "field",

@@ -13,6 +13,7 @@ from informers import Clock
 from reconcile.context import RunSync
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection
+from reconcile.limiter import RateLimiter
 from reconcile.serving import parse_address
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ManagerOptions:
     liveness: Mapping[str, Check] = {}
     readiness: Mapping[str, Check] = {}
     metrics: "CollectorRegistry | None" = None
+    limiter: RateLimiter | None = None
 
 
 @frozen
@@ -126,8 +128,8 @@ OPTIONS = (
     Option("sync_seconds", "120", "So long the first lists may take.", _seconds),
     Option("stop_seconds", "30", "So long runs under way may take to end at a stop.", _seconds),
 )
-"""What text can say. The rest (`transport`, `clock`, `run_sync`, `liveness`, `readiness`, `metrics`) are
-objects, which only the constructor takes."""
+"""What text can say. The rest (`transport`, `clock`, `run_sync`, `liveness`, `readiness`, `metrics`,
+`limiter`) are objects, which only the constructor takes."""
 
 _BY_NAME = {option.name: option for option in OPTIONS}
 _BY_VARIABLE = {option.variable: option for option in OPTIONS}

@@ -28,6 +28,7 @@ from reconcile.debugging import state_of
 from reconcile.health import Check, ping
 from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
+from reconcile.limiter import RateLimiter
 from reconcile.passes import Passes, in_thread
 from reconcile.recorder import Recorder
 from reconcile.runner import Runner
@@ -59,6 +60,9 @@ class Manager:
     `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
     a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected.
 
+    `limiter` slows down the reads and writes of all controllers together, and nothing else: not informers,
+    not events, not the Lease.
+
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
 
@@ -83,6 +87,7 @@ class Manager:
         liveness: Mapping[str, Check] = _NOTHING,
         readiness: Mapping[str, Check] = _NOTHING,
         metrics: "CollectorRegistry | None" = None,
+        limiter: RateLimiter | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         _check_names(controllers)
@@ -97,6 +102,7 @@ class Manager:
             clock=clock or SystemClock(),
             sync_seconds=sync_seconds,
             stop_seconds=stop_seconds,
+            limiter=limiter,
             run_sync=run_sync,
             leader_election=leader_election,
             embedded=embedded,
@@ -299,7 +305,11 @@ class Manager:
             self._elector = LeaderElector(client, self.options.leader_election)
             transport = LedTransport(transport, self._elector)
         self._client = Client(
-            transport, cache=cache, field_manager=self.options.name, clock=self.options.clock
+            transport,
+            cache=cache,
+            field_manager=self.options.name,
+            clock=self.options.clock,
+            limiter=self.options.limiter,
         )
         self._runners = [self._runner(controller, cache) for controller in self.controllers]
         try:

@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -23,9 +24,8 @@ from informers import (
     TooManyRequests,
     Unreachable,
 )
-from reconcile import ObjectMeta
+from reconcile import Context, Controller, ObjectMeta, RateLimiter
 from reconcile.kinds import ConfigMap
-from reconcile.limiter import RateLimiter
 from reconcile.sending import LONGEST_WAIT, RETRIES, Sender, retry_wait
 from reconcile.testing import (
     Drop,
@@ -38,6 +38,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
+from tests.reconcile.test_manager import Toy, World, played
 
 LATER = {"retry_after": 1.0}
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
@@ -209,3 +210,22 @@ async def test_unknown_fields_are_treated_as_asked(
     with caplog.at_level(logging.WARNING, logger="reconcile.client"):
         await client.create(await client.unstructured(manifest))
     assert [record.__dict__["text"] for record in caplog.records] == ['unknown field "dta"']
+
+
+def test_the_controllers_of_a_manager_share_one_limit() -> None:
+    async def two_children(ctx: Context[Toy]) -> None:
+        for number in range(2):
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(
+            Controller(Toy, two_children, owns=[ConfigMap]), limiter=RateLimiter(qps=1, burst=1)
+        ):
+            await world.make("a")
+            await world.make("b")
+            await anyio.sleep(10)
+        made = [r.at for r in world.transport.writes if r.path.rpartition("/")[0].endswith("/configmaps")]
+        assert len(made) == 4
+        assert all(later - sooner >= 0.999 for sooner, later in pairwise(made))
+
+    played(scenario)
