@@ -1,0 +1,94 @@
+"""Strategies make what the class allows: the server takes it, and it survives its JSON."""
+
+import datetime
+import enum
+import itertools
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from attrs import frozen
+from hypothesis import HealthCheck, given, settings
+
+from controllers.workergroups import RayCluster
+from reconcile import UNSET, Condition, Object, ObjectMeta, Quantity, Schema, Unset, encode, field, resource
+from reconcile.kinds import Pod
+from reconcile.models import decode
+from reconcile.testing import FakeClient
+from reconcile.testing.strategies import objects
+
+
+class Speed(enum.Enum):
+    SLOW = "slow"
+    FAST = "fast"
+
+
+@frozen
+class Cron:
+    schedule: str
+    type: Literal["Cron"] = "Cron"
+
+
+@frozen
+class Burst:
+    target: int
+    type: Literal["Burst"] = "Burst"
+
+
+@frozen
+class Port:
+    number: int = field(minimum=1, maximum=65535, format="int32")
+    target: int | str | None = None
+
+
+@frozen
+class GateSpec:
+    image: str = field(pattern="^[a-z]+:[0-9]$", max_length=9)
+    replicas: int = field(default=1, minimum=0)
+    colour: str | Unset = UNSET
+    speed: Speed = Speed.SLOW
+    ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("number",))
+    names: tuple[Annotated[str, Schema(min_length=1)], ...] = field(default=(), list_type="set", max_items=2)
+    trigger: Cron | Burst | None = None
+    memory: Quantity | None = None
+    every: datetime.timedelta | None = None
+    since: datetime.datetime | None = None
+    limits: Mapping[str, int] = field(factory=dict)
+    template: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class GateStatus:
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1")
+class Gate(Object):
+    spec: GateSpec
+    status: GateStatus = GateStatus()
+
+
+@given(objects(Gate))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_it_makes_survives_its_json(gate: Gate) -> None:
+    assert decode(Gate, encode(gate)) == gate
+
+
+def test_the_server_takes_what_it_makes() -> None:
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="a:1")))
+    numbers = itertools.count()
+
+    @given(objects(Gate))
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    def taken(gate: Gate) -> None:
+        body = encode(gate.with_metadata(name=f"made-{next(numbers)}"))
+        del body["status"]
+        assert client.add(body)["spec"]["image"] == gate.spec.image
+
+    taken()
+
+
+@given(objects(RayCluster), objects(Pod))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_it_makes_objects_of_our_own_kinds(cluster: RayCluster, pod: Pod) -> None:
+    assert decode(RayCluster, encode(cluster)) == cluster
+    assert decode(Pod, encode(pod)) == pod

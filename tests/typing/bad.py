@@ -1,0 +1,61 @@
+"""An operator in which every line that is marked is wrong, and a type checker says so."""
+
+from attrs import frozen
+
+from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, Result, Scale, field, resource
+from reconcile.kinds import ConfigMap, DeploymentSpec
+
+
+@frozen
+class SiteSpec:
+    image: str
+    replicas: int = field(default="one")  # wrong
+    size: int = field(default=1, minimim=0)  # wrong
+    wire: str = field(default="", wire=1)  # wrong
+    ports: tuple[int, ...] = field(default=(), list_type="bag")  # wrong
+
+
+@resource("example.com/v1")
+class Site(Object):
+    spec: SiteSpec
+
+
+@resource("example.com/v1", scale=".spec.replicas")  # wrong
+class Scaled(Object):
+    spec: SiteSpec
+
+
+@resource("example.com/v1")
+class NoObject:  # wrong
+    spec: SiteSpec
+
+
+Site(metadata=ObjectMeta("a"))  # wrong
+Site(spec=SiteSpec())  # wrong
+Site(spec=SiteSpec(image=1))  # wrong
+Site(spec=SiteSpec(image="i"), status={})  # wrong
+Site(SiteSpec(image="i"))  # wrong
+Scale(replica=".spec.size")  # wrong
+LabelSelector(match_labels={"a": 1})  # wrong
+DeploymentSpec(selector={"a": "b"}, template={})  # wrong
+
+
+async def keep_site(ctx: Context[Site]) -> Result | None:
+    site = ctx.object
+    site.spec.image = "other"  # wrong
+    site.metadata = ObjectMeta("b")  # wrong
+    site.metadata.labels["a"] = "b"  # wrong
+    print(site.spec.colour)  # wrong
+    print(site.spec.replicas + "1")  # wrong
+    await ctx.apply(site.spec)  # wrong
+    await ctx.owned(SiteSpec)  # wrong
+    ctx.condition("Ready", "Maybe", reason="R")  # wrong
+    found: ConfigMap = await ctx.client.get(Site, "a")  # wrong
+    return found.name  # wrong
+
+
+async def keep_config(ctx: Context[ConfigMap]) -> Result | None:
+    return None
+
+
+Controller(Site, keep_config)  # wrong

@@ -1,0 +1,83 @@
+"""An operator whose every line a type checker accepts."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, assert_type
+
+from attrs import frozen
+
+from reconcile import (
+    UNSET,
+    Column,
+    Condition,
+    Context,
+    Controller,
+    LabelSelector,
+    Manager,
+    Object,
+    ObjectMeta,
+    Quantity,
+    Result,
+    Scale,
+    Unset,
+    Watch,
+    field,
+    resource,
+)
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Secret
+
+
+@frozen
+class Port:
+    number: int = field(minimum=1, maximum=65535)
+    protocol: Literal["TCP", "UDP"] = "TCP"
+
+
+@frozen
+class SiteSpec:
+    image: str
+    replicas: int = field(default=1, minimum=0)
+    pull_secret: str | None = None
+    colour: str | Unset | None = UNSET
+    every: datetime.timedelta = datetime.timedelta(minutes=5)
+    memory: Quantity | None = None
+    ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("number",))
+    template: Mapping[str, Any] = field(factory=dict)
+    token: str = field(default="", secret=True)
+
+
+@frozen
+class SiteStatus:
+    replicas: int = 0
+    selector: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1", columns={"Image": Column(".spec.image", priority=1)}, scale=Scale())
+class Site(Object):
+    spec: SiteSpec
+    status: SiteStatus = SiteStatus()
+
+
+async def keep_site(ctx: Context[Site]) -> Result | None:
+    site = ctx.object
+    assert_type(site, Site)
+    assert_type(site.spec.replicas, int)
+    assert_type(site.spec.ports, tuple[Port, ...])
+    if site.spec.colour is not UNSET:
+        assert_type(site.spec.colour, str | None)
+    selector = LabelSelector({"app": site.name})
+    spec = DeploymentSpec(selector=selector, template=site.spec.template, replicas=site.spec.replicas)
+    live = await ctx.apply(Deployment(metadata=ObjectMeta(name=site.name), spec=spec))
+    assert_type(live, Deployment)
+    owned = await ctx.owned(ConfigMap)
+    assert_type(owned, Sequence[ConfigMap])
+    ctx.status(replicas=live.status.ready_replicas, selector=selector.text())
+    ctx.condition("Ready", live.status.ready_replicas > 0, reason="Pods")
+    return None if site.terminating else Result(after=30)
+
+
+sites = Controller(
+    Site, keep_site, owns=[Deployment], watches=[Watch(Secret, by=lambda site: site.spec.pull_secret)]
+)
+manager = Manager(sites)
