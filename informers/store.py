@@ -147,6 +147,12 @@ class Store:
         for table in (*self._tables.values(), *self._staged.values()):
             table.add_index(name, function)
 
+    def remove_index(self, name: str) -> None:
+        """Undo `add_index`. Raises KeyError."""
+        del self._functions[name]
+        for table in (*self._tables.values(), *self._staged.values()):
+            table.indexes.pop(name, None)
+
     def __len__(self) -> int:
         return sum(len(table.objects) for table in self._tables.values())
 

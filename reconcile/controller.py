@@ -146,7 +146,8 @@ class Controller(_Options[T]):
 
     def disconnect(self, trigger: Trigger) -> None:
         """Undo `connect`; for the runtime."""
-        self._triggers.remove(trigger)
+        if trigger in self._triggers:
+            self._triggers.remove(trigger)
 
     @property
     def finalizer(self) -> str:

@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,15 +30,19 @@ from reconcile.health import Check, ping
 from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.limiter import RateLimiter
+from reconcile.models import Object, definition_of, kind_of
 from reconcile.passes import Passes, in_thread
 from reconcile.recorder import Recorder
 from reconcile.runner import Runner
+from reconcile.runners import Runners
 from reconcile.serving import Address, Pages, parse_address, serving
 from reconcile.status import ManagerStatus
+from reconcile.supervision import first_error
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from reconcile.embedded import ApiServer
     from reconcile.metrics import Metrics
 
 _NOTHING: Mapping[str, Any] = {}
@@ -123,7 +128,8 @@ class Manager:
         self._cache: Cache | None = None
         self._client: Client | None = None
         self._elector: LeaderElector | None = None
-        self._runners: list[Runner[Any]] = []
+        self._fleet: Runners | None = None
+        self._server: ApiServer | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -182,6 +188,35 @@ class Manager:
     def state(self) -> Mapping[str, Any]:
         """What `/debug/state` says: queues with causes, runs, errors, informers; only what JSON has."""
         return state_of(self.status(), self._runners, anyio.current_time())
+
+    async def add(self, controller: Controller[Any]) -> None:
+        """Take in one more controller; returns when its caches are synced and it works, or will when leading.
+
+        Before the start it is only noted. Raises ValueError where its name is taken, CacheSyncFailed, and
+        RuntimeError where the manager stops: what is added either runs and is awaited, or is refused.
+        """
+        if self._fleet is None:
+            _check_names((*self.controllers, controller))
+            self.controllers = (*self.controllers, controller)
+            return
+        if self._server is not None:
+            await self._define(self._server, controller.kinds)
+        await self._fleet.add(controller)
+
+    async def remove(self, name: str) -> None:
+        """Let a controller go: its runs end (within `stop_seconds`, then they are cancelled).
+
+        What only it read is followed no longer. Raises LookupError for a name that no controller has.
+        """
+        await self._running.remove(name, self.options.stop_seconds)
+
+    def pause(self, name: str) -> None:
+        """Let a controller begin no runs until `resume`; its keys are collected. Raises LookupError."""
+        self._running.get(name).pause()
+
+    def resume(self, name: str) -> None:
+        """Undo `pause`. Raises LookupError."""
+        self._running.get(name).resume()
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns when it is done."""
@@ -280,20 +315,25 @@ class Manager:
 
     async def _run_embedded(self, task_status: TaskStatus[None]) -> None:
         from reconcile.embedded import ApiServer, InProcessTransport
-        from reconcile.models import definition_of, kind_of
 
         server = ApiServer(clock=self.options.clock)
         transport = InProcessTransport(server)
         self._transport = transport
-        client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
-        for kind in dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds):
-            served = kind_of(kind).resource
-            if server.resources.get(served.group, served.version, served.plural) is None:
-                await client.apply(definition_of(kind))
+        self._server = server
+        await self._define(server, [kind for controller in self.controllers for kind in controller.kinds])
         async with anyio.create_task_group() as group:
             group.start_soon(server.run)
             await self._run_on(transport, task_status)
             group.cancel_scope.cancel()
+
+    async def _define(self, server: "ApiServer", kinds: Iterable[type[Object]]) -> None:
+        """Let an embedded server serve what it does not know yet."""
+        assert self._transport is not None
+        client = Client(self._transport, field_manager=self.options.name, clock=self.options.clock)
+        for kind in dict.fromkeys(kinds):
+            served = kind_of(kind).resource
+            if server.resources.get(served.group, served.version, served.plural) is None:
+                await client.apply(definition_of(kind))
 
     async def _run_on(self, transport: Transport, task_status: TaskStatus[None]) -> None:
         if self._metrics is not None:
@@ -311,22 +351,25 @@ class Manager:
             clock=self.options.clock,
             limiter=self.options.limiter,
         )
-        self._runners = [self._runner(controller, cache) for controller in self.controllers]
+        self._fleet = Runners(cache, partial(self._runner, cache=cache), self.options.sync_seconds)
         try:
+            for controller in self.controllers:
+                self._fleet.declare(controller)
             async with anyio.create_task_group() as informers:
                 if self._metrics is not None:
                     informers.start_soon(self._metrics.watch_loop)
-                for informer in cache:
-                    informers.start_soon(informer.run)
-                await self._run_workers(cache, task_status)
+                informers.start_soon(cache.run)
+                await self._run_workers(cache, self._fleet, task_status)
                 informers.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise first_error(group) from None
+        finally:
+            self._fleet.end()
 
-    async def _run_workers(self, cache: Cache, task_status: TaskStatus[None]) -> None:
+    async def _run_workers(self, cache: Cache, fleet: Runners, task_status: TaskStatus[None]) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch_for_stop, group)
+                group.start_soon(self._watch_for_stop, fleet, group)
                 await cache.wait_synced(self.options.sync_seconds)
                 kinds = (kind for controller in self.controllers for kind in controller.kinds)
                 await check_scales(self.client.transport, kinds)
@@ -334,8 +377,7 @@ class Manager:
                     self._tell_started(task_status)
                     await self._elector.acquire()
                     group.start_soon(self._elector.hold)
-                for runner in self._runners:
-                    group.start_soon(runner.run)
+                fleet.start(group)
                 self._tell_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
         finally:
@@ -348,15 +390,21 @@ class Manager:
             self._started.set()
             task_status.started()
 
-    async def _watch_for_stop(self, group: TaskGroup) -> None:
+    async def _watch_for_stop(self, fleet: Runners, group: TaskGroup) -> None:
         """On `stop`, close the queues; what still runs after the grace period is cancelled."""
         await self._stopping.wait()
-        for runner in self._runners:
-            runner.queue.close()
-        with anyio.move_on_after(self.options.stop_seconds):
-            for runner in self._runners:
-                await runner.queue.join()
+        await fleet.stop(self.options.stop_seconds)
         group.cancel_scope.cancel()
+
+    @property
+    def _runners(self) -> Sequence[Runner[Any]]:
+        return list(self._fleet or ())
+
+    @property
+    def _running(self) -> Runners:
+        if self._fleet is None:
+            raise RuntimeError("the manager does not run")
+        return self._fleet
 
     def _runner(self, controller: Controller[Any], cache: Cache) -> Runner[Any]:
         client = self.client
@@ -382,11 +430,3 @@ async def _connect() -> Transport:
     from informers.kubernetes import connect
 
     return await connect()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that a caller wants to see, out of the groups that task groups wrap it in."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

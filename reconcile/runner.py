@@ -1,9 +1,8 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from logging import ERROR, WARNING
+from logging import DEBUG, ERROR, WARNING
 from threading import get_ident
 from typing import Any, Generic, TypeVar
 
@@ -14,9 +13,9 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import frozen
 
-from informers import Cache, Delta
+from informers import Cache, Delta, Handler, Informer, Registration, Resource
 from reconcile.background import Backgrounds
-from reconcile.controller import Controller, Watch
+from reconcile.controller import Controller, Trigger, Watch
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of
 from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
@@ -41,6 +40,11 @@ class ControllerStatus:
     queue: QueueStatus
     runs: int
     failures: int
+    paused: bool = False
+
+
+class _Paused(Exception):
+    """The key in hand goes back: nobody works now."""
 
 
 class Runner(Generic[T]):
@@ -63,12 +67,22 @@ class Runner(Generic[T]):
             metrics=None if metrics is None else metrics.queue,
         )
         self.history = RunHistory(metrics)
+        passes.on_wait = None if metrics is None else metrics.caught_up
         self._passes = passes
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0
         self._failures = 0
+        self._resumed = anyio.Event()
+        self._resumed.set()
+        self._ended = anyio.Event()
+        self._ended.set()
+        self._scope = anyio.CancelScope()
+        self._declared: list[Resource] = []
+        self._indexes: list[str] = []
+        self._registrations: list[Registration] = []
+        self._trigger = _trigger_of(self.queue)
         resource = kind_of(controller.kind).resource
-        self._primary = cache.declare(resource)
+        self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
             controller.kind,
             controller.background,
@@ -77,28 +91,77 @@ class Runner(Generic[T]):
             passes.client.clock,
             self._log,
         )
-        self._primary.add_handler(self._on_primary, resync=controller.resync)
+        self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
-            informer = cache.declare(kind_of(kind).resource)
-            informer.add_handler(Owned(controller.kind, informer, self.enqueue))
+            informer = self._declare(cache, kind_of(kind).resource)
+            self._listen(informer, Owned(controller.kind, informer, self.enqueue))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
+        controller.connect(self._trigger)
 
     def status(self) -> ControllerStatus:
         """What the controller does now."""
-        return ControllerStatus(self.controller.name, self.queue.status(), self._runs, self._failures)
+        return ControllerStatus(
+            self.controller.name, self.queue.status(), self._runs, self._failures, not self._resumed.is_set()
+        )
 
     async def run(self) -> None:
         """Work until the queue is closed and empty."""
-        with self._triggerable():
-            async with anyio.create_task_group() as beside:
-                await self._start_sources(beside)
-                self._backgrounds.start(beside)
-                async with anyio.create_task_group() as workers:
-                    for _ in range(self.controller.workers):
-                        workers.start_soon(self._work)
-                self._backgrounds.stop()
-                beside.cancel_scope.cancel()
+        self._ended = anyio.Event()
+        try:
+            with self._scope:
+                await self._run()
+        finally:
+            self._ended.set()
+
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as beside:
+            await self._start_sources(beside)
+            self._backgrounds.start(beside)
+            async with anyio.create_task_group() as workers:
+                for _ in range(self.controller.workers):
+                    workers.start_soon(self._work)
+            self._backgrounds.stop()
+            beside.cancel_scope.cancel()
+
+    def pause(self) -> None:
+        """Begin no more runs until `resume`; keys are collected, and runs under way end."""
+        if self._resumed.is_set():
+            self._resumed = anyio.Event()
+
+    def resume(self) -> None:
+        """Undo `pause`."""
+        self._resumed.set()
+
+    async def leave(self, seconds: float) -> None:
+        """Hear of nothing more; runs under way may end within `seconds`, then they are cancelled."""
+        self.disconnect()
+        for registration in self._registrations:
+            registration.remove()
+        self.queue.close()
+        try:
+            with anyio.move_on_after(seconds):
+                await self.queue.join()
+        finally:
+            self._scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
+
+    def disconnect(self) -> None:
+        """Let `Controller.trigger` not reach this any more."""
+        self.controller.disconnect(self._trigger)
+
+    def release(self, cache: Cache) -> None:
+        """Undo what construction did to a cache; nothing may run any more."""
+        self.disconnect()
+        for registration in self._registrations:
+            registration.remove()
+        for index in self._indexes:
+            self._primary.store.remove_index(index)
+        self._indexes.clear()
+        for resource in self._declared:
+            cache.release(resource)
+        self._declared.clear()
 
     def enqueue(self, request: Request, cause: Cause, initial: bool = False) -> None:
         """Have a key reconciled."""
@@ -115,33 +178,24 @@ class Runner(Generic[T]):
             self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), late)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
-        informer = cache.declare(kind_of(watch.kind).resource, everywhere=watch.everywhere)
+        informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
         if watch.by is None:
-            informer.add_handler(Mapped(watch, informer, self.enqueue))
+            self._listen(informer, Mapped(watch, informer, self.enqueue))
             return
+        self._indexes.append(index)
         self._primary.store.add_index(index, References(self.controller.kind, watch, self._log))
         users = partial(self._primary.store.by_index, index)
-        informer.add_handler(Used(watch, informer, users, self.enqueue))
+        self._listen(informer, Used(watch, informer, users, self.enqueue))
+
+    def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:
+        informer = cache.declare(resource, everywhere=everywhere)
+        self._declared.append(resource)
+        return informer
+
+    def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
+        self._registrations.append(informer.add_handler(handler, resync=resync))
 
     # --- keys from elsewhere ----------------------------------------------------------------------
-
-    @contextmanager
-    def _triggerable(self) -> Iterator[None]:
-        """Let `Controller.trigger` reach the queue, from this thread and from others."""
-        thread, token = get_ident(), anyio.lowlevel.current_token()
-
-        def trigger(request: Request, cause: Cause, priority: int) -> None:
-            add = partial(self.queue.add, request, priority=priority, cause=cause)
-            if get_ident() == thread:
-                add()
-            else:
-                anyio.from_thread.run_sync(add, token=token)
-
-        self.controller.connect(trigger)
-        try:
-            yield
-        finally:
-            self.controller.disconnect(trigger)
 
     async def _start_sources(self, group: TaskGroup) -> None:
         """Start the sources, and wait for what each of them knows at its start."""
@@ -174,7 +228,11 @@ class Runner(Generic[T]):
         while True:
             try:
                 async with self.queue.get() as item:
+                    if not self._resumed.is_set():
+                        raise _Paused
                     await self._reconcile(item)
+            except _Paused:
+                await self._resumed.wait()
             except QueueClosed:
                 return
 
@@ -218,4 +276,19 @@ class Runner(Generic[T]):
         self._failures += 1
         log = self._log.bind(key=str(item.key), reconcile_id=outcome.reconcile_id)
         log.log(ERROR if outcome.terminal else WARNING, event, error=outcome.message, **more)
-        log.debug("traceback", exc_info=outcome.error)
+        if log.isEnabledFor(DEBUG):
+            log.debug("traceback", traceback=outcome.traceback)
+
+
+def _trigger_of(queue: WorkQueue[Request]) -> Trigger:
+    """Adds to a queue of this thread's event loop, also from other threads."""
+    thread, token = get_ident(), anyio.lowlevel.current_token()
+
+    def trigger(request: Request, cause: Cause, priority: int) -> None:
+        add = partial(queue.add, request, priority=priority, cause=cause)
+        if get_ident() == thread:
+            add()
+        else:
+            anyio.from_thread.run_sync(add, token=token)
+
+    return trigger

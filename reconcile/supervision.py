@@ -1,4 +1,4 @@
-"""Keeping a task alive that may fail."""
+"""Keeping a task alive that may fail, and what to say where tasks have failed."""
 
 from collections.abc import Awaitable, Callable
 
@@ -31,3 +31,11 @@ async def supervise(
             await anyio.sleep(delay)
         else:
             return
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that a caller wants to see, out of the groups that task groups wrap it in."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
