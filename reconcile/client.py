@@ -30,6 +30,7 @@ from reconcile.consistency import Journal
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.redaction import SecretValues
 from reconcile.selectors import Labels
 from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
 from reconcile.writing import Writer, guard_of
@@ -82,7 +83,7 @@ class Client(Writer):
     def bound(self, journal: Journal, field_manager: str = "") -> Self:
         """The same client for one key: its writes are noted in `journal`, its reads wait for them."""
         manager = field_manager or self.field_manager
-        return self._copied(_journal=journal, field_manager=manager, _for_key=True)
+        return self._copied(_journal=journal, _secrets=SecretValues(), field_manager=manager, _for_key=True)
 
     def with_options(
         self,

@@ -84,8 +84,12 @@ class Absence:
 
 @define
 class Journal:
-    """What one key wrote and has not seen yet."""
+    """What one key wrote and has not seen yet.
 
+    `on_wait` is told after each wait for the cache how many seconds it took, and whether it was in vain.
+    """
+
+    on_wait: Callable[[float, bool], None] | None = None
     _writes: dict[tuple[Resource, Key], Write | Absence] = field(factory=dict, init=False)
     _unknown: dict[tuple[Resource, Key | None], None] = field(factory=dict, init=False)
 
@@ -121,6 +125,18 @@ class Journal:
 
         Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
         """
+        started = anyio.current_time()
+        behind = False
+        try:
+            await self._settle(cache, live, only)
+        except CacheBehind:
+            behind = True
+            raise
+        finally:
+            if self.on_wait is not None:
+                self.on_wait(anyio.current_time() - started, behind)
+
+    async def _settle(self, cache: Cache, live: Live, only: Resource | None) -> None:
         for resource, key in [place for place in self._unknown if only in (None, place[0])]:
             await self._find_out(cache, live, resource, key)
             self._unknown.pop((resource, key), None)

@@ -1,12 +1,13 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
 from collections.abc import Callable, Sequence
+from traceback import format_exception
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
 import structlog
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers import NotFound, Snapshot, StaleVersion
 from reconcile.client import Client
@@ -33,13 +34,15 @@ class Outcome:
     """What a run came to: `result`, or the `error` that it failed with.
 
     `stale` is true where the run stopped because it had worked on an old state: it is repeated at
-    once, and has not failed. `reconcile_id` is what its log lines carry.
+    once, and has not failed. `reconcile_id` is what its log lines carry. `redact` takes what Secrets
+    hold out of the texts.
     """
 
     result: Result = field(factory=Result)
     error: Exception | None = None
     stale: bool = False
     reconcile_id: str = ""
+    redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
 
     @property
     def terminal(self) -> bool:
@@ -58,7 +61,12 @@ class Outcome:
     @property
     def message(self) -> str:
         """The error as a log line says it; empty if there is none."""
-        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return "" if self.error is None else self.redact(f"{type(self.error).__name__}: {self.error}")
+
+    @property
+    def traceback(self) -> str:
+        """Where the error came from, as Python prints it."""
+        return "" if self.error is None else self.redact("".join(format_exception(self.error)))
 
 
 async def in_thread(call: Callable[[], Any]) -> Any:
@@ -80,6 +88,7 @@ class Passes(Generic[T]):
     recorder: Recorder
     log: structlog.stdlib.BoundLogger
     run_sync: RunSync = in_thread
+    on_wait: Callable[[float, bool], None] | None = None
     departures: Departures[T] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
 
@@ -88,7 +97,7 @@ class Passes(Generic[T]):
 
     async def run(self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0) -> Outcome:
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
-        journal = self._journals.setdefault(request, Journal())
+        journal = self._journals.setdefault(request, Journal(self.on_wait))
         client = self.client.bound(journal, self.controller.name)
         reconcile_id = client.clock.uuid().hex[:8]
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
@@ -99,10 +108,10 @@ class Passes(Generic[T]):
                 result = await self._pass(request, client, log, causes, attempt)
                 return Outcome(result, reconcile_id=reconcile_id)
         except StaleVersion as error:
-            log.info("worked on an old state; running again", error=str(error))
+            log.info("worked on an old state; running again", error=client.redacted(str(error)))
             return Outcome(stale=True, reconcile_id=reconcile_id)
         except Exception as error:
-            return Outcome(error=error, reconcile_id=reconcile_id)
+            return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted)
         finally:
             if not journal:
                 self._journals.pop(request, None)
@@ -161,7 +170,8 @@ class Passes(Generic[T]):
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:
         for event in context.pending_events():
-            await self.recorder.record(context.object, event)
+            message = context.client.redacted(event.message)
+            await self.recorder.record(context.object, evolve(event, message=message))
         try:
             await context.write_status()
         except NotFound:
@@ -169,7 +179,9 @@ class Passes(Generic[T]):
         except Exception as error:
             if not failed:
                 raise
-            context.log.warning("the status of a failed run could not be written", error=str(error))
+            context.log.warning(
+                "the status of a failed run could not be written", error=context.client.redacted(str(error))
+            )
 
     async def _add_finalizer(self, snapshot: Snapshot, client: Client) -> Snapshot:
         finalizers = [*snapshot.finalizers, self.controller.finalizer]

@@ -27,6 +27,7 @@ from reconcile.consistency import Freshness, Journal
 from reconcile.decoded import Decoded
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, decode, kind_of
+from reconcile.redaction import SecretValues, is_sensitive
 from reconcile.selectors import Labels, matches, parse_labels, selector_text
 from reconcile.sending import JSON, Sender
 
@@ -91,6 +92,7 @@ class Reader:
         self.freshness = Freshness()
         self._sender = Sender(transport, self.clock, limiter)
         self._journal = Journal()
+        self._secrets: SecretValues | None = None
         self._decoded = Decoded()
 
     def _copied(self, **changed: Any) -> Self:
@@ -122,14 +124,19 @@ class Reader:
             return await self.read(resource, key)
         if self._journal:
             await self.settle(resource)
-        return informer.store.get(key)
+        found = informer.store.get(key)
+        self._saw(resource, found)
+        return found
 
     async def read(self, resource: Resource, key: Key) -> Snapshot | None:
         """The state of an object as the server has it now, or None."""
         try:
-            return Snapshot.from_json(await self._sender.send("GET", resource.path(key.namespace, key.name)))
+            body = await self._sender.send("GET", resource.path(key.namespace, key.name))
         except NotFound:
             return None
+        found = Snapshot.from_json(body)
+        self._saw(resource, found)
+        return found
 
     async def read_subresource(self, obj: Object, subresource: str) -> dict[str, Any]:
         """A subresource of an object, such as its Scale, as the server has it now. Raises NotFound."""
@@ -187,13 +194,15 @@ class Reader:
         else:
             found = await self._read_all(resource, namespace, labels, fields)
         wanted = parse_labels(labels)
-        return [
+        chosen = [
             snapshot
             for snapshot in found
             if (not namespace or not resource.namespaced or snapshot.key.namespace == namespace)
             and (owner is None or any(reference.uid == owner.uid for reference in snapshot.owners))
             and (not wanted or matches(wanted, snapshot.labels))
         ]
+        self._saw(resource, *chosen)
+        return chosen
 
     async def pages(
         self,
@@ -251,6 +260,16 @@ class Reader:
                 body = b"".join([chunk async for chunk in answer.chunks])
                 raise error_from_response(answer.status, answer.headers, body, f"WATCH {path}")
             yield _events(model, answer.chunks, f"WATCH {path}")
+
+    def redacted(self, text: str) -> str:
+        """A text without what the Secrets hold that this key's run has seen."""
+        return text if self._secrets is None else self._secrets.redact(text)
+
+    def _saw(self, resource: Resource, *snapshots: Snapshot | None) -> None:
+        if self._secrets is not None and is_sensitive(resource):
+            for snapshot in snapshots:
+                if snapshot is not None:
+                    self._secrets.saw(resource, snapshot.raw)
 
     # --- for the rooms that write -----------------------------------------------------------------
 

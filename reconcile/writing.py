@@ -137,8 +137,11 @@ class Writer(Reader):
     ) -> bytes:
         """Send a write, and note what a failure says of the cache."""
         query = {**self._write_query(method), **(query or {})}
+        encoded = msgspec.json.encode(body)
+        if self._secrets is not None:
+            self._secrets.saw(resource, encoded)
         try:
-            return await self._sender.send(method, path, query, headers, msgspec.json.encode(body))
+            return await self._sender.send(method, path, query, headers, encoded)
         except StaleVersion:
             self._note_stale(resource, key, body)
             raise

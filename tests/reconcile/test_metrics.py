@@ -254,3 +254,21 @@ def test_importing_the_library_imports_neither_a_metrics_library_nor_an_http_ser
     )
     said = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
+
+
+def test_a_wait_for_own_writes_is_measured() -> None:
+    async def scenario(world: World) -> None:
+        registry = CollectorRegistry()
+        async with world.running(Controller(Toy, keep_size), metrics=registry):
+            await world.make(size=3)
+            await anyio.sleep(2)
+            toy = await world.client.get(Toy, "a", "default")
+            await world.client.merge(toy, {"metadata": {"labels": {"a": "b"}}})
+            await anyio.sleep(2)
+            labels = {"controller": "toy"}
+            count = registry.get_sample_value("reconcile_own_write_wait_seconds_count", labels)
+            assert count is not None
+            assert count >= 1
+            assert registry.get_sample_value("reconcile_own_write_timeouts_total", labels) == 0
+
+    played(scenario)

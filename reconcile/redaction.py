@@ -1,0 +1,89 @@
+"""Keeps what Secrets hold out of texts: errors, tracebacks and events of a run that has seen them."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from informers import Resource
+
+SHORTEST = 4
+"""Values of fewer characters are not looked for: they would be found in every other word."""
+
+HIDDEN = "<secret>"
+
+
+def is_sensitive(resource: Resource) -> bool:
+    """Whether the bodies of a kind are never to be shown."""
+    return (resource.group, resource.kind) == ("", "Secret")
+
+
+@define(eq=False)
+class SecretValues:
+    """What the Secrets hold that one run has read or tried to write.
+
+    Their JSON is kept as it came and only looked into when a text has to be cleaned.
+    """
+
+    _bodies: list[bytes] = field(factory=list, init=False)
+
+    def saw(self, resource: Resource, body: bytes) -> None:
+        """A body of that kind passed through the run's hands."""
+        if is_sensitive(resource):
+            self._bodies.append(body)
+
+    def redact(self, text: str) -> str:
+        """The text without any of the values: in base64, decoded, or their lines and JSON strings."""
+        if not self._bodies:
+            return text
+        values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
+        for value in sorted(values, key=len, reverse=True):
+            text = text.replace(value, HIDDEN)
+        return text
+
+
+def _values(body: bytes) -> Iterator[str]:
+    for value in _texts(_contents(msgspec.json.decode(body))):
+        yield from _shapes(value)
+        try:
+            decoded = base64.b64decode(value, validate=True).decode()
+        except (binascii.Error, ValueError):
+            yield base64.b64encode(value.encode()).decode()
+        else:
+            yield from _shapes(decoded)
+
+
+def _contents(body: Any) -> Any:
+    """The part of a Secret, or of a patch of one, that holds values."""
+    if isinstance(body, dict):
+        return [body.get("data"), body.get("stringData")]
+    return [operation.get("value") for operation in body if isinstance(operation, dict)]
+
+
+def _shapes(value: str) -> Iterator[str]:
+    """A value, the same as `repr` shows it, its lines, and the strings in it if it is JSON."""
+    yield value
+    yield repr(value)[1:-1]
+    lines = value.splitlines()
+    if len(lines) > 1:
+        yield from lines
+    if value[:1] in ("{", "["):
+        try:
+            yield from _texts(msgspec.json.decode(value))
+        except msgspec.DecodeError:
+            return
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        items: Sequence[Any] = value
+        for item in items:
+            yield from _texts(item)
