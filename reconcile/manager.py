@@ -38,6 +38,7 @@ from reconcile.runners import Runners
 from reconcile.serving import Address, Pages, parse_address, serving
 from reconcile.status import ManagerStatus
 from reconcile.supervision import first_error
+from reconcile.watchdog import Watchdog, log_stall
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -355,7 +356,7 @@ class Manager:
         try:
             for controller in self.controllers:
                 self._fleet.declare(controller)
-            async with anyio.create_task_group() as informers:
+            async with self._watched(self._fleet), anyio.create_task_group() as informers:
                 if self._metrics is not None:
                     informers.start_soon(self._metrics.watch_loop)
                 informers.start_soon(cache.run)
@@ -365,6 +366,15 @@ class Manager:
             raise first_error(group) from None
         finally:
             self._fleet.end()
+
+    @asynccontextmanager
+    async def _watched(self, fleet: Runners) -> AsyncIterator[None]:
+        """Report what holds the event loop; not where the clock is a test's: time may be virtual there."""
+        if not isinstance(self.options.clock, SystemClock):
+            yield
+            return
+        with Watchdog(log_stall(self._log), fleet.key_of).watching():
+            yield
 
     async def _run_workers(self, cache: Cache, fleet: Runners, task_status: TaskStatus[None]) -> None:
         try:

@@ -1,5 +1,6 @@
 """The controllers of one manager: they come, rest and go while it runs."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,6 +78,14 @@ class Runners:
         if runner is None:
             raise LookupError(f"no controller {name!r} runs here; there are: {', '.join(self._runners)}")
         return runner
+
+    def key_of(self, task: asyncio.Task[Any]) -> str:
+        """Which controller's run of which key a task is; empty if it is none. From any thread."""
+        for runner in self:
+            for run in runner.history.running():
+                if run.task is task:
+                    return f"{runner.controller.name} {run.request}"
+        return ""
 
     async def stop(self, seconds: float) -> None:
         """Take no more keys and no more controllers; wait for the runs under way, so long."""
