@@ -1,6 +1,6 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from traceback import format_exception
 from typing import Any, Generic, Literal, TypeVar
 
@@ -159,7 +159,7 @@ class Passes(Generic[T]):
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
         try:
-            result = await function(context)
+            result = await _awaitable(function, function(context))
         except StaleVersion:
             raise
         except Exception:
@@ -209,3 +209,10 @@ class Passes(Generic[T]):
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
         return await client.patch(resource, snapshot.key, patch, guard=guard)
+
+
+def _awaitable(function: Any, answer: Any) -> Awaitable[Result | None]:
+    if isinstance(answer, Awaitable):
+        return answer
+    name = getattr(function, "__qualname__", repr(function))
+    raise TerminalError(f"{name} is no `async def`: make it one, and call blocking code by ctx.run_sync")

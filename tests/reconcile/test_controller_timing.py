@@ -280,3 +280,24 @@ def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go()
         assert told == []
 
     played(scenario)
+
+
+def test_a_reconciler_that_is_no_coroutine_is_told_so_and_not_tried_again() -> None:
+    calls: list[str] = []
+
+    def plain(ctx: Context[Toy]) -> None:
+        calls.append(ctx.object.name)
+
+    async def scenario(world: World) -> None:
+        wrong: Any = plain
+        async with world.running(Controller(Toy, wrong)) as manager:
+            await world.make()
+            await anyio.sleep(60)
+            (runs,) = [runs for _, runs in manager._runners[0].history.recent()]
+            (error,) = [run.error for run in runs]
+            assert error.endswith(
+                "plain is no `async def`: make it one, and call blocking code by ctx.run_sync"
+            )
+        assert calls == ["a"]
+
+    played(scenario)
