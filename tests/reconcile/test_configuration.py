@@ -10,7 +10,7 @@ import pytest
 from reconcile import LeaderElection, LeaseTerms, Manager
 from reconcile.configuration import OPTIONS, ConfigurationError, from_environment, from_flags, shown, table
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.testing import simulate
+from reconcile.testing import VirtualClock, simulate
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
@@ -118,7 +118,10 @@ def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     manager = Manager(
-        transport=InProcessTransport(ApiServer()), environ={"RECONCILE_STOP_SECONDS": "3"}, namespace="shop"
+        transport=InProcessTransport(ApiServer()),
+        environ={"RECONCILE_STOP_SECONDS": "3"},
+        namespace="shop",
+        clock=VirtualClock(0),
     )
     manager.stop()
     with caplog.at_level(logging.INFO):
