@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import inspect
 import itertools
 import linecache
@@ -32,10 +33,21 @@ def _own_docs(cls: type[Any]) -> Mapping[str, str]:
 def _docs_of_file(file: str) -> Mapping[str, Mapping[str, str]]:
     """The docstrings below fields, by the qualified name of the class."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = _parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return {}
     return dict(_classes(tree.body, ""))
+
+
+def _parse(source: str) -> ast.Module:
+    """`ast.parse` that no finalizer interrupts: one that parses too breaks it in Python 3.11 (gh-106905)."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _classes(body: list[ast.stmt], where: str) -> Iterator[tuple[str, Mapping[str, str]]]:

@@ -25,9 +25,9 @@ async def _serving(kubeconfig: Path) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of a server that all tests of this folder share: use a group of your own."""
+    """The kubeconfig of a server that the tests of one client share."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving(path)):
         yield path
