@@ -69,3 +69,40 @@ class Transport(Protocol):
     async def aclose(self) -> None:
         """Give back connections. Requests under way fail."""
         ...
+
+
+class PassingTransport:
+    """Passes everything on to the transport within: the base of those that change one thing on the way."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    @property
+    def server(self) -> str:
+        """That of the transport within."""
+        return self._inner.server
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request and read the whole answer."""
+        return await self._inner.request(method, path, query, headers, body)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+    ) -> AbstractAsyncContextManager[StreamingResponse]:
+        """Send one request and read its answer as it comes."""
+        return self._inner.stream(method, path, query, headers)
+
+    async def aclose(self) -> None:
+        """Close the transport within."""
+        await self._inner.aclose()

@@ -9,7 +9,6 @@ another holder ends it at once.) A Lease is still a hint and no fence: versions 
 
 import platform
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 
 import anyio
 from attrs import evolve, field, frozen
@@ -21,10 +20,10 @@ from informers import (
     NotFound,
     Response,
     StaleVersion,
-    StreamingResponse,
     Transport,
     get_logger,
 )
+from informers.transport import PassingTransport
 from reconcile.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
@@ -248,17 +247,12 @@ class LeaderElector:
         return f"{self.election.namespace}/{self.election.name}"
 
 
-class LedTransport:
+class LedTransport(PassingTransport):
     """Lets writes through only while leadership is certain; reads and watches always (a warm standby)."""
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._elector = elector
-
-    @property
-    def server(self) -> str:
-        """That of the transport within."""
-        return self._inner.server
 
     async def request(
         self,
@@ -272,20 +266,6 @@ class LedTransport:
         if method not in _READS and not self._elector.is_leader:
             raise NotLeading(f"{method} {path} was held back: this manager does not lead")
         return await self._inner.request(method, path, query, headers, body)
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-    ) -> AbstractAsyncContextManager[StreamingResponse]:
-        """Send one request and read its answer as it comes."""
-        return self._inner.stream(method, path, query, headers)
-
-    async def aclose(self) -> None:
-        """Close the transport within."""
-        await self._inner.aclose()
 
 
 __all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms", "LedTransport", "NotLeading"]

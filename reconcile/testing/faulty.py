@@ -8,7 +8,7 @@ import anyio
 from attrs import evolve, frozen
 
 from informers.errors import OutcomeUnknown, Unreachable
-from informers.transport import Response, StreamingResponse, Transport
+from informers.transport import PassingTransport, Response, StreamingResponse, Transport
 from reconcile.testing.answers import refusal, stale
 from reconcile.testing.faults import (
     Crash,
@@ -31,7 +31,7 @@ _NOTHING: Mapping[str, str] = {}
 _NO_FAULTS = FaultPlan()
 
 
-class FaultyTransport:
+class FaultyTransport(PassingTransport):
     """Passes everything on to `inner`, save what `plan` does to it; with no plan it only records.
 
     `requests` holds every request in the order in which they were made; `applied` one line for each
@@ -43,14 +43,9 @@ class FaultyTransport:
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
-        self._inner = inner
+        super().__init__(inner)
         self._counts = [0] * len(plan.faults)
         self._crash: Crash | None = None
-
-    @property
-    def server(self) -> str:
-        """That of the transport within."""
-        return self._inner.server
 
     @property
     def writes(self) -> list[RecordedRequest]:
@@ -92,10 +87,6 @@ class FaultyTransport:
     ) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it comes, as far as faults let it."""
         return self._stream(method, path, query, headers)
-
-    async def aclose(self) -> None:
-        """Close the transport within."""
-        await self._inner.aclose()
 
     @asynccontextmanager
     async def _stream(

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 
 import anyio
 
-from informers.transport import Response, StreamingResponse, Transport
+from informers.transport import PassingTransport, StreamingResponse, Transport
 from reconcile.testing.faults import Crash
 from reconcile.testing.lines import whole_lines
 
@@ -17,7 +17,7 @@ LAG = (0.005, 0.25)
 """Between these seconds an event arrives after it happened: from a quiet server to a busy one."""
 
 
-class LateTransport:
+class LateTransport(PassingTransport):
     """Holds back each event of each watch for a random while; all else passes as it is.
 
     The lag of an event is drawn between the two seconds of `lag` and is never 0. Order within a
@@ -30,26 +30,10 @@ class LateTransport:
         least, most = lag
         if not 0 < least <= most < math.inf:
             raise ValueError(f"lag is (least, most) in seconds with 0 < least <= most, not {lag}")
-        self._inner = inner
+        super().__init__(inner)
         self._seed = seed
         self._lag = lag
         self._opened: Counter[str] = Counter()
-
-    @property
-    def server(self) -> str:
-        """That of the transport within."""
-        return self._inner.server
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = _NOTHING,
-        headers: Mapping[str, str] = _NOTHING,
-        body: bytes | None = None,
-    ) -> Response:
-        """Send one request and read the whole answer, at once."""
-        return await self._inner.request(method, path, query, headers, body)
 
     def stream(
         self,
@@ -62,10 +46,6 @@ class LateTransport:
         if query.get("watch") not in ("1", "true"):
             return self._inner.stream(method, path, query, headers)
         return self._watch(method, path, query, headers)
-
-    async def aclose(self) -> None:
-        """Close the transport within."""
-        await self._inner.aclose()
 
     @asynccontextmanager
     async def _watch(
