@@ -1,16 +1,18 @@
-"""Every recorded conversation with a real API server, held with the embedded one over HTTP.
+"""Every recorded conversation with a real API server, held with the embedded one: over HTTP and in process.
 
 All scenarios run side by side before the first test; each test is then about its own scenario. What is
-not conformant yet stands in not_yet.txt with a reason, and must leave it when it becomes so.
+not conformant yet stands in not_yet.txt with a reason, and must leave it when it becomes so; what is about
+connections stands in not_in_process.txt.
 """
 
 import gc
 import importlib.util
 import sys
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from copy import deepcopy
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,13 +21,17 @@ import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from reconcile.embedded import ApiServer
+from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import serve
+from tests.conformance.in_process import InProcessClient
 
 HERE = Path(__file__).parent
 TOKEN = "conformance"
 SIDE_BY_SIDE = 32
 PATIENCE = 3.0
+
+Results = dict[str, list[tuple[str, str]]]
+"""The differences found, by scenario: at which step, and what."""
 
 
 def _load_runner() -> ModuleType:
@@ -39,14 +45,16 @@ def _load_runner() -> ModuleType:
     return module
 
 
-def _not_yet() -> dict[str, str]:
-    lines = (HERE / "not_yet.txt").read_text().splitlines()
+def _listed(name: str) -> dict[str, str]:
+    """The scenarios that a file lists, and its reasons."""
+    lines = (HERE / name).read_text().splitlines()
     entries = (line.partition(" ") for line in lines if line and not line.startswith("#"))
     return {title: reason.strip() for title, _, reason in entries}
 
 
 RUN = _load_runner()
-NOT_YET = _not_yet()
+NOT_YET = _listed("not_yet.txt")
+NOT_IN_PROCESS = _listed("not_in_process.txt")
 SCENARIOS: dict[str, Any] = {s.title: s for s in RUN.load(HERE / "scenarios", "*", "rare")}
 
 
@@ -60,33 +68,66 @@ async def _serving() -> AsyncIterator[str]:
         tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def _running() -> AsyncIterator[InProcessTransport]:
+    """The embedded server without a socket."""
+    server = ApiServer()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.run)
+        yield InProcessTransport(server)
+        tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def _over_http() -> Iterator[Any]:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving()) as url:
+        yield RUN.Client(url, TOKEN)
+
+
+@contextmanager
+def _in_process() -> Iterator[Any]:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_running()) as transport:
+        yield InProcessClient(portal, transport, RUN.Client.read)
+
+
 @pytest.fixture(scope="session")
-def results(request: pytest.FixtureRequest) -> dict[str, list[tuple[str, str]]]:
-    """The differences found in each scenario that this session asks for."""
+def over_http(request: pytest.FixtureRequest) -> Results:
+    """The differences found over HTTP in each scenario that this session asks for."""
+    with warnings.catch_warnings():
+        # run.py leaves its sockets to the end of the process
+        warnings.simplefilter("ignore", ResourceWarning)
+        with _over_http() as client:
+            results = _converse(client, _asked_for(request, "over_http"))
+        gc.collect()
+    return results
+
+
+@pytest.fixture(scope="session")
+def in_process(request: pytest.FixtureRequest) -> Results:
+    """The differences found in process in each scenario that this session asks for."""
+    with _in_process() as client:
+        return _converse(client, _asked_for(request, "in_process"))
+
+
+def _asked_for(request: pytest.FixtureRequest, fixture: str) -> list[str]:
     asked = {
         item.callspec.params["title"]
         for item in request.session.items
-        if "results" in getattr(item, "fixturenames", ())
+        if fixture in getattr(item, "fixturenames", ())
     }
-    scenarios = [_impatient(SCENARIOS[title]) for title in sorted(asked)]
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ResourceWarning
-        )  # run.py leaves its sockets to the end of the process
-        _converse(scenarios)
-        gc.collect()
+    return sorted(asked)
+
+
+def _converse(client: Any, titles: list[str]) -> Results:
+    scenarios = [_impatient(title) for title in titles]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        list(pool.map(lambda scenario: RUN.Run(scenario, client, False).execute(), scenarios))
     return {scenario.title: scenario.failures for scenario in scenarios}
 
 
-def _converse(scenarios: list[Any]) -> None:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_serving()) as url:
-        client = RUN.Client(url, TOKEN)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            list(pool.map(lambda scenario: RUN.Run(scenario, client, False).execute(), scenarios))
-
-
-def _impatient(scenario: Any) -> Any:
-    """The scenario with its waits for other controllers cut short: here what is to happen happens at once."""
+def _impatient(title: str) -> Any:
+    """A scenario with its waits for other controllers cut short: here what is to happen happens at once."""
+    scenario = RUN.Scenario(SCENARIOS[title].path, deepcopy(SCENARIOS[title].doc))
     for step in scenario.doc["steps"]:
         if "retry" in step:
             step["retry"]["seconds"] = min(step["retry"]["seconds"], PATIENCE)
@@ -102,14 +143,24 @@ def _parameter(title: str) -> Any:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("title", [_parameter(title) for title in SCENARIOS])
-def test_the_server_answers_as_a_real_one_did(title: str, results: dict[str, list[tuple[str, str]]]) -> None:
-    differences = [f"[{step}] {problem}" for step, problem in results[title]]
-    assert not differences, "\n".join(differences)
+def test_the_server_answers_as_a_real_one_did(title: str, over_http: Results) -> None:
+    assert not over_http[title], _told(over_http[title])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("title", [_parameter(title) for title in SCENARIOS if title not in NOT_IN_PROCESS])
+def test_in_process_the_server_answers_as_a_real_one_did(title: str, in_process: Results) -> None:
+    assert not in_process[title], _told(in_process[title])
+
+
+def _told(differences: list[tuple[str, str]]) -> str:
+    return "\n".join(f"[{step}] {problem}" for step, problem in differences)
 
 
 def test_what_is_not_yet_conformant_exists_and_says_why() -> None:
-    assert set(NOT_YET) <= set(SCENARIOS)
+    assert set(NOT_YET) | set(NOT_IN_PROCESS) <= set(SCENARIOS)
     assert all(NOT_YET.values())
+    assert all(NOT_IN_PROCESS.values())
 
 
 def test_what_nearly_every_controller_depends_on_is_conformant() -> None:

@@ -1,0 +1,121 @@
+"""What run.py speaks through where there is no socket: the in-process transport, in another thread."""
+
+import queue
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any, Self
+
+import msgspec
+from anyio.from_thread import BlockingPortal
+from attrs import define, field
+
+from reconcile.embedded import InProcessTransport
+
+PATIENCE = 60.0
+"""Seconds until an answer must have begun."""
+
+
+@define(eq=False)
+class Answer:
+    """An answer as run.py reads one of http.client: its status, its headers, its body line by line."""
+
+    status: int = 0
+    headers: dict[str, str] = field(factory=dict)
+    begun: "Future[None]" = field(factory=Future)
+    _chunks: "queue.SimpleQueue[bytes | None]" = field(factory=queue.SimpleQueue)
+
+    def begin(self, status: int, headers: dict[str, str]) -> None:
+        self.status, self.headers = status, headers
+        self.begun.set_result(None)
+
+    def add(self, chunk: bytes | None) -> None:
+        """More of the body; None is its end."""
+        self._chunks.put(chunk)
+
+    def getheaders(self) -> list[tuple[str, str]]:
+        return list(self.headers.items())
+
+    def read(self) -> bytes:
+        return b"".join(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The lines of the body; the transport never breaks one in two."""
+        while (chunk := self._chunks.get()) is not None:
+            yield from chunk.splitlines(keepends=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        pass
+
+
+@define
+class Line:
+    """The end of a stream that a reader holds: to shut it down is to stop reading."""
+
+    reading: "Future[None] | None" = None
+
+    def shutdown(self, how: int) -> None:
+        if self.reading is not None:
+            self.reading.cancel()
+
+
+@define
+class InProcessClient:
+    """run.py's client, with a transport in place of a connection."""
+
+    portal: BlockingPortal
+    transport: InProcessTransport
+    read: Any
+    """How run.py reads an answer whole."""
+
+    def send(self, request: dict[str, Any], timeout: float = PATIENCE) -> tuple[Answer, Line]:
+        text = request.get("raw") or (msgspec.json.encode(request["body"]) if "body" in request else None)
+        body = text.encode() if isinstance(text, str) else text
+        headers = {"accept": "application/json", "user-agent": "conformance/1"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        headers |= {name.lower(): value for name, value in request.get("headers", {}).items()}
+        asked = (
+            request["method"],
+            request["path"],
+            {name: str(value) for name, value in request.get("query", {}).items()},
+            {name: value for name, value in headers.items() if value},
+        )
+        answer = Answer()
+        if body is not None or request["method"] != "GET":
+            self.portal.call(self._ask, answer, *asked, body)
+            return answer, Line()
+        reading = self.portal.start_task_soon(self._read, answer, *asked)
+        answer.begun.result(timeout)
+        return answer, Line(reading)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        asked = {"method": method, "path": path} | ({"body": body} if body else {})
+        return self.read(self.send(asked)[0])
+
+    async def _ask(
+        self,
+        answer: Answer,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        headers: dict[str, str],
+        body: bytes | None,
+    ) -> None:
+        response = await self.transport.request(method, path, query, headers, body)
+        answer.begin(response.status, dict(response.headers))
+        answer.add(response.body)
+        answer.add(None)
+
+    async def _read(
+        self, answer: Answer, method: str, path: str, query: dict[str, str], headers: dict[str, str]
+    ) -> None:
+        try:
+            async with self.transport.stream(method, path, query, headers) as response:
+                answer.begin(response.status, dict(response.headers))
+                async for chunk in response.chunks:
+                    answer.add(chunk)
+        finally:
+            answer.add(None)
