@@ -17,6 +17,7 @@ from reconcile.limiter import RateLimiter
 from reconcile.serving import parse_address
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
 PREFIX = "RECONCILE_"
@@ -45,6 +46,7 @@ class ManagerOptions:
     liveness: Mapping[str, Check] = {}
     readiness: Mapping[str, Check] = {}
     metrics: "CollectorRegistry | None" = None
+    traces: "TracerProvider | None" = None
     limiter: RateLimiter | None = None
 
 
@@ -129,7 +131,7 @@ OPTIONS = (
     Option("stop_seconds", "30", "So long runs under way may take to end at a stop.", _seconds),
 )
 """What text can say. The rest (`transport`, `clock`, `run_sync`, `liveness`, `readiness`, `metrics`,
-`limiter`) are objects, which only the constructor takes."""
+`traces`, `limiter`) are objects, which only the constructor takes."""
 
 _BY_NAME = {option.name: option for option in OPTIONS}
 _BY_VARIABLE = {option.variable: option for option in OPTIONS}

@@ -41,10 +41,12 @@ from reconcile.supervision import first_error
 from reconcile.watchdog import Watchdog, log_stall
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
     from reconcile.embedded import ApiServer
     from reconcile.metrics import Metrics
+    from reconcile.tracing import Traces
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -64,7 +66,8 @@ class Manager:
     `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
     the process is up, or, by `ready_when`, when caches are synced, or when it also leads. `liveness` and
     `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
-    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected.
+    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
+    `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
 
     `limiter` slows down the reads and writes of all controllers together, and nothing else: not informers,
     not events, not the Lease.
@@ -93,6 +96,7 @@ class Manager:
         liveness: Mapping[str, Check] = _NOTHING,
         readiness: Mapping[str, Check] = _NOTHING,
         metrics: "CollectorRegistry | None" = None,
+        traces: "TracerProvider | None" = None,
         limiter: RateLimiter | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -117,10 +121,12 @@ class Manager:
             liveness=liveness,
             readiness=readiness,
             metrics=metrics,
+            traces=traces,
         )
         self._environ = environ
         self._configured = False
         self._metrics: Metrics | None = None
+        self._traces: Traces | None = None
         self._address: Address | None = None
         self._transport = transport
         self._log: structlog.stdlib.BoundLogger = get_logger("reconcile")
@@ -345,6 +351,11 @@ class Manager:
             client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
             self._elector = LeaderElector(client, self.options.leader_election)
             transport = LedTransport(transport, self._elector)
+        if self.options.traces is not None:
+            from reconcile.tracing import Traces
+
+            self._traces = Traces(self.options.traces)
+            transport = self._traces.traced(transport)
         self._client = Client(
             transport,
             cache=cache,
@@ -425,8 +436,9 @@ class Manager:
         metrics = (
             None if self._metrics is None else self._metrics.controller(controller.name, controller.workers)
         )
+        traces = None if self._traces is None else self._traces.controller(controller.name)
         passes = Passes(controller, client, recorder, log, self.options.run_sync)
-        return Runner(controller, passes, cache, metrics)
+        return Runner(controller, passes, cache, metrics, traces)
 
 
 def _check_names(controllers: Sequence[Controller[Any]]) -> None:

@@ -20,7 +20,7 @@ from reconcile.handlers import Mapped, Owned, References, Used, cause_of
 from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.requests import Cause, Request, Result, as_request
-from reconcile.runs import ControllerMetrics, RunHistory
+from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.sources import Source, Surroundings, Synced
 from reconcile.supervision import supervise
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
@@ -60,13 +60,14 @@ class Runner(Generic[T]):
         passes: Passes[T],
         cache: Cache,
         metrics: ControllerMetrics | None = None,
+        traces: ControllerTraces | None = None,
     ) -> None:
         self.controller = controller
         self.queue: WorkQueue[Request] = WorkQueue(
             limiter=KeyBackoff(chance=passes.client.clock.random),
             metrics=None if metrics is None else metrics.queue,
         )
-        self.history = RunHistory(metrics)
+        self.history = RunHistory(metrics, traces)
         passes.on_wait = None if metrics is None else metrics.caught_up
         self._passes = passes
         self._log: structlog.stdlib.BoundLogger = passes.log
@@ -80,7 +81,7 @@ class Runner(Generic[T]):
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
         self._registrations: list[Registration] = []
-        self._trigger = _trigger_of(self.queue)
+        self._trigger = _trigger_of(self.queue, traces)
         resource = kind_of(controller.kind).resource
         self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
@@ -280,11 +281,13 @@ class Runner(Generic[T]):
             log.debug("traceback", traceback=outcome.traceback)
 
 
-def _trigger_of(queue: WorkQueue[Request]) -> Trigger:
+def _trigger_of(queue: WorkQueue[Request], traces: ControllerTraces | None) -> Trigger:
     """Adds to a queue of this thread's event loop, also from other threads."""
     thread, token = get_ident(), anyio.lowlevel.current_token()
 
     def trigger(request: Request, cause: Cause, priority: int) -> None:
+        if traces is not None:
+            traces.triggered(request, cause)
         add = partial(queue.add, request, priority=priority, cause=cause)
         if get_ident() == thread:
             add()

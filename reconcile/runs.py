@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -31,6 +32,18 @@ class ControllerMetrics(Protocol):
 
     def caught_up(self, seconds: float, behind: bool) -> None:
         """A read waited so long for the cache to show own writes; `behind`: in vain."""
+        ...
+
+
+class ControllerTraces(Protocol):
+    """What is told of one controller's runs, for spans of whatever library."""
+
+    def run(self, run: "Run") -> AbstractContextManager[None]:
+        """A run, from its begin to its end."""
+        ...
+
+    def triggered(self, request: Request, cause: Cause) -> None:
+        """Somebody asks for a run; called where that is done, in whatever thread."""
         ...
 
 
@@ -66,16 +79,22 @@ class Run:
     started: float = 0.0
     task: asyncio.Task[Any] | None = None
     outcome: Outcome | None = None
+    _trace: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
         self.started = anyio.current_time()
         self.task = asyncio.current_task()
         self.history.begin(self)
+        if self.history.traces is not None:
+            self._trace = self.history.traces.run(self)
+            self._trace.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._trace is not None:
+            self._trace.__exit__(None, None, None)
         self.history.end(self, anyio.current_time())
 
 
@@ -84,6 +103,7 @@ class RunHistory:
     """The runs of one controller: all that are under way, and the last few of the keys that ran last."""
 
     metrics: ControllerMetrics | None = None
+    traces: ControllerTraces | None = None
     _running: dict[Request, Run] = field(factory=dict, init=False)
     _past: OrderedDict[Request, deque[PastRun]] = field(factory=OrderedDict, init=False)
 

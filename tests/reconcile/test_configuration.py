@@ -103,7 +103,17 @@ def test_the_default_of_the_table_is_the_constructors() -> None:
 
 
 def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is() -> None:
-    objects = {"transport", "clock", "run_sync", "liveness", "readiness", "metrics", "limiter", "environ"}
+    objects = {
+        "transport",
+        "clock",
+        "run_sync",
+        "liveness",
+        "readiness",
+        "metrics",
+        "traces",
+        "limiter",
+        "environ",
+    }
     taken = set(inspect.signature(Manager).parameters) - {"controllers"}
     assert taken == objects | {option.name for option in OPTIONS}
 
