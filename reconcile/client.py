@@ -29,7 +29,7 @@ from reconcile.applying import Place, intent_of, without_server_set
 from reconcile.consistency import Journal
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
-from reconcile.models import Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
 from reconcile.redaction import SecretValues
 from reconcile.selectors import Labels
 from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
@@ -119,7 +119,7 @@ class Client(Writer):
 
     @overload
     async def apply(
-        self, obj: O, *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
+        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
     ) -> O: ...
     @overload
     async def apply(
@@ -132,7 +132,7 @@ class Client(Writer):
     ) -> Unstructured: ...
     async def apply(
         self,
-        obj: Object | Mapping[str, Any],
+        obj: Intent[Object] | Object | Mapping[str, Any],
         *,
         force: bool = True,
         unforced: Collection[str] = (),
@@ -140,14 +140,14 @@ class Client(Writer):
     ) -> Object:
         """Make the object have what `obj` says (server-side apply), whoever else writes the rest.
 
-        `obj` is an intent: raises TypeError for an object that was read. An intent that was
+        `obj` is an intent: an object that was read is a type error, and raises TypeError. An intent that was
         acknowledged within half an hour, and still holds in the cache, is not sent again. With `force`,
         fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a
         path above); without, and for those, OwnedByOther is raised.
         """
         if isinstance(obj, Mapping):
             obj = await self.unstructured(obj)
-        obj = self._placed(obj)
+        obj = self._placed(obj.object if isinstance(obj, Intent) else obj)
         resource, body = kind_of(obj).resource, intent_of(obj, subresource)
         place = Place(resource, obj.key, self.field_manager, subresource)
         known = await self._acknowledged(place)

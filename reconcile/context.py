@@ -10,7 +10,16 @@ import structlog
 from informers import Clock, Resource, Snapshot
 from reconcile.client import Client, Propagation
 from reconcile.diffing import merge_diff, needs_version, pointers, same
-from reconcile.models import Object, ObjectMeta, OwnerReference, Unstructured, decode, kind_of, unstructure
+from reconcile.models import (
+    Intent,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    Unstructured,
+    decode,
+    kind_of,
+    unstructure,
+)
 from reconcile.models.codec import format_time, wire_name
 from reconcile.requests import Cause, Request
 
@@ -75,13 +84,17 @@ class Context(Generic[T]):
         return await self.client.list(model, self.object.namespace, owner=self.object)
 
     @overload
-    async def apply(self, obj: O, *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
+    async def apply(self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
     @overload
     async def apply(
         self, obj: Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
     ) -> Unstructured: ...
     async def apply(
-        self, obj: Object | Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+        self,
+        obj: Intent[Object] | Object | Mapping[str, Any],
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
     ) -> Object:
         """Make a child have what `obj` says, owned by this object; no request when nothing would change.
 
@@ -90,7 +103,8 @@ class Context(Generic[T]):
         """
         if isinstance(obj, Mapping):
             obj = await self.client.unstructured(obj)
-        return await self.client.apply(self._as_child(obj), force=force, unforced=unforced)
+        child = Intent(self._as_child, obj.object if isinstance(obj, Intent) else obj)
+        return await self.client.apply(child, force=force, unforced=unforced)
 
     @overload
     async def create(self, obj: O) -> O: ...

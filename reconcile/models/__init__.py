@@ -5,6 +5,7 @@ from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
 from reconcile.models.fields import UNSET, Rule, Schema, Unset, field
 from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
+from reconcile.models.intents import Intent
 from reconcile.models.objects import (
     Condition,
     Kind,
@@ -30,6 +31,7 @@ __all__ = [
     "Fault",
     "FrozenList",
     "FrozenMapping",
+    "Intent",
     "Kind",
     "LabelRequirement",
     "LabelSelector",

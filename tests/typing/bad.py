@@ -2,7 +2,18 @@
 
 from attrs import frozen
 
-from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, Result, Scale, field, resource
+from reconcile import (
+    Context,
+    Controller,
+    Intent,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    Result,
+    Scale,
+    field,
+    resource,
+)
 from reconcile.kinds import ConfigMap, DeploymentSpec
 
 
@@ -48,6 +59,12 @@ async def keep_site(ctx: Context[Site]) -> Result | None:
     print(site.spec.colour)  # wrong
     print(site.spec.replicas + "1")  # wrong
     await ctx.apply(site.spec)  # wrong
+    await ctx.apply(site)  # wrong
+    await ctx.client.apply(await ctx.client.get(ConfigMap, "a"))  # wrong
+    await ctx.apply((await ctx.owned(ConfigMap))[0])  # wrong
+    await ctx.apply(Intent(site))  # wrong
+    await ctx.apply(Intent(ConfigMap, dta={"a": "b"}))  # wrong
+    await ctx.apply(Intent(ConfigMap, data={"a": 1}))  # wrong
     await ctx.owned(SiteSpec)  # wrong
     ctx.condition("Ready", "Maybe", reason="R")  # wrong
     found: ConfigMap = await ctx.client.get(Site, "a")  # wrong

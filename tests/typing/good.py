@@ -12,6 +12,7 @@ from reconcile import (
     Condition,
     Context,
     Controller,
+    Intent,
     LabelSelector,
     Manager,
     Object,
@@ -20,6 +21,7 @@ from reconcile import (
     Result,
     Scale,
     Unset,
+    Unstructured,
     Watch,
     field,
     resource,
@@ -59,6 +61,10 @@ class Site(Object):
     status: SiteStatus = SiteStatus()
 
 
+def config_for(site: Site) -> Intent[ConfigMap]:
+    return Intent(ConfigMap, metadata=ObjectMeta(site.name), data={"image": site.spec.image})
+
+
 async def keep_site(ctx: Context[Site]) -> Result | None:
     site = ctx.object
     assert_type(site, Site)
@@ -68,8 +74,10 @@ async def keep_site(ctx: Context[Site]) -> Result | None:
         assert_type(site.spec.colour, str | None)
     selector = LabelSelector({"app": site.name})
     spec = DeploymentSpec(selector=selector, template=site.spec.template, replicas=site.spec.replicas)
-    live = await ctx.apply(Deployment(metadata=ObjectMeta(name=site.name), spec=spec))
+    live = await ctx.apply(Intent(Deployment, metadata=ObjectMeta(name=site.name), spec=spec))
     assert_type(live, Deployment)
+    assert_type(await ctx.client.apply(config_for(site)), ConfigMap)
+    assert_type(await ctx.apply({"apiVersion": "v1", "kind": "ConfigMap"}), Unstructured)
     owned = await ctx.owned(ConfigMap)
     assert_type(owned, Sequence[ConfigMap])
     ctx.status(replicas=live.status.ready_replicas, selector=selector.text())

@@ -3,7 +3,18 @@
 import dns
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Manager, Object, ObjectMeta, Result, Watch, resource
+from reconcile import (
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Manager,
+    Object,
+    ObjectMeta,
+    Result,
+    Watch,
+    resource,
+)
 from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, Secret
 
 
@@ -26,12 +37,13 @@ class Site(Object):
     status: SiteStatus = SiteStatus()
 
 
-def deployment_for(site: Site) -> Deployment:
+def deployment_for(site: Site) -> Intent[Deployment]:
     labels = {"site": site.name}
     pod = {"containers": [{"name": "web", "image": site.spec.image}]}
     if site.spec.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": site.spec.pull_secret}]
-    return Deployment(
+    return Intent(
+        Deployment,
         metadata=ObjectMeta(site.name),
         spec=DeploymentSpec(
             selector=LabelSelector(labels),
