@@ -1,7 +1,7 @@
 """Which pods of a RayCluster to make and which to delete: functions from views to a plan.
 
-Everything here rests on `views.is_active`. A Terminating pod neither counts as present nor can be
-chosen, so it is deleted once, and one that never goes away does not hold up its replacement.
+Everything here rests on `reconcile.replicas.is_active`. A Terminating pod neither counts as present nor
+can be chosen, so it is deleted once, and one that never goes away does not hold up its replacement.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -9,7 +9,9 @@ from typing import Literal
 
 from attrs import frozen
 
-from .views import ClusterView, GroupView, Invalid, PodView, Unsupported, is_active, is_unhealthy, of_cluster
+from reconcile.replicas import is_active, rank_victims
+
+from .views import ClusterView, GroupView, Invalid, PodView, Unsupported, is_unhealthy, of_cluster
 
 Reason = Literal["unhealthy", "listed", "not-ready", "cheapest", "newest", "group-removed", "random"]
 
@@ -77,25 +79,9 @@ def desired_workers(group: GroupView) -> int:
 
 
 def choose_removals(pods: Sequence[PodView], surplus: int, listed: Collection[str]) -> list[Removal]:
-    """The `surplus` active pods to delete; Terminating ones are neither counted nor chosen.
-
-    Total order, so that two passes over the same pods choose the same ones: pods in `listed`
-    first, then not ready, then lower `pod-deletion-cost`, then newest, then by name.
-    """
-    active = [pod for pod in pods if is_active(pod)]
-    ranked = sorted(active, key=lambda pod: pod.name)
-    ranked.sort(key=lambda pod: pod.created, reverse=True)
-    ranked.sort(key=lambda pod: (pod.name not in listed, pod.ready, pod.deletion_cost))
-    dearest = max((pod.deletion_cost for pod in active), default=0)
-    return [Removal(pod, _reason(pod, listed, dearest)) for pod in ranked[: max(surplus, 0)]]
-
-
-def _reason(pod: PodView, listed: Collection[str], dearest: int) -> Reason:
-    if pod.name in listed:
-        return "listed"
-    if not pod.ready:
-        return "not-ready"
-    return "cheapest" if pod.deletion_cost < dearest else "newest"
+    """The `surplus` active pods to delete, in the order of `rank_victims`."""
+    ranked = rank_victims(pods, listed)
+    return [Removal(victim.replica, victim.reason) for victim in ranked[: max(surplus, 0)]]
 
 
 def plan_group(cluster_uid: str, group: GroupView, pods: Sequence[PodView]) -> GroupPlan:

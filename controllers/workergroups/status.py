@@ -5,9 +5,11 @@ from typing import Literal
 
 from attrs import frozen
 
+from reconcile.replicas import is_active
+
 from .plan import Plan, desired_workers
 from .quantity import Quantity, parse_quantity, total
-from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, is_active, of_cluster
+from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, of_cluster
 
 TPU = "google.com/tpu"
 

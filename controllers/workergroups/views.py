@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from reconcile.replicas import DELETION_COST
+
 CLUSTER_LABEL = "ray.io/cluster"
 NODE_TYPE_LABEL = "ray.io/node-type"
 GROUP_LABEL = "ray.io/group"
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 NO_LIMIT = 2**31 - 1
 
 NodeType = Literal["head", "worker"]
@@ -40,13 +41,10 @@ class PodView:
     ray_container_terminated: bool = False
     ip: str = ""
 
-
-def is_active(pod: PodView) -> bool:
-    """Whether the pod counts: neither Terminating nor in a phase that it cannot leave.
-
-    The only definition there is. Counting, status and the choice of victims all use it.
-    """
-    return not pod.terminating and pod.phase not in ("Failed", "Succeeded")
+    @property
+    def finished(self) -> bool:
+        """Whether it is in a phase that it cannot leave."""
+        return self.phase in ("Failed", "Succeeded")
 
 
 def is_unhealthy(pod: PodView) -> bool:
@@ -55,7 +53,7 @@ def is_unhealthy(pod: PodView) -> bool:
     Failed and Succeeded are final. A terminated Ray container is restarted by the kubelet unless
     the pod's restart policy is Never.
     """
-    if pod.phase in ("Failed", "Succeeded"):
+    if pod.finished:
         return True
     return pod.phase == "Running" and pod.ray_container_terminated and pod.restart_policy == "Never"
 
@@ -105,7 +103,7 @@ def _ready_condition(status: Object) -> Object:
 def _deletion_cost(metadata: Object) -> int:
     """Zero when it is absent or no integer, as the ReplicaSet controller has it."""
     try:
-        return int((metadata.get("annotations") or {}).get(DELETION_COST_ANNOTATION, "0"))
+        return int((metadata.get("annotations") or {}).get(DELETION_COST, "0"))
     except ValueError:
         return 0
 

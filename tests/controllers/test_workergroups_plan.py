@@ -27,9 +27,9 @@ from controllers.workergroups.views import (
     PodView,
     Unsupported,
     group_view,
-    is_active,
     is_unhealthy,
 )
+from reconcile.replicas import is_active
 
 START = datetime(2025, 5, 3, tzinfo=UTC)
 UID = "cluster-uid"

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from controllers.workergroups.spec import cluster_view, invalid_fields, is_managed, unsupported_features
-from controllers.workergroups.views import PodView, is_active, pod_view
+from controllers.workergroups.views import PodView, pod_view
+from reconcile.replicas import is_active
 
 UID = "cluster-uid"
 

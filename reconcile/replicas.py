@@ -1,0 +1,194 @@
+"""Replicas: which of them count, which go first, and what is to be done to have as many as wanted.
+
+One notion of "active" feeds counting, status and the choice of victims: a replica that is Terminating
+neither counts as present nor can be chosen, so it is deleted once, and one that never goes away does
+not hold up its replacement (systems.md, guard 1; KubeRay #3286, #4078).
+"""
+
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from attrs import frozen
+
+from reconcile.models import Object, encode
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+"""The annotation by which users say which pods are cheaper to lose (an integer, 0 without)."""
+
+FINAL_PHASES = ("Failed", "Succeeded")
+
+Reason = Literal["listed", "not-ready", "cheapest", "newest"]
+
+
+class ReplicaLike(Protocol):
+    """What must be known of a replica. `finished`: it has ended and nothing will bring it back."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def created(self) -> datetime.datetime: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def terminating(self) -> bool: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def deletion_cost(self) -> int: ...
+
+
+R = TypeVar("R", bound=ReplicaLike)
+
+
+@frozen
+class Replica:
+    """One replica as `diff_replicas` looks at it; `object` is what it was made of."""
+
+    name: str
+    created: datetime.datetime
+    ready: bool = False
+    terminating: bool = False
+    finished: bool = False
+    deletion_cost: int = 0
+    object: Object | None = None
+
+
+def replica_of(obj: Object) -> Replica:
+    """A stored object as a replica. Raises ValueError for one that no server has stored.
+
+    It is ready if its condition Ready is True, finished if its phase is final (a pod's), and costs
+    what the annotation of pods says; an annotation that is no integer counts as none, as in Kubernetes.
+    """
+    created = obj.metadata.creation_timestamp
+    if created is None:
+        raise ValueError(f"{type(obj).__name__} {str(obj.key)!r} has no creationTimestamp: it was not read")
+    status: Mapping[str, Any] = encode(obj).get("status") or {}
+    return Replica(
+        name=obj.name,
+        created=created,
+        ready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in status.get("conditions") or ()
+        ),
+        terminating=obj.terminating,
+        finished=status.get("phase") in FINAL_PHASES,
+        deletion_cost=_integer(obj.metadata.annotations.get(DELETION_COST, "")),
+        object=obj,
+    )
+
+
+def is_active(replica: ReplicaLike) -> bool:
+    """Whether a replica counts: neither Terminating nor finished. The only definition there is."""
+    return not replica.terminating and not replica.finished
+
+
+@frozen
+class Removal(Generic[R]):
+    """A replica to delete (with its uid), and why it is this one."""
+
+    replica: R
+    reason: Reason
+
+
+@frozen
+class ReplicaDiff(Generic[R]):
+    """What leads from the observed replicas to the desired ones.
+
+    `create` is how many are missing; where names were desired, `names` are theirs, and `held` the
+    names that cannot be had yet, because a Terminating object has them: its deletion wakes the owner.
+    `active` count now, `terminating` are on their way out and left alone, `finished` have ended and
+    keep their names until their controller deletes them.
+    """
+
+    create: int
+    names: tuple[str, ...]
+    held: tuple[str, ...]
+    delete: tuple[Removal[R], ...]
+    active: tuple[R, ...]
+    terminating: tuple[R, ...]
+    finished: tuple[R, ...]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to make, to delete or to wait for."""
+        return not (self.create or self.delete or self.held or self.terminating)
+
+
+def rank_victims(observed: Collection[R], listed: Collection[str] = ()) -> tuple[Removal[R], ...]:
+    """The active replicas in the order in which they go.
+
+    A total order, so that two passes over the same replicas, in whatever order they were read, choose
+    the same ones: those `listed` by name first, then not ready, then of lower deletion cost, then the
+    newest, then by name.
+    """
+    ranked = sorted(filter(is_active, observed), key=lambda replica: replica.name)
+    ranked.sort(key=lambda replica: replica.created, reverse=True)
+    ranked.sort(key=lambda replica: (replica.name not in listed, replica.ready, replica.deletion_cost))
+    dearest = max((replica.deletion_cost for replica in ranked), default=0)
+    return tuple(Removal(replica, _reason(replica, listed, dearest)) for replica in ranked)
+
+
+def diff_replicas(
+    desired: int | Collection[str], observed: Collection[R], *, listed: Collection[str] = ()
+) -> ReplicaDiff[R]:
+    """What to make and what to delete, so that the active replicas are the `desired` ones.
+
+    `desired` is a number, or the names of replicas that have fixed names. A replica that is `listed`
+    goes also where there are not too many, and is then replaced; a listed name that no active replica
+    has means nothing. Nothing is ever deleted that is Terminating or finished. Raises ValueError for
+    a number below 0.
+    """
+    active = tuple(replica for replica in _by_name(observed) if is_active(replica))
+    terminating = tuple(replica for replica in _by_name(observed) if replica.terminating)
+    finished = tuple(r for r in _by_name(observed) if r.finished and not r.terminating)
+    names: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    if isinstance(desired, int):
+        delete = _surplus(desired, active, listed)
+        create = max(0, desired - (len(active) - len(delete)))
+    else:
+        delete = tuple(
+            victim
+            for victim in rank_victims(active, listed)
+            if victim.replica.name not in desired or victim.replica.name in listed
+        )
+        names, held = _missing(desired, observed)
+        create = len(names)
+    return ReplicaDiff(create, names, held, delete, active, terminating, finished)
+
+
+def _surplus(desired: int, active: Sequence[R], listed: Collection[str]) -> tuple[Removal[R], ...]:
+    if desired < 0:
+        raise ValueError(f"the desired number of replicas is 0 or more, not {desired}")
+    named = sum(replica.name in listed for replica in active)
+    return rank_victims(active, listed)[: max(0, len(active) - desired, named)]
+
+
+def _missing(
+    desired: Collection[str], observed: Collection[ReplicaLike]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The desired names that are free, and those that a Terminating object still has."""
+    taken = {replica.name for replica in observed}
+    leaving = {replica.name for replica in observed if replica.terminating}
+    wanted = tuple(dict.fromkeys(desired))
+    return tuple(n for n in wanted if n not in taken), tuple(n for n in wanted if n in leaving)
+
+
+def _reason(replica: ReplicaLike, listed: Collection[str], dearest: int) -> Reason:
+    if replica.name in listed:
+        return "listed"
+    if not replica.ready:
+        return "not-ready"
+    return "cheapest" if replica.deletion_cost < dearest else "newest"
+
+
+def _by_name(observed: Collection[R]) -> list[R]:
+    return sorted(observed, key=lambda replica: replica.name)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
