@@ -36,8 +36,8 @@ class Scaled(Object):
     spec: SiteSpec
 
 
-@resource("example.com/v1")
-class NoObject:  # wrong
+@resource("example.com/v1")  # wrong to pyright
+class NoObject:  # wrong to mypy
     spec: SiteSpec
 
 
