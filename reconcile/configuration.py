@@ -48,6 +48,12 @@ class ManagerOptions:
     metrics: "CollectorRegistry | None" = None
     traces: "TracerProvider | None" = None
     limiter: RateLimiter | None = None
+    client_qps: float = 0.0
+    client_burst: int = 10
+
+    def request_limiter(self) -> RateLimiter | None:
+        """What slows requests down: `limiter`, unless `client_qps` says how fast they may be."""
+        return RateLimiter(self.client_qps, self.client_burst) if self.client_qps else self.limiter
 
 
 @frozen
@@ -85,6 +91,19 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"a number of seconds is wanted, not {text!r}")
     return seconds
+
+
+def _rate(text: str) -> float:
+    try:
+        return _seconds(text)
+    except ValueError:
+        raise ValueError(f"a number of requests a second is wanted, not {text!r}") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"a whole number above 0 is wanted, not {text!r}")
+    return int(text)
 
 
 def _switch(text: str) -> bool:
@@ -127,6 +146,8 @@ OPTIONS = (
         "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when
     ),
     Option("leader_election", "", "Act only while holding this Lease, [NAMESPACE/]NAME; empty: act.", _lease),
+    Option("client_qps", "0", "So many requests a second may all controllers make; 0: no limit.", _rate),
+    Option("client_burst", "10", "So many requests may be made at once under that limit.", _count),
     Option("sync_seconds", "120", "So long the first lists may take.", _seconds),
     Option("stop_seconds", "30", "So long runs under way may take to end at a stop.", _seconds),
 )

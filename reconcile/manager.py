@@ -69,8 +69,9 @@ class Manager:
     a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
     `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
 
-    `limiter` slows down the reads and writes of all controllers together, and nothing else: not informers,
-    not events, not the Lease.
+    `client_qps` requests a second, `client_burst` of them at once, may all controllers together make; a
+    `limiter` does the same for several managers. It slows down nothing else: not informers, not events,
+    not the Lease.
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
@@ -98,6 +99,8 @@ class Manager:
         metrics: "CollectorRegistry | None" = None,
         traces: "TracerProvider | None" = None,
         limiter: RateLimiter | None = None,
+        client_qps: float = 0.0,
+        client_burst: int = 10,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         _check_names(controllers)
@@ -113,6 +116,8 @@ class Manager:
             sync_seconds=sync_seconds,
             stop_seconds=stop_seconds,
             limiter=limiter,
+            client_qps=client_qps,
+            client_burst=client_burst,
             run_sync=run_sync,
             leader_election=leader_election,
             embedded=embedded,
@@ -361,7 +366,7 @@ class Manager:
             cache=cache,
             field_manager=self.options.name,
             clock=self.options.clock,
-            limiter=self.options.limiter,
+            limiter=self.options.request_limiter(),
         )
         self._fleet = Runners(cache, partial(self._runner, cache=cache), self.options.sync_seconds)
         try:

@@ -212,15 +212,16 @@ async def test_unknown_fields_are_treated_as_asked(
     assert [record.__dict__["text"] for record in caplog.records] == ['unknown field "dta"']
 
 
-def test_the_controllers_of_a_manager_share_one_limit() -> None:
+@pytest.mark.parametrize(
+    "limit", [{"limiter": RateLimiter(qps=1, burst=1)}, {"client_qps": 1, "client_burst": 1}]
+)
+def test_the_controllers_of_a_manager_share_one_limit(limit: dict[str, Any]) -> None:
     async def two_children(ctx: Context[Toy]) -> None:
         for number in range(2):
             await ctx.apply(ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={}))
 
     async def scenario(world: World) -> None:
-        async with world.running(
-            Controller(Toy, two_children, owns=[ConfigMap]), limiter=RateLimiter(qps=1, burst=1)
-        ):
+        async with world.running(Controller(Toy, two_children, owns=[ConfigMap]), **limit):
             await world.make("a")
             await world.make("b")
             await anyio.sleep(10)
