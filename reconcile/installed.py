@@ -40,7 +40,8 @@ async def _missing(transport: Transport, resource: Resource, scale: Scale) -> li
     names = {entry.get("name") for entry in served.get("resources") or ()}
     if resource.plural not in names:
         return []
-    missing = [] if f"{resource.plural}/scale" in names else ["it has no scale subresource"]
+    parts = [part for part in ("scale", "status") if f"{resource.plural}/{part}" not in names]
+    missing = [f"it has no {part} subresource" for part in parts]
     document = await _read(transport, f"/openapi/v3/apis/{resource.api_version}")
     schema = _schema_of(document, resource)
     return missing if schema is None else [*missing, *_faults(schema, scale)]

@@ -204,8 +204,9 @@ class Manager:
     async def add(self, controller: Controller[Any]) -> None:
         """Take in one more controller; returns when its caches are synced and it works, or will when leading.
 
-        Before the start it is only noted. Raises ValueError where its name is taken, CacheSyncFailed, and
-        RuntimeError where the manager stops: what is added either runs and is awaited, or is refused.
+        Before the start it is only noted. Raises ValueError where its name is taken, CacheSyncFailed,
+        NotAsDeclared, and RuntimeError where the manager stops: what is added either runs and is awaited,
+        or is refused.
         """
         if self._fleet is None:
             _check_names((*self.controllers, controller))
@@ -213,6 +214,7 @@ class Manager:
             return
         if self._server is not None:
             await self._define(self._server, controller.kinds)
+        await check_scales(self.client.transport, controller.kinds)
         await self._fleet.add(controller)
 
     async def remove(self, name: str) -> None:

@@ -18,6 +18,7 @@ from reconcile import (
     resource,
 )
 from reconcile.installed import check_scales
+from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
 
 
@@ -40,6 +41,10 @@ class Fleet(Object):
 
 def without_scale(version: dict[str, Any]) -> None:
     del version["subresources"]["scale"]
+
+
+def without_status(version: dict[str, Any]) -> None:
+    del version["subresources"]["status"]
 
 
 def without_default(version: dict[str, Any]) -> None:
@@ -66,6 +71,7 @@ async def installed(change: Any) -> FakeClient:
     ("change", "missing"),
     [
         (without_scale, "it has no scale subresource"),
+        (without_status, "it has no status subresource"),
         (without_default, ".spec.replicas has no default there"),
         (without_selector, ".status.selector is no string there"),
     ],
@@ -97,3 +103,19 @@ async def test_a_manager_does_not_start_on_a_definition_that_cannot_be_scaled() 
     with anyio.fail_after(10), pytest.raises(NotAsDeclared, match="fleets"):
         await Manager(Controller(Fleet, keep), transport=client.transport).run()
     assert ran == []
+
+
+async def test_a_controller_that_is_added_to_a_running_manager_is_held_to_it_too() -> None:
+    client = await installed(without_default)
+
+    async def keep(ctx: Context[Any]) -> None:
+        pass
+
+    async with Manager(Controller(ConfigMap, keep), transport=client.transport) as manager:
+        with pytest.raises(NotAsDeclared, match=r"\.spec\.replicas has no default there"):
+            await manager.add(Controller(Fleet, keep))
+        assert [controller.name for controller in manager.status().controllers] == ["configmap"]
+        assert [informer.resource for informer in manager.status().informers] == ["configmaps"]
+        await client.apply(definition_of(Fleet))
+        await manager.add(Controller(Fleet, keep))
+        assert [controller.name for controller in manager.status().controllers] == ["configmap", "fleet"]
