@@ -5,7 +5,7 @@ Everything is derived from the log's changes; `settle` works off what they left 
 """
 
 import datetime
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +16,14 @@ from informers.resource import Key
 from reconcile.embedded.crds import set_condition
 from reconcile.embedded.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
+from reconcile.embedded.foreign_owners import tell_of_foreign_owner
 from reconcile.embedded.log import Change, Owner, StorageKey, Stored
 
 EVENTS: StorageKey = ("", "events")
 EVENT_LIFETIME = datetime.timedelta(hours=1)
+
+_DEPARTED = 500
+"""Owners that are remembered after they went, as in a real cluster's collector."""
 
 Place = tuple[StorageKey, Key]
 
@@ -42,6 +46,9 @@ class Housekeeping:
         self._namespaces: dict[str, None] = {}
         self._definitions: dict[str, None] = {}
         self._expiries: deque[_Expiry] = deque()
+        self._departed: OrderedDict[str, None] = OrderedDict()
+        self._unknown: dict[Place, None] = {}
+        self._unknown_since = 0
         self._woken: anyio.Event | None = None
         engine.log.on_change(self._note)
 
@@ -56,6 +63,7 @@ class Housekeeping:
     def settle(self) -> None:
         """Do everything that is due now, and whatever that leads to."""
         self._expire_events()
+        self._look_again()
         while self._to_check or self._namespaces or self._definitions:
             while self._to_check:
                 place = next(iter(self._to_check))
@@ -105,7 +113,12 @@ class Housekeeping:
 
     def _note_removal(self, change: Change) -> None:
         assert change.old is not None
-        for dependent in self._dependents.get(change.old.uid, ()):
+        dependents = self._dependents.get(change.old.uid, ())
+        if dependents:
+            self._departed[change.old.uid] = None
+            if len(self._departed) > _DEPARTED:
+                self._departed.popitem(last=False)
+        for dependent in dependents:
             self._to_check[dependent] = None
         for owner in change.old.owners:
             if owner.uid in self._places:
@@ -122,6 +135,13 @@ class Housekeeping:
 
     # --- owners and dependents ---
 
+    def _look_again(self) -> None:
+        """Check what was left alone for a kind that was not served, if others are served now."""
+        if self._unknown_since != self._engine.registry.revision:
+            self._unknown_since = self._engine.registry.revision
+            self._to_check |= self._unknown
+            self._unknown.clear()
+
     def _check(self, place: Place) -> None:
         stored = self._engine.log.get(*place)
         if stored is None:
@@ -134,7 +154,12 @@ class Housekeeping:
             self._check_owners(place, stored)
 
     def _check_owners(self, place: Place, stored: Stored) -> None:
+        if not all(self._is_known(owner, place) for owner in stored.owners):
+            self._unknown[place] = None
+            return
         absent = [owner for owner in stored.owners if not self._is_present(owner, place)]
+        for owner in absent:
+            self._tell_if_foreign(stored, owner)
         waiting = [owner for owner in stored.owners if owner not in absent and self._is_waiting(owner)]
         solid = len(stored.owners) - len(absent) - len(waiting)
         if solid and (absent or waiting):
@@ -143,15 +168,41 @@ class Housekeeping:
             foreground = bool(waiting) and bool(self._dependents.get(stored.uid))
             self._delete(stored, "Foreground" if foreground else _policy_of(stored))
 
+    def _is_known(self, owner: Owner, place: Place) -> bool:
+        """Whether it can be said if this owner is there; where it cannot, nothing is collected.
+
+        The kind must be served, unless the owner was seen to go, and a cluster-wide object cannot
+        have an owner in a namespace.
+        """
+        group, _, version = owner.api_version.rpartition("/")
+        resource = self._engine.registry.by_kind(group, owner.kind, version)
+        if resource is not None and resource.namespaced and not place[1].namespace:
+            stored = self._engine.log.get(*place)
+            if stored is not None:
+                tell_of_foreign_owner(self._engine, stored, owner)
+            return False
+        return resource is not None or owner.uid in self._departed
+
     def _is_present(self, owner: Owner, place: Place) -> bool:
-        """By uid alone; a namespaced owner counts only for its own namespace."""
+        """By uid, kind and name; a namespaced owner counts only for its own namespace."""
         found = self._places.get(owner.uid)
         if found is None:
             return False
-        (group, _), key = found
-        owner_group = owner.api_version.rpartition("/")[0]
-        same_kind = group == owner_group or found[0] == EVENTS
+        stored = self._engine.log.get(*found)
+        if stored is None:
+            return False
+        group = owner.api_version.rpartition("/")[0]
+        same_kind = found[0] == EVENTS or (stored.encoded_by.group, stored.encoded_by.kind) == (
+            group,
+            owner.kind,
+        )
+        _, key = found
         return same_kind and key.name == owner.name and key.namespace in ("", place[1].namespace)
+
+    def _tell_if_foreign(self, stored: Stored, owner: Owner) -> None:
+        found = self._places.get(owner.uid)
+        if found is not None and found[1].namespace not in ("", stored.key.namespace):
+            tell_of_foreign_owner(self._engine, stored, owner)
 
     def _is_waiting(self, owner: Owner) -> bool:
         stored = self._engine.log.get(*self._places[owner.uid])

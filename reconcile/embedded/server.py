@@ -7,6 +7,7 @@ from attrs import evolve
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
 from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
+from reconcile.embedded.accounts import DefaultAccounts
 from reconcile.embedded.admission import Admission
 from reconcile.embedded.api import ApiRequest, TableRenderer, Target, find_target
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
@@ -46,12 +47,13 @@ _UNSUPPORTED = frozenset({"attach", "ephemeralcontainers", "exec", "log", "portf
 
 
 class ApiServer:
-    """A Kubernetes API server in this process, with nothing in it but four namespaces and default roles.
+    """A Kubernetes API server in this process.
 
-    `handle` is plain synchronous code and must always be called from one thread; so must `settle`.
-    Versions begin with the microseconds of the wall clock, so that a server started later never
-    gives out an older one. `history` is how many changes, of all resources together, are kept for
-    watches that resume and lists that go on.
+    It begins with four namespaces, their default service accounts, and default roles. `handle` is plain
+    synchronous code and must always be called from one thread; so must `settle`. Versions begin with
+    the microseconds of the wall clock, so that a server started later never gives out an older one.
+    `history` is how many changes, of all resources together, are kept for watches that resume and
+    lists that go on.
 
     Who asks is `ApiRequest.user`, the administrator unless said otherwise. With `rbac` everybody else
     may do what Roles and ClusterRoles bound to them say, as in a real cluster; without it everything.
@@ -65,6 +67,7 @@ class ApiServer:
         self._watches: dict[StorageKey, dict[Watch, None]] = {}
         self._definitions = Definitions(self._engine, self._end_watches)
         self._housekeeping = Housekeeping(self._engine)
+        self._accounts = DefaultAccounts(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
         self._disruptions = disruption.Disruptions(self._engine)
@@ -132,9 +135,12 @@ class ApiServer:
             return Response(answer.code, headers, answer.text.encode())
 
     def settle(self) -> None:
-        """Collect garbage, end namespaces and definitions, expire events, count for quotas and budgets."""
+        """Collect garbage, end namespaces and definitions, make default accounts, expire events, count for
+        quotas and budgets.
+        """
         self._definitions.sync()
         self._housekeeping.settle()
+        self._accounts.sync()
         self._definitions.sync()
         self._aggregation.sync()
         self._quotas.sync()
@@ -207,6 +213,7 @@ class ApiServer:
             body = b'{"metadata":{"name":"%s"}}' % name.encode()
             headers = {"user-agent": "kube-apiserver"}
             self.handle(ApiRequest("POST", "/api/v1/namespaces", headers=headers, body=body))
+        self._accounts.sync()
 
     def _make_default_roles(self) -> None:
         for obj in (*default_roles(), *default_bindings()):

@@ -1,0 +1,45 @@
+"""The `default` ServiceAccount that every namespace has, made as a cluster's controller makes it."""
+
+from informers.resource import Key
+from reconcile.embedded.engine import NAMESPACES, Engine
+from reconcile.embedded.log import Change, StorageKey
+
+DEFAULT = "default"
+
+_ACCOUNTS: StorageKey = ("", "serviceaccounts")
+
+
+class DefaultAccounts:
+    """Knows the namespaces that may lack it: new ones, and those whose account was deleted."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lacking: dict[str, None] = {}
+        engine.log.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        if change.resource == NAMESPACES and change.old is None:
+            self._lacking[change.key.name] = None
+        elif change.resource == _ACCOUNTS and change.new is None and change.key.name == DEFAULT:
+            self._lacking[change.key.namespace] = None
+
+    def sync(self) -> None:
+        """Make what is missing, but not where a namespace is on its way out."""
+        while self._lacking:
+            name, _ = self._lacking.popitem()
+            namespace = self._engine.log.get(NAMESPACES, Key("", name))
+            if namespace is not None and not namespace.deleting:
+                self._make(name)
+
+    def _make(self, namespace: str) -> None:
+        resource = self._engine.registry.by_kind("", "ServiceAccount")
+        if resource is None or self._engine.get(resource, namespace, DEFAULT) is not None:
+            return
+        metadata = {
+            "name": DEFAULT,
+            "namespace": namespace,
+            "uid": str(self._engine.clock.uuid()),
+            "creationTimestamp": self._engine.now(),
+        }
+        account = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        self._engine.put(resource, account)

@@ -1,0 +1,128 @@
+"""What the garbage collector leaves alone, what it says, and the service account of every namespace."""
+
+from typing import Any
+
+import pytest
+
+from tests.embedded.api_client import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, config_map, owned_by, widget
+
+NAMESPACES = "/api/v1/namespaces"
+EVENTS = f"{NAMESPACES}/default/events"
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+def gone(api: Api, path: str) -> bool:
+    return api.send("GET", path).status == 404
+
+
+def reference(**changed: str) -> list[dict[str, str]]:
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "no-such-uid", **changed}]
+
+
+def reasons(api: Api, path: str = EVENTS) -> list[tuple[str, str, str]]:
+    found = api.ok("GET", path)["items"]
+    return [(event["reason"], event["type"], event["involvedObject"]["name"]) for event in found]
+
+
+def uid_of(answer: dict[str, Any]) -> str:
+    uid: str = answer["metadata"]["uid"]
+    return uid
+
+
+@pytest.mark.rule("api-83")
+def test_an_owner_in_another_namespace_is_told_of_in_an_event(api: Api) -> None:
+    api.ok("POST", NAMESPACES, {"metadata": {"name": "other"}})
+    owner = api.ok("POST", f"{NAMESPACES}/other/configmaps", config_map())
+    api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
+    api.server.settle()
+    assert gone(api, f"{CONFIG_MAPS}/a")
+    assert reasons(api) == [("OwnerRefInvalidNamespace", "Warning", "a")]
+
+
+@pytest.mark.rule("api-83")
+def test_a_cluster_wide_object_with_an_owner_in_a_namespace_stays_and_is_told_of_once(api: Api) -> None:
+    owner = api.ok("POST", CONFIG_MAPS, config_map())
+    api.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n", "ownerReferences": owned_by(owner)}})
+    api.server.settle()
+    api.merge("/api/v1/nodes/n", {"metadata": {"labels": {"a": "b"}}})
+    api.ok("DELETE", f"{CONFIG_MAPS}/a", query={"propagationPolicy": "Background"})
+    api.server.settle()
+    assert not gone(api, "/api/v1/nodes/n")
+    assert reasons(api) == [("OwnerRefInvalidNamespace", "Warning", "n")]
+
+
+@pytest.mark.rule("api-79")
+def test_an_owner_that_never_was_is_absent_and_one_of_an_unknown_kind_is_not(api: Api) -> None:
+    api.ok("POST", CONFIG_MAPS, config_map("nobody", ownerReferences=reference()))
+    api.ok("POST", CONFIG_MAPS, config_map("unknown", ownerReferences=reference(kind="Nothing")))
+    api.ok("POST", CONFIG_MAPS, config_map("version", ownerReferences=reference(apiVersion="v9")))
+    api.server.settle()
+    assert gone(api, f"{CONFIG_MAPS}/nobody")
+    assert not gone(api, f"{CONFIG_MAPS}/unknown")
+    assert not gone(api, f"{CONFIG_MAPS}/version")
+
+
+@pytest.mark.rule("api-79")
+def test_an_owner_of_another_kind_or_name_than_the_reference_says_is_absent(api: Api) -> None:
+    uid = uid_of(api.ok("POST", WIDGETS, widget("o")))
+    of_kind = reference(apiVersion="example.com/v1", kind="Widget", uid=uid)
+    api.ok("POST", CONFIG_MAPS, config_map("right", ownerReferences=of_kind))
+    api.ok("POST", CONFIG_MAPS, config_map("kind", ownerReferences=reference(uid=uid)))
+    named = reference(apiVersion="example.com/v1", kind="Widget", name="p", uid=uid)
+    api.ok("POST", CONFIG_MAPS, config_map("name", ownerReferences=named))
+    api.server.settle()
+    left = {item["metadata"]["name"] for item in api.ok("GET", CONFIG_MAPS)["items"]}
+    assert left == {"right"}
+
+
+@pytest.mark.rule("api-79", "api-127")
+def test_dependents_go_with_owners_that_went_with_their_definition(api: Api) -> None:
+    owner = api.ok("POST", WIDGETS, widget())
+    api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=owned_by(owner)))
+    api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
+    api.server.settle()
+    assert gone(api, f"{CONFIG_MAPS}/a")
+
+
+@pytest.mark.rule("api-79")
+def test_what_was_left_alone_is_collected_once_its_owners_kind_is_known(api: Api) -> None:
+    api.ok("DELETE", f"{DEFINITIONS}/widgets.example.com")
+    api.server.settle()
+    orphan = reference(apiVersion="example.com/v1", kind="Widget")
+    api.ok("POST", CONFIG_MAPS, config_map(ownerReferences=orphan))
+    api.server.settle()
+    assert not gone(api, f"{CONFIG_MAPS}/a")
+    other = Api()  # the same definition as in any other server
+    definition = other.ok("GET", f"{DEFINITIONS}/widgets.example.com")
+    made = {"metadata": {"name": "widgets.example.com"}, "spec": definition["spec"]}
+    api.ok("POST", DEFINITIONS, made)
+    api.server.settle()
+    assert gone(api, f"{CONFIG_MAPS}/a")
+
+
+def test_every_namespace_has_a_default_service_account_again_after_it_was_deleted(api: Api) -> None:
+    api.ok("POST", NAMESPACES, {"metadata": {"name": "new"}})
+    api.server.settle()
+    for namespace in ("default", "kube-system", "new"):
+        first = api.ok("GET", f"{NAMESPACES}/{namespace}/serviceaccounts/default")
+        api.ok("DELETE", f"{NAMESPACES}/{namespace}/serviceaccounts/default")
+        api.server.settle()
+        again = api.ok("GET", f"{NAMESPACES}/{namespace}/serviceaccounts/default")
+        assert uid_of(again) != uid_of(first)
+
+
+def test_a_namespace_on_its_way_out_gets_no_new_service_account(api: Api) -> None:
+    api.ok("POST", NAMESPACES, {"metadata": {"name": "new"}})
+    api.server.settle()
+    held = {"name": "held", "finalizers": ["example.com/hold"]}
+    api.ok("POST", f"{NAMESPACES}/new/configmaps", {"metadata": held})
+    api.ok("DELETE", f"{NAMESPACES}/new")
+    api.server.settle()
+    assert gone(api, f"{NAMESPACES}/new/serviceaccounts/default")
+    api.merge(f"{NAMESPACES}/new/configmaps/held", {"metadata": {"finalizers": None}})
+    api.server.settle()
+    assert gone(api, f"{NAMESPACES}/new")
