@@ -310,21 +310,6 @@ def test_items_that_cannot_be_told_apart_have_no_old_value() -> None:
     assert cause.field == f"{PATH}.properties[words].items.x-kubernetes-validations[0].rule"
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "format.dns1123Label().validate(self.name) == optional.none()",
-        "isSemver(self.name)",
-        "self.words.indexOf('a') == 0",
-        "self.labels.transformMap(k, v, v + 'x').size() > 0",
-    ],
-)
-def test_a_rule_that_cannot_be_evaluated_is_named_and_finds_no_fault(rule: str) -> None:
-    made = ruled(rule)
-    assert made.unevaluated_rules == ("properties[spec].x-kubernetes-validations[0].rule",)
-    assert made.validate({"spec": {"name": "?"}}) == []
-
-
 @pytest.mark.parametrize("size", [150, 3000])
 def test_no_rule_runs_without_end(size: int) -> None:
     nested = ruled("self.numbers.all(a, self.numbers.all(b, self.numbers.all(c, a + b + c >= 0)))")

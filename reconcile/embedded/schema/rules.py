@@ -70,15 +70,17 @@ def rule_faults(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 
 
 def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
-    """The places of rules that are kept and not evaluated: all of them where the CEL library is missing."""
-    if not has_rules(openapi):
-        return
-    try:
-        from reconcile.embedded.schema.cel import unevaluated
-    except ImportError:
+    """Rules that are kept and not evaluated: all of them where the CEL library is missing, none elsewhere."""
+    if has_rules(openapi) and not _can_evaluate():
         yield f"any {_KEYWORD}: the extra `embedded` is not installed"
-        return
-    yield from unevaluated(openapi)
+
+
+def _can_evaluate() -> bool:
+    try:
+        import reconcile.embedded.schema.cel  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def has_rules(schema: Any) -> bool:

@@ -1,12 +1,12 @@
 """Whether an object keeps the rules of its schema."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from cel_expr_python import cel
 
-from reconcile.embedded.schema.cel.rules import MAX_STEPS, BoundRule, Rule, field_steps, unevaluated
+from reconcile.embedded.schema.cel.rules import MAX_STEPS, BoundRule, Rule, field_steps
 from reconcile.embedded.schema.cel.values import Convert, aligned, converter, list_key
 from reconcile.embedded.schema.nodes import ABSENT
 from reconcile.embedded.schema.values import quoted, same
@@ -58,38 +58,23 @@ class Budget:
 
 def rule_tree(openapi: Mapping[str, Any]) -> RuleNode | None:
     """The rules of an `openAPIV3Schema` that was found right; None if there are none."""
-    return _tree(openapi, "", frozenset(unevaluated(openapi)), is_object=True)
+    return _tree(openapi, is_object=True)
 
 
-def _tree(
-    schema: Mapping[str, Any], path: str, unevaluated: Set[str], *, is_object: bool = False
-) -> RuleNode | None:
+def _tree(schema: Mapping[str, Any], *, is_object: bool = False) -> RuleNode | None:
     members = {
         name: node
         for name, member in schema.get("properties", {}).items()
-        if (node := _tree(member, f"{path}.properties[{name}]", unevaluated)) is not None
+        if (node := _tree(member)) is not None
     }
     additional, items = schema.get("additionalProperties"), schema.get("items")
-    below = within = None
-    if isinstance(additional, Mapping):
-        below = _tree(additional, f"{path}.additionalProperties", unevaluated)
-    if isinstance(items, Mapping):
-        within = _tree(items, f"{path}.items", unevaluated)
-    rules = tuple(_runnable(schema.get("x-kubernetes-validations", ()), path, unevaluated))
+    below = _tree(additional) if isinstance(additional, Mapping) else None
+    within = _tree(items) if isinstance(items, Mapping) else None
+    rules = tuple(BoundRule(Rule.read(entry)) for entry in schema.get("x-kubernetes-validations", ()))
     if not (rules or members or below or within):
         return None
     convert = converter(schema, is_object=is_object) if rules else None
     return RuleNode(schema, rules, convert, members, below, within)
-
-
-def _runnable(entries: Sequence[Any], path: str, unevaluated: Set[str]) -> Iterator[BoundRule]:
-    for index, entry in enumerate(entries):
-        where = f"{path}.x-kubernetes-validations[{index}]".lstrip(".")
-        rule = Rule.read(entry)
-        if f"{where}.messageExpression" in unevaluated:
-            rule = evolve(rule, message_expression="")
-        if f"{where}.rule" not in unevaluated:
-            yield BoundRule(rule)
 
 
 def evaluate(node: RuleNode, value: Any, old: Any) -> list[FieldCause]:

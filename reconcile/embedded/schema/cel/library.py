@@ -1,31 +1,34 @@
-"""The functions that Kubernetes adds to CEL: lists, regular expressions, quantities, URLs, IPs and CIDRs.
+"""The functions that Kubernetes adds to CEL, as the type checker knows them and as they run.
 
-For the type checker quantities, URLs, IPs and CIDRs are types of their own. When a rule runs they are maps,
-the one form in which such a value passes between CEL and Python.
+For the type checker quantities, versions, formats, URLs, IPs and CIDRs are types of their own. When a rule
+runs they are maps, the one form in which such a value passes between CEL and Python.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import islice, pairwise
+from functools import partial
+from itertools import islice, pairwise, product
 from typing import Any, Final
 
+import msgspec
 from attrs import frozen
 from cel_expr_python import cel
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from reconcile.embedded.schema.cel import network
+from reconcile.embedded.schema.cel import named_formats, network, versions
 from reconcile.embedded.schema.cel.network import Opaque
+from reconcile.embedded.schema.cel.regex import re2_find_all
 from reconcile.embedded.schema.patterns import compile_pattern, repetitions
 from reconcile.embedded.schema.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.values import is_number
 
-NOT_EVALUATED: Final = frozenset({"format", "semver", "isSemver", "authorizer", "jsonpatch"})
-"""What rules may use on a real server and not here; schemas with such rules are served with a warning.
+MAX_RANGE: Final = 10_000
+"""The longest list that `lists.range` makes, as long as a rule may loop."""
 
-So are lists' `indexOf` and `lastIndexOf`, names that belong to strings in the CEL library, and the macros
-`transformMap` and `transformMapEntry`, which it checks and does not run.
-"""
-
+_EXTENSIONS: Final = ("sets", "optional", "two-var-comprehensions", "lists")
 _INT_RANGE: Final = range(-(2**63), 2**63)
 
 
@@ -39,23 +42,104 @@ class Signature:
     result: str
     run: Callable[..., Any]
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The target, if any, and the arguments."""
+        return (self.target, *self.arguments) if self.target else self.arguments
 
-def declarations(*, opaque: bool) -> list[cel.FunctionDecl]:
-    """The functions, for an environment to check types with (`opaque`) or to run in."""
-    overloads: dict[str, list[cel.Overload]] = {}
+
+# --- as rules are checked ---------------------------------------------------------------------
+
+_Type = dict[str, Any]
+_ORDERED: Final = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
+_NUMBERS: Final = ("int", "uint", "double")
+_RELATIONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
+_ANY: Final[_Type] = {"type_name": "T", "is_type_param": True}
+
+
+def _named(name: str) -> _Type:
+    return {"type_name": name}
+
+
+def _list(of: _Type) -> _Type:
+    return {"type_name": "list", "params": [of]}
+
+
+def _optional(of: _Type) -> _Type:
+    return {"type_name": "optional_type", "params": [of]}
+
+
+def _checked(name: str) -> _Type:
+    """The type of a signature's place, as the checker sees it."""
+    if name == "query":
+        return {"type_name": "map", "params": [_named("string"), _list(_named("string"))]}
+    if name == "strings":
+        return _list(_named("string"))
+    return _named(name if name in _TYPES else f"kubernetes.{name}")
+
+
+def _overload(arguments: tuple[_Type, ...], result: _Type, target: _Type | None = None) -> _Type:
+    made: _Type = {"args": list(arguments), "return": result}
+    return made if target is None else {**made, "target": target}
+
+
+def checking_config(*, binds: bool) -> bytes:
+    """The functions and types for the checker, in the form that the CEL library reads.
+
+    Numbers of different types can be compared, which the library's own checker refuses.
+    """
+    functions: dict[str, list[_Type]] = {}
     for signature in _SIGNATURES:
-        parameters = (signature.target, *signature.arguments) if signature.target else signature.arguments
-        overloads.setdefault(signature.name, []).append(
-            cel.Overload(
-                f"kubernetes_{signature.name}_{'_'.join(parameters)}_{bool(signature.target)}",
-                return_type=_type(signature.result, opaque=opaque),
-                parameters=[_type(name, opaque=opaque) for name in parameters],
-                is_member=bool(signature.target),
-                impl=signature.run,
-            )
+        target = _checked(signature.target) if signature.target else None
+        arguments = tuple(_checked(name) for name in signature.arguments)
+        functions.setdefault(signature.name, []).append(
+            _overload(arguments, _checked(signature.result), target)
         )
-    return [cel.FunctionDecl(name, found) for name, found in overloads.items()]
+    for name, overloads in _generic_overloads():
+        functions.setdefault(name, []).extend(overloads)
+    listed = [
+        {"name": name, "overloads": [{"id": f"{name}-{at}", **made} for at, made in enumerate(overloads)]}
+        for name, overloads in functions.items()
+    ]
+    config = {
+        "name": "kubernetes",
+        "stdlib": {"exclude_functions": [{"name": relation} for relation in _RELATIONS]},
+        "extensions": extensions(binds=binds),
+        "functions": listed,
+    }
+    return msgspec.json.encode(config)
 
+
+def extensions(*, binds: bool) -> list[dict[str, Any]]:
+    """The parts of the CEL library that Kubernetes has too; `cel.bind` only for our own use."""
+    more = ("bindings",) if binds else ()
+    return [{"name": "strings", "version": 2}, *({"name": name} for name in (*_EXTENSIONS, *more))]
+
+
+def _generic_overloads() -> Iterator[tuple[str, list[_Type]]]:
+    flag, number, text = _named("bool"), _named("int"), _named("string")
+    pairs = (*product(_NUMBERS, _NUMBERS), *((kind, kind) for kind in _ORDERED if kind not in _NUMBERS))
+    for relation in _RELATIONS:
+        yield relation, [_overload((_named(left), _named(right)), flag) for left, right in pairs]
+    yield "isSorted", [_overload((), flag, _list(_named(kind))) for kind in _ORDERED]
+    for name in ("min", "max"):
+        yield name, [_overload((), _named(kind), _list(_named(kind))) for kind in _ORDERED]
+    yield "sum", [_overload((), _named(kind), _list(_named(kind))) for kind in (*_NUMBERS, "duration")]
+    for name in ("indexOf_", "lastIndexOf_"):
+        yield (
+            name,
+            [
+                _overload((_ANY,), number, _list(_ANY)),
+                _overload((text,), number, text),
+                _overload((text, number), number, text),
+            ],
+        )
+    of_format = _named("kubernetes.Format")
+    yield "validate", [_overload((text,), _optional(_list(text)), of_format)]
+    yield "format.named", [_overload((text,), _optional(of_format))]
+
+
+# --- as rules run -----------------------------------------------------------------------------
 
 _TYPES: Final = {
     "bool": cel.Type.BOOL,
@@ -71,10 +155,37 @@ _TYPES: Final = {
 }
 
 
-def _type(name: str, *, opaque: bool) -> cel.Type:
-    if name in _TYPES:
-        return _TYPES[name]
-    return cel.Type.AbstractType(f"kubernetes.{name}") if opaque else _TYPES["map"]
+def running_functions() -> list[cel.FunctionDecl]:
+    """The functions for the environment that rules run in, where every type of Kubernetes' own is a map."""
+    overloads: dict[str, dict[str, cel.Overload]] = {}
+    for signature in (*_SIGNATURES, *_RUN_ONLY):
+        kinds = [name if name in _TYPES else "map" for name in signature.parameters]
+        key = f"kubernetes_{signature.name}_{'_'.join(kinds)}_{bool(signature.target)}"
+        overloads.setdefault(signature.name, {})[key] = cel.Overload(
+            key,
+            return_type=_TYPES.get(signature.result, _TYPES["map"]),
+            parameters=[_TYPES[kind] for kind in kinds],
+            is_member=bool(signature.target),
+            impl=signature.run,
+        )
+    return [cel.FunctionDecl(name, list(found.values())) for name, found in overloads.items()]
+
+
+def _handed_back(value: Any) -> Any:
+    """What CEL takes from Python: it hands out times that it does not take back."""
+    if isinstance(value, timedelta):
+        duration = Duration()
+        duration.FromTimedelta(value)
+        return duration
+    if isinstance(value, datetime):
+        moment = Timestamp()
+        moment.FromDatetime(value)
+        return moment
+    if isinstance(value, Mapping):
+        return {name: _handed_back(member) for name, member in value.items()}
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return [_handed_back(item) for item in value] if isinstance(value, list) else value
 
 
 # --- lists ------------------------------------------------------------------------------------
@@ -85,33 +196,98 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _sum(items: list[Any]) -> Any:
+    if items and all(isinstance(item, timedelta) for item in items):
+        return _handed_back(sum(items, timedelta()))
     if not all(is_number(item) for item in items):
-        raise ValueError("sum is for numbers")
+        raise ValueError("sum is for numbers and durations")
     return sum(items)
+
+
+def _least(items: list[Any]) -> Any:
+    if not items:
+        raise ValueError("min called on empty list")
+    return _handed_back(min(items))
+
+
+def _most(items: list[Any]) -> Any:
+    if not items:
+        raise ValueError("max called on empty list")
+    return _handed_back(max(items))
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+def _index(items: list[Any], arguments: list[Any]) -> int:
+    return next((at for at, item in enumerate(items) if _equal(item, arguments[0])), -1)
+
+
+def _last_index(items: list[Any], arguments: list[Any]) -> int:
+    return next((at for at in reversed(range(len(items))) if _equal(items[at], arguments[0])), -1)
+
+
+def _place(text: str, arguments: list[Any]) -> int:
+    part, start = arguments[0], arguments[1] if len(arguments) > 1 else 0
+    return text.find(part, _within(text, start))
+
+
+def _last_place(text: str, arguments: list[Any]) -> int:
+    part, start = arguments[0], arguments[1] if len(arguments) > 1 else len(text)
+    return text.rfind(part, 0, _within(text, start) + len(part))
+
+
+def _within(text: str, start: int) -> int:
+    if not 0 <= start <= len(text):
+        raise ValueError(f"index out of range: {start}")
+    return start
+
+
+def _range(length: int) -> list[int]:
+    if length > MAX_RANGE:
+        raise ValueError(f"lists.range makes lists of at most {MAX_RANGE} here")
+    return list(range(length))
+
+
+def _map_of(pairs: list[Any]) -> dict[Any, Any]:
+    return {name: _handed_back(member) for name, member in pairs}
+
+
+def _merged(maps: list[Any]) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    for entry in maps:
+        for name, member in entry.items():
+            if name in made:
+                raise ValueError(f"insert failed: key '{name}' already exists")
+            made[name] = _handed_back(member)
+    return made
 
 
 # --- regular expressions ----------------------------------------------------------------------
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _compiled(pattern).search(text)
-    return found[0] if found else ""
+    return next(_found(text, pattern), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found: Iterator[str] = (match[0] for match in _compiled(pattern).finditer(text))
+    found = _found(text, pattern)
     return list(found if limit < 0 else islice(found, limit))
+
+
+def _found(text: str, pattern: str) -> Iterator[str]:
+    """Python finds, unless the pattern could keep it busy; then it is RE2's turn."""
+    nested, _ = repetitions(pattern)
+    if nested:
+        return iter(re2_find_all(text, pattern))
+    return (match[0] for match in _compiled(pattern).finditer(text))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        compiled = compile_pattern(pattern)
+        return compile_pattern(pattern)
     except re.error as error:
         raise ValueError(f"Illegal regex: {error}") from None
-    nested, _ = repetitions(pattern)
-    if nested:
-        raise ValueError(f"find and findAll do not take repetitions of repetitions here: {pattern}")
-    return compiled
 
 
 # --- quantities -------------------------------------------------------------------------------
@@ -134,6 +310,9 @@ def _worth(quantity: Opaque) -> Decimal:
 
 
 def _compare(left: Opaque, right: Opaque) -> int:
+    """Of versions too: when rules run, both are maps."""
+    if "semver" in left:
+        return versions.compare(left, right)
     return (_worth(left) > _worth(right)) - (_worth(left) < _worth(right))
 
 
@@ -167,10 +346,6 @@ def _whole(number: int) -> Opaque:
 # --- the table --------------------------------------------------------------------------------
 
 _SIGNATURES: Final = (
-    Signature("isSorted", "list", (), "bool", _is_sorted),
-    Signature("sum", "list", (), "dyn", _sum),
-    Signature("min", "list", (), "dyn", min),
-    Signature("max", "list", (), "dyn", max),
     Signature("find", "string", ("string",), "string", _find),
     Signature("findAll", "string", ("string",), "strings", _find_all),
     Signature("findAll", "string", ("string", "int"), "strings", _find_all),
@@ -183,6 +358,16 @@ _SIGNATURES: Final = (
     Signature("compareTo", "Quantity", ("Quantity",), "int", _compare),
     Signature("isGreaterThan", "Quantity", ("Quantity",), "bool", lambda a, b: _compare(a, b) > 0),
     Signature("isLessThan", "Quantity", ("Quantity",), "bool", lambda a, b: _compare(a, b) < 0),
+    Signature("semver", "", ("string",), "Semver", versions.semver),
+    Signature("semver", "", ("string", "bool"), "Semver", versions.semver),
+    Signature("isSemver", "", ("string",), "bool", versions.is_semver),
+    Signature("isSemver", "", ("string", "bool"), "bool", versions.is_semver),
+    Signature("major", "Semver", (), "int", versions.major),
+    Signature("minor", "Semver", (), "int", versions.minor),
+    Signature("patch", "Semver", (), "int", versions.patch),
+    Signature("compareTo", "Semver", ("Semver",), "int", _compare),
+    Signature("isGreaterThan", "Semver", ("Semver",), "bool", lambda a, b: _compare(a, b) > 0),
+    Signature("isLessThan", "Semver", ("Semver",), "bool", lambda a, b: _compare(a, b) < 0),
     Signature("add", "Quantity", ("Quantity",), "Quantity", _add),
     Signature("add", "Quantity", ("int",), "Quantity", lambda a, b: _add(a, _whole(b))),
     Signature("sub", "Quantity", ("Quantity",), "Quantity", _subtract),
@@ -213,4 +398,25 @@ _SIGNATURES: Final = (
     Signature("ip", "CIDR", (), "IP", network.cidr_ip),
     Signature("masked", "CIDR", (), "CIDR", network.masked),
     Signature("prefixLength", "CIDR", (), "int", network.prefix_length),
+    *(
+        Signature(f"format.{name}", "", (), "Format", partial(dict, format=name))
+        for name in named_formats.NAMED_FORMATS
+    ),
 )
+
+_RUN_ONLY: Final = (
+    Signature("isSorted", "list", (), "bool", _is_sorted),
+    Signature("sum", "list", (), "dyn", _sum),
+    Signature("min", "list", (), "dyn", _least),
+    Signature("max", "list", (), "dyn", _most),
+    Signature("indexOf_", "list", ("list",), "int", _index),
+    Signature("indexOf_", "string", ("list",), "int", _place),
+    Signature("lastIndexOf_", "list", ("list",), "int", _last_index),
+    Signature("lastIndexOf_", "string", ("list",), "int", _last_place),
+    Signature("lists.range_", "", ("int",), "list", _range),
+    Signature("transformMap_", "list", (), "map", _map_of),
+    Signature("transformMapEntry_", "list", (), "map", _merged),
+    Signature("format.named_", "", ("string",), "list", named_formats.named),
+    Signature("validate_", "Format", ("string",), "list", named_formats.validate),
+)
+"""What the checker knows with types for which a signature has no words, and what `rewriting` puts in."""

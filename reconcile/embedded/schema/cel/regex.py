@@ -1,5 +1,6 @@
 """RE2 by way of CEL's `matches`, for patterns that would keep Python's engine busy for ever."""
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -21,3 +22,30 @@ def re2_search(pattern: str) -> Callable[[str], bool] | None:
     except RuntimeError:
         return None
     return None if refused else lambda text: program.eval(data={"text": text}).value() is True
+
+
+@lru_cache(maxsize=1)
+def _finding_environment() -> cel.Env:
+    config = cel.NewEnvConfigFromYaml("name: finding\nextensions:\n- name: optional\n- name: regex\n")
+    return cel.NewEnv(config=config, variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
+
+
+@lru_cache(maxsize=1)
+def _finder() -> cel.Expression:
+    return _finding_environment().compile("regex.extractAll(text, pattern)")
+
+
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P<\w+>", re.DOTALL)
+
+
+def re2_find_all(text: str, pattern: str) -> list[str]:
+    """All places where a pattern occurs, in time linear in the text.
+
+    Raises:
+        ValueError: RE2 refuses the pattern.
+    """
+    whole = _GROUP.sub(lambda found: "(?:" if found[0].startswith("(") else found[0], pattern)
+    result = _finder().eval(data={"text": text, "pattern": whole})
+    if result.type() == cel.Type.ERROR:
+        raise ValueError(str(result.value()).partition(": ")[2])
+    return list(result.plain_value())

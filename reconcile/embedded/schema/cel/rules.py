@@ -1,7 +1,7 @@
 """The rules of a schema (`x-kubernetes-validations`): read, checked against the types, and made to run."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -10,8 +10,9 @@ from attrs import evolve, field, frozen
 from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from reconcile.embedded.schema.cel.library import NOT_EVALUATED, declarations
-from reconcile.embedded.schema.cel.types import Shape, Types, cel_type
+from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
+from reconcile.embedded.schema.cel.rewriting import adds, checkable, literal_calls, runnable
+from reconcile.embedded.schema.cel.types import KEYED_LIST, Shape, Types, cel_type
 from reconcile.embedded.schema.values import quoted
 from reconcile.embedded.status import FieldCause
 
@@ -26,19 +27,16 @@ MAX_STEPS: Final = 10_000
 
 _HELD, _FORMER = "__old_held", "__old_value"
 _OLD = re.compile(r"\boldSelf\b")
-_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
-_INDEX_IN_LIST = re.compile(r"no matching overload for '(?:lastI|i)ndexOf' applied to '\(list")
+_ADDED_TO = re.compile(rf"for '(?:_\+_|_\?_:_|orValue|or)' applied to '[^']*{re.escape(KEYED_LIST)}")
 _LOOP = re.compile(r"\.(?:all|exists|exists_?[oO]ne|map|filter|sortBy|transform\w+)\s*\(")
-_MAP_MADE = re.compile(r"\.transformMap(?:Entry)?\s*\(")
-_EXTENSIONS: Final = ("strings", "sets", "optional", "two-var-comprehensions")
+_OWN_NAME = re.compile(r"\b(indexOf|lastIndexOf)_")
+_ADDS_LISTS: Final = (
+    "this server cannot evaluate '+' on lists of type set or map, where it would append and Kubernetes merges"
+)
 
 
 class RuleError(Exception):
     """A rule that does not compile; the text says where and why."""
-
-
-class NotEvaluated(RuleError):
-    """A rule that a real server takes and this one cannot evaluate."""
 
 
 @frozen
@@ -88,6 +86,8 @@ class Checker:
 
     pool: DescriptorPool
     shape: Shape
+    marked: "Checker | None" = None
+    """The same with lists of type set and map as a type that nothing can be done with."""
     _environments: dict[tuple[str, ...], cel.Env] = field(factory=dict)
 
     def check(self, rule: Rule) -> None:
@@ -108,6 +108,27 @@ class Checker:
         self._expect(rule, rule.message_expression, cel.Type.STRING, why)
 
     def _expect(self, rule: Rule, text: str, wanted: cel.Type, why: str) -> None:
+        words = rule.wrapped(checkable(text))
+        if compiled(self._environment(rule), words).return_type() != wanted:
+            raise RuleError(why)
+        compiled(running_environment(), rule.wrapped(runnable(text)))
+        _check_literals(text)
+        if self.marked is not None and adds(text):
+            self.marked.refuse_additions(rule, words)
+
+    def refuse_additions(self, rule: Rule, words: str) -> None:
+        """See that nothing is added to a list of type set or map; only for a checker of marked types.
+
+        Raises:
+            RuleError: It is.
+        """
+        try:
+            self._environment(rule).compile(words)
+        except RuntimeError as error:
+            if _ADDED_TO.search(str(error)):
+                raise RuleError(_ADDS_LISTS) from None
+
+    def _environment(self, rule: Rule) -> cel.Env:
         kind = cel_type(self.shape)
         variables = {"self": kind}
         if rule.optional_old:
@@ -116,27 +137,30 @@ class Checker:
             variables["oldSelf"] = kind
         names = tuple(variables)
         if names not in self._environments:
-            self._environments[names] = _environment(
-                variables, self.pool, opaque=True, binds=rule.optional_old
+            self._environments[names] = cel.NewEnv(
+                descriptor_pool=self.pool,
+                config=_checking_config(binds=rule.optional_old),
+                variables=variables,
             )
-        if compiled(self._environments[names], rule.wrapped(text)).return_type() != wanted:
-            raise RuleError(why)
-        if _MAP_MADE.search(text):
-            raise NotEvaluated("transformMap and transformMapEntry cannot be evaluated")
-        compiled(running_environment(), rule.wrapped(text))
+        return self._environments[names]
 
 
-def _environment(
-    variables: Mapping[str, cel.Type], pool: DescriptorPool | None, *, opaque: bool, binds: bool
-) -> cel.Env:
-    extensions = (*_EXTENSIONS, "bindings") if binds else _EXTENSIONS
-    lines = "".join(f"- name: {name}\n" for name in extensions)
-    return cel.NewEnv(
-        descriptor_pool=pool,
-        config=cel.NewEnvConfigFromYaml(f"name: kubernetes\nextensions:\n{lines}"),
-        variables=variables,
-        functions=declarations(opaque=opaque),
-    )
+@lru_cache(maxsize=2)
+def _checking_config(*, binds: bool) -> cel.EnvConfig:
+    return cel.NewEnvConfigFromYaml(checking_config(binds=binds).decode())
+
+
+def _check_literals(text: str) -> None:
+    """Times and patterns that a rule spells out have to be right when it is defined."""
+    for name, literal in literal_calls(text):
+        pattern = name not in ("duration", "timestamp")
+        program = compiled(
+            running_environment(), f"''.matches({literal})" if pattern else f"{name}({literal})"
+        )
+        result = program.eval(data={})
+        if result.type() == cel.Type.ERROR:
+            why = str(result.value()).partition(": ")[2]
+            raise RuleError(f"compilation failed: invalid {'matches' if pattern else name} argument: {why}")
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +168,10 @@ def running_environment() -> cel.Env:
     """Where rules run: the types were checked before, values are what they are."""
     names = ("self", "oldSelf", _FORMER)
     variables = dict.fromkeys(names, cel.Type.DYN) | {_HELD: cel.Type.BOOL}
-    return _environment(variables, None, opaque=False, binds=True)
+    config = msgspec.json.encode({"name": "kubernetes", "extensions": extensions(binds=True)})
+    return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(config.decode()), variables=variables, functions=running_functions()
+    )
 
 
 def compiled(environment: cel.Env, text: str) -> cel.Expression:
@@ -157,10 +184,8 @@ def compiled(environment: cel.Env, text: str) -> cel.Expression:
         return environment.compile(text)
     except RuntimeError as error:
         first = str(error).partition("\n")[0].removeprefix("INVALID_ARGUMENT: ")
-        unknown = _UNDECLARED.search(first)
-        missing = (unknown and unknown[1] in NOT_EVALUATED) or _INDEX_IN_LIST.search(first)
-        kind = NotEvaluated if missing else RuleError
-        raise kind(f"compilation failed: {first}") from None
+        told = _OWN_NAME.sub(r"\1", first)
+        raise RuleError(f"compilation failed: {told}") from None
 
 
 @frozen(slots=False)
@@ -172,14 +197,14 @@ class BoundRule:
     @cached_property
     def program(self) -> cel.Expression:
         """The rule, compiled when it first runs."""
-        return compiled(running_environment(), self.rule.wrapped(self.rule.text))
+        return compiled(running_environment(), self.rule.wrapped(runnable(self.rule.text)))
 
     @cached_property
     def message_program(self) -> cel.Expression | None:
         """Its message, where that is an expression."""
         if not self.rule.message_expression:
             return None
-        return compiled(running_environment(), self.rule.wrapped(self.rule.message_expression))
+        return compiled(running_environment(), self.rule.wrapped(runnable(self.rule.message_expression)))
 
     def variables(self, value: Any, old: Any, *, held: bool) -> dict[str, Any]:
         """What the rule sees."""
@@ -192,41 +217,56 @@ class BoundRule:
 
 
 def check_rules(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
-    """What is wrong about the rules of a schema; `path` is its own, as causes begin with it."""
-    for _, cause in _judged(msgspec.json.encode(openapi)):
-        if cause is not None:
-            yield evolve(cause, field=path + cause.field)
+    """What is wrong about the rules of a schema; `path` is its own, as causes begin with it.
 
-
-def unevaluated(openapi: Mapping[str, Any]) -> Iterator[str]:
-    """Where there are rules that this server cannot evaluate: `spec.x-kubernetes-validations[0].rule`."""
-    for place, cause in _judged(msgspec.json.encode(openapi)):
-        if cause is None:
-            yield place.lstrip(".")
+    A rule that a real server takes and this one cannot evaluate is a fault too, and says so.
+    """
+    for cause in _judged(msgspec.json.encode(openapi)):
+        yield evolve(cause, field=path + cause.field)
 
 
 @lru_cache(maxsize=16)
-def _judged(encoded: bytes) -> tuple[tuple[str, FieldCause | None], ...]:
-    """The faults of rules by place; None for a rule that is right and cannot be evaluated.
-
-    A definition is looked at several times on its way, and compiling is what takes time.
-    """
+def _judged(encoded: bytes) -> tuple[FieldCause, ...]:
+    """A definition is looked at several times on its way, and compiling is what takes time."""
     openapi = msgspec.json.decode(encoded)
-    types = Types()
     found = list(places(openapi, ""))
-    shapes = [types.shape(schema, is_object=schema is openapi) for _, schema, _ in found]
-    pool = types.pool()
+    checkers = _checkers(openapi, [schema for _, schema, _ in found])
     return tuple(
-        judgement
-        for (place, schema, comparable), shape in zip(found, shapes, strict=True)
-        if shape is not None
-        for judgement in _judged_place(Checker(pool, shape), schema, place, comparable=comparable)
+        cause
+        for (place, schema, comparable), checker in zip(found, checkers, strict=True)
+        if checker is not None
+        for cause in _judged_place(checker, schema, place, comparable=comparable)
     )
+
+
+def _checkers(openapi: Mapping[str, Any], ruled: Sequence[Mapping[str, Any]]) -> list[Checker | None]:
+    plain = _typed(openapi, ruled, marked=False)
+    texts = (entry.get("rule", "") + entry.get("messageExpression", "") for entry in _entries(ruled))
+    if not any(map(adds, texts)):
+        return plain
+    return [
+        None if checker is None else evolve(checker, marked=other)
+        for checker, other in zip(plain, _typed(openapi, ruled, marked=True), strict=True)
+    ]
+
+
+def _entries(ruled: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for schema in ruled:
+        yield from schema["x-kubernetes-validations"]
+
+
+def _typed(
+    openapi: Mapping[str, Any], ruled: Sequence[Mapping[str, Any]], *, marked: bool
+) -> list[Checker | None]:
+    types = Types(marked=marked)
+    shapes = [types.shape(schema, is_object=schema is openapi) for schema in ruled]
+    pool = types.pool()
+    return [None if shape is None else Checker(pool, shape) for shape in shapes]
 
 
 def _judged_place(
     checker: Checker, schema: Mapping[str, Any], place: str, *, comparable: bool
-) -> Iterator[tuple[str, FieldCause | None]]:
+) -> Iterator[FieldCause]:
     for index, entry in enumerate(schema["x-kubernetes-validations"]):
         where = f"{place}.x-kubernetes-validations[{index}]"
         yield from _judged_rule(checker, entry, where, comparable=comparable)
@@ -250,26 +290,21 @@ def places(
 
 def _judged_rule(
     checker: Checker, entry: Mapping[str, Any], where: str, *, comparable: bool
-) -> Iterator[tuple[str, FieldCause | None]]:
+) -> Iterator[FieldCause]:
     rule = Rule.read(entry)
-    for cause in _faults(rule, entry, where, comparable=comparable):
-        yield where, cause
+    yield from _faults(rule, entry, where, comparable=comparable)
     if not rule.text.strip():
         return
     try:
         checker.check(rule)
-    except NotEvaluated:
-        yield f"{where}.rule", None
     except RuleError as error:
-        yield where, _invalid(f"{where}.rule", rule.text, str(error))
+        yield _invalid(f"{where}.rule", rule.text, str(error))
     if not rule.message_expression.strip():
         return
     try:
         checker.check_message(rule)
-    except NotEvaluated:
-        yield f"{where}.messageExpression", None
     except RuleError as error:
-        yield where, _invalid(f"{where}.messageExpression", rule.message_expression, str(error))
+        yield _invalid(f"{where}.messageExpression", rule.message_expression, str(error))
 
 
 def _faults(rule: Rule, entry: Mapping[str, Any], where: str, *, comparable: bool) -> Iterator[FieldCause]:

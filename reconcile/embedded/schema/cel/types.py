@@ -15,6 +15,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
 _PACKAGE: Final = "object"
+KEYED_LIST: Final = f"{_PACKAGE}.KeyedList"
+"""The type of lists of type set and map among types that are `marked`."""
 _WELL_KNOWN: Final = (struct_pb2, timestamp_pb2, duration_pb2, wrappers_pb2)
 _RESERVED: Final = frozenset(
     {
@@ -99,12 +101,18 @@ _ANY_VALUE: Final = ".google.protobuf.Value"
 
 
 class Types:
-    """The types of one schema: `shape` every place first, then `pool`."""
+    """The types of one schema: `shape` every place first, then `pool`.
 
-    def __init__(self) -> None:
+    `marked`: lists of type set and map have a type of their own, to find out what is done with them.
+    """
+
+    def __init__(self, *, marked: bool = False) -> None:
+        self._marked = marked
         self._file = FileDescriptorProto(name="object.proto", package=_PACKAGE, syntax="proto2")
         self._file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN)
         self._shapes: dict[int, Shape | None] = {}
+        if marked:
+            self._file.message_type.add(name=KEYED_LIST.partition(".")[2])
 
     def pool(self) -> DescriptorPool:
         """The messages of all shapes."""
@@ -128,6 +136,8 @@ class Types:
         if kind == "object":
             return self._object(schema, is_object=is_object)
         if kind == "array":
+            if self._marked and schema.get("x-kubernetes-list-type") in ("set", "map"):
+                return Shape("message", name=KEYED_LIST)
             items = schema.get("items")
             inner = self.shape(items) if isinstance(items, Mapping) else None
             return None if inner is None else Shape("list", inner)

@@ -1,0 +1,138 @@
+"""Rules as this server's CEL library can check and run them.
+
+Four things of Kubernetes' CEL have no place in the library: `indexOf` and `lastIndexOf` on lists, whose
+names belong to strings there; functions whose result is optional; macros that make maps; and a bound for
+`lists.range`. A rule that uses them is put into other words, token by token, and means the same.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+SEARCHES: Final = ("indexOf", "lastIndexOf")
+OPTIONAL: Final = ("validate", "named")
+MAPS: Final = ("transformMap", "transformMapEntry")
+
+_STRING: Final = (
+    r"[rRbB]{0,2}(?:'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\""
+    r"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
+)
+_RAW: Final = r"(?:[rR][bB]?|[bB][rR])(?:'''.*?'''|\"\"\".*?\"\"\"|'[^'\n]*'|\"[^\"\n]*\")"
+_TOKEN = re.compile(rf"{_RAW}|{_STRING}|//[^\n]*|[A-Za-z_]\w*|\s+|.", re.DOTALL)
+_OPEN, _CLOSE = "([{", ")]}"
+_LITERAL_CALLS: Final = frozenset({"duration", "timestamp", "matches", "find", "findAll"})
+
+
+def checkable(text: str) -> str:
+    """A rule in the words of the type checker: the two searches have names of their own."""
+    return _renamed(tokens(text), SEARCHES)
+
+
+def runnable(text: str) -> str:
+    """A rule in the words of the running environment.
+
+    Names with a `_` at their end are functions of `library`; a result that may be missing is a list there,
+    and `[?0]` makes it optional.
+    """
+    return _rewritten(tokens(text))
+
+
+def tokens(text: str) -> list[str]:
+    """The words, signs and strings of an expression; comments are blanks."""
+    return [" " if token.startswith("//") else token for token in _TOKEN.findall(text)]
+
+
+def adds(text: str) -> bool:
+    """Whether a `+` stands anywhere outside of strings."""
+    return "+" in tokens(text)
+
+
+def literal_calls(text: str) -> Iterator[tuple[str, str]]:
+    """The functions whose text has a form of its own, with the text where it is written in the rule."""
+    found = [token for token in tokens(text) if not token.isspace()]
+    for name, bracket, literal, end in zip(found, found[1:], found[2:], found[3:], strict=False):
+        if name in _LITERAL_CALLS and bracket == "(" and end in (")", ",") and literal[-1] in "'\"":
+            yield name, literal
+
+
+def _renamed(found: list[str], names: Sequence[str]) -> str:
+    return "".join(
+        f"{token}_" if token in names and _is_call(found, at) else token for at, token in enumerate(found)
+    )
+
+
+def _rewritten(found: list[str]) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(found):
+        write = _REWRITES.get(found[at])
+        if write is None or not _is_call(found, at):
+            out.append(found[at])
+            at += 1
+            continue
+        start = _bracket(found, at)
+        end = _end(found, start)
+        out.append(write(found[at], _arguments(found[start + 1 : end])))
+        at = end + 1
+    return "".join(out)
+
+
+def _is_call(found: Sequence[str], at: int) -> bool:
+    """Whether a name follows a dot and has arguments."""
+    before = next((token for token in reversed(found[:at]) if not token.isspace()), "")
+    return before == "." and _bracket(found, at) >= 0
+
+
+def _bracket(found: Sequence[str], at: int) -> int:
+    for index in range(at + 1, len(found)):
+        if not found[index].isspace():
+            return index if found[index] == "(" else -1
+    return -1
+
+
+def _end(found: Sequence[str], start: int) -> int:
+    depth = 0
+    for index in range(start, len(found)):
+        depth += (found[index] in _OPEN) - (found[index] in _CLOSE)
+        if depth == 0:
+            return index
+    return len(found)
+
+
+def _arguments(found: Sequence[str]) -> list[str]:
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for token in found:
+        depth += (token in _OPEN) - (token in _CLOSE)
+        if token == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [_rewritten(part) for part in parts]
+
+
+def _searching(name: str, arguments: Sequence[str]) -> str:
+    """A function of Python's takes no value of any type, and lists of them."""
+    return f"{name}_([{', '.join(f'dyn({argument})' for argument in arguments)}])"
+
+
+def _optional(name: str, arguments: Sequence[str]) -> str:
+    return f"{name}_({', '.join(arguments)})[?0]"
+
+
+def _map_made(name: str, arguments: Sequence[str]) -> str:
+    *before, last = arguments
+    made = f"[dyn({before[0]}), dyn({last})]" if name == "transformMap" else last
+    return f"transformList({', '.join([*before, made])}).{name}_()"
+
+
+def _range(name: str, arguments: Sequence[str]) -> str:
+    return f"{name}_({', '.join(arguments)})"
+
+
+_REWRITES: Final[dict[str, Callable[[str, Sequence[str]], str]]] = {
+    **dict.fromkeys(SEARCHES, _searching),
+    **dict.fromkeys(OPTIONAL, _optional),
+    **dict.fromkeys(MAPS, _map_made),
+    "range": _range,
+}
