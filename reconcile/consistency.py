@@ -162,6 +162,25 @@ class Journal:
             self._writes[resource, key] = Absence(resource, key)
 
 
+class NoJournal(Journal):
+    """Notes nothing: where there is no cache, every read is live and none can be behind."""
+
+    def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
+        """Forget it."""
+
+    def scaled(self, resource: Resource, scale: Snapshot) -> None:
+        """Forget it."""
+
+    def deleted(self, resource: Resource, key: Key, uid: str) -> None:
+        """Forget it."""
+
+    def stale(self, resource: Resource, key: Key, uid: str, version: int) -> None:
+        """Forget it."""
+
+    def unknown(self, resource: Resource, key: Key) -> None:
+        """Forget it."""
+
+
 @define
 class Freshness:
     """Which resources a cache has been found to be up to date with since the start, or since leadership.

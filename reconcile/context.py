@@ -39,6 +39,7 @@ class PendingEvent:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    action: str = "Reconcile"
 
 
 class Context(Generic[T]):
@@ -145,9 +146,13 @@ class Context(Generic[T]):
         word = status if isinstance(status, str) else str(bool(status))
         self._conditions[name] = {"type": name, "status": word, "reason": reason, "message": message}
 
-    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
-        """Tell people about the object: one Event, or one more of a series, after the run."""
-        self._events.append(PendingEvent("Warning" if warning else "Normal", reason, message))
+    def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
+        """Tell people about the object: one Event, or one more of a series, written beside the runs.
+
+        `reason` is one CamelCase word, as is `action`, which says what was being done. The run never
+        waits for an Event, nor fails with it.
+        """
+        self._events.append(PendingEvent("Warning" if warning else "Normal", reason, message, action))
 
     # --- blocking code ------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ class Passes(Generic[T]):
     async def _report(self, context: Context[T], *, failed: bool) -> None:
         for event in context.pending_events():
             message = context.client.redacted(event.message)
-            await self.recorder.record(context.object, evolve(event, message=message))
+            self.recorder.record(context.object, evolve(event, message=message))
         try:
             await context.write_status()
         except NotFound:

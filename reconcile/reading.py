@@ -23,7 +23,7 @@ from informers import (
     error_from_status,
 )
 from informers.lines import LineSplitter
-from reconcile.consistency import Freshness, Journal
+from reconcile.consistency import Freshness, Journal, NoJournal
 from reconcile.decoded import Decoded
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, decode, kind_of
@@ -91,7 +91,7 @@ class Reader:
         self.namespace = namespace
         self.freshness = Freshness()
         self._sender = Sender(transport, self.clock, limiter)
-        self._journal = Journal()
+        self._journal = NoJournal() if cache is None else Journal()
         self._secrets: SecretValues | None = None
         self._decoded = Decoded()
 

@@ -1,94 +1,187 @@
-"""Events: what people read under `kubectl describe`, one object per series."""
+"""Events: what people read under `kubectl describe`. Told by a run, written beside it."""
 
-from collections import OrderedDict
+import datetime
+import platform
+from typing import Any
 
-from attrs import define, field, frozen
+import anyio
+from attrs import define, field
 
-from informers import ApiError, Clock, NotFound, get_logger
+from informers import Clock, Key, NotFound, Resource, get_logger
 from reconcile.client import Client
 from reconcile.context import PendingEvent
-from reconcile.kinds import Event, ObjectReference
-from reconcile.models import Object, ObjectMeta, kind_of
+from reconcile.event_series import EventLedger, News, Series, Subject
+from reconcile.models import Object, decode, kind_of, unstructured
 
-REMEMBERED = 4096
+WAITING = 1000
+"""Series that wait to be written; news of further ones is dropped, as client-go does."""
+
+FLUSH_SECONDS = 2.0
+"""So long the end of a controller waits for its last events."""
 
 _log = get_logger("reconcile.events")
+_NEW = unstructured("events.k8s.io/v1", "Event", plural="events")
+_CORE = unstructured("v1", "Event", plural="events")
 
 
-@frozen
-class _Series:
-    name: str
-    count: int
-
-
-@define
+@define(eq=False)
 class Recorder:
-    """Writes events. The same news of the same object counts up one Event instead of making more.
+    """Tells people about objects, as `component`, in Events of events.k8s.io.
 
-    Events are a courtesy: a failure to write one is logged and never fails a reconcile.
+    `record` only notes: it never waits and never fails, so no reconcile depends on an Event. `run`
+    writes what was noted. The same news counts up one Event (`series`), and the writes about one
+    object are limited; what is held back is counted in with the next write (`event_series` has the
+    numbers). A write that fails is logged and forgotten. On a server without events.k8s.io the Events
+    are those of the core group.
     """
 
     client: Client
     component: str
-    _series: OrderedDict[tuple[str, str, str, str], _Series] = field(factory=OrderedDict, init=False)
+    instance: str = field(factory=platform.node)
+    _model: Any = field(default=_NEW, init=False)
+    _ledger: EventLedger = field(factory=EventLedger, init=False)
+    _due: dict[Series, None] = field(factory=dict, init=False)
+    _news: anyio.Event | None = field(default=None, init=False)
+    _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
+    _dropped: int = field(default=0, init=False)
 
     @property
     def clock(self) -> Clock:
         """Where the times of events come from."""
         return self.client.clock
 
-    async def record(self, obj: Object, event: PendingEvent) -> None:
-        """Write one event about `obj`."""
+    def record(self, obj: Object, event: PendingEvent) -> None:
+        """Note one event about `obj`."""
+        news = News(_subject(obj), event.type, event.reason, event.message, event.action)
+        series = self._ledger.hear(news, self.clock.now(), anyio.current_time())
+        if series not in self._due and len(self._due) >= WAITING:
+            self._drop(series)
+            return
+        self._due[series] = None
+        if self._news is not None:
+            self._news.set()
+
+    async def run(self) -> None:
+        """Write what is noted, until cancelled."""
+        while True:
+            self._news = anyio.Event()
+            await self.flush()
+            await self._news.wait()
+
+    async def flush(self) -> None:
+        """Write what has been noted so far."""
+        async with self._writing:
+            while self._due:
+                series = next(iter(self._due))
+                del self._due[series]
+                if self._ledger.may_write(series.news.subject, anyio.current_time()):
+                    await self._write(series)
+
+    async def _write(self, series: Series) -> None:
         try:
-            await self._record(obj, event)
-        except ApiError as error:
+            if series.name and await self._count_up(series):
+                return
+            await self._begin(series)
+        except Exception as error:
+            news = series.news
+            key = Key(news.subject.namespace, news.subject.name)
             _log.warning(
-                "an event could not be written", key=str(obj.key), reason=event.reason, error=str(error)
+                "an event could not be written",
+                kind=news.subject.kind,
+                key=str(key),
+                reason=news.reason,
+                error=str(error),
             )
 
-    async def _record(self, obj: Object, event: PendingEvent) -> None:
-        place = (obj.uid, event.type, event.reason, event.message)
-        series = self._series.pop(place, None)
-        if series is not None:
-            series = await self._count_up(obj, series)
-        if series is None:
-            series = await self._create(obj, event)
-        self._series[place] = series
-        if len(self._series) > REMEMBERED:
-            self._series.popitem(last=False)
-
-    async def _count_up(self, obj: Object, series: _Series) -> _Series | None:
-        reference = Event(
-            metadata=ObjectMeta(series.name, _namespace(obj)), involved_object=ObjectReference()
-        )
-        now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    async def _begin(self, series: Series) -> None:
         try:
-            await self.client.merge(reference, {"count": series.count + 1, "lastTimestamp": now}, guard={})
+            await self._create(series)
+        except NotFound as error:
+            if self._model is _CORE or error.details.get("kind") == "namespaces":
+                raise
+            self._model = _CORE
+            await self._create(series)
+
+    async def _create(self, series: Series) -> None:
+        series.name = f"{series.news.subject.name[:236]}.{self.clock.uuid().hex[:16]}"
+        body = _core_event(series) if self._model is _CORE else _event(series)
+        reporter = "reportingComponent" if self._model is _CORE else "reportingController"
+        body |= {reporter: self.component, "reportingInstance": self.instance[:128] or self.component}
+        count = series.count
+        await self.client.create(decode(self._model, body))
+        series.written = count
+
+    async def _count_up(self, series: Series) -> bool:
+        """Tell how often it has been by now; false if the Event is gone."""
+        count, last = series.count, series.last
+        patch: dict[str, Any] = {"series": {"count": count, "lastObservedTime": _micro(last)}}
+        if self._model is _CORE:
+            patch |= {"count": count, "lastTimestamp": _second(last)}
+        key = Key(_namespace(series.news.subject), series.name)
+        try:
+            await self.client.patch(self._resource, key, patch, guard={})
         except NotFound:
-            return None
-        return _Series(series.name, series.count + 1)
+            return False
+        series.written = count
+        return True
 
-    async def _create(self, obj: Object, event: PendingEvent) -> _Series:
-        resource = kind_of(obj).resource
-        now = self.clock.now()
-        name = f"{obj.name}.{self.clock.uuid().hex[:16]}"
-        await self.client.create(
-            Event(
-                metadata=ObjectMeta(name, _namespace(obj)),
-                involved_object=ObjectReference(
-                    resource.api_version, resource.kind, obj.name, obj.namespace, obj.uid
-                ),
-                reason=event.reason,
-                message=event.message[:1024],
-                type=event.type,
-                first_timestamp=now,
-                last_timestamp=now,
-                source={"component": self.component},
-                reporting_component=self.component,
-            )
-        )
-        return _Series(name, 1)
+    def _drop(self, series: Series) -> None:
+        self._dropped += 1
+        if self._dropped & (self._dropped - 1) == 0:
+            _log.warning("events come faster than they can be written", dropped=self._dropped)
+
+    @property
+    def _resource(self) -> Resource:
+        return kind_of(self._model).resource
 
 
-def _namespace(obj: Object) -> str:
-    return obj.namespace or "default"
+def _subject(obj: Object) -> Subject:
+    resource = kind_of(obj).resource
+    return Subject(resource.api_version, resource.kind, obj.namespace, obj.name, obj.uid)
+
+
+def _event(series: Series) -> dict[str, Any]:
+    news = series.news
+    body = {
+        "metadata": {"name": series.name, "namespace": _namespace(news.subject)},
+        "eventTime": _micro(series.first),
+        "action": news.action,
+        "reason": news.reason,
+        "type": news.type,
+        "note": news.note,
+        "regarding": _reference(news.subject),
+    }
+    if series.count > 1:
+        body["series"] = {"count": series.count, "lastObservedTime": _micro(series.last)}
+    return body
+
+
+def _core_event(series: Series) -> dict[str, Any]:
+    body = _event(series)
+    body["message"] = body.pop("note")
+    body["involvedObject"] = body.pop("regarding")
+    first, last = _second(series.first), _second(series.last)
+    return {**body, "count": series.count, "firstTimestamp": first, "lastTimestamp": last}
+
+
+def _reference(subject: Subject) -> dict[str, str]:
+    named = {
+        "apiVersion": subject.api_version,
+        "kind": subject.kind,
+        "name": subject.name,
+        "namespace": subject.namespace,
+        "uid": subject.uid,
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _namespace(subject: Subject) -> str:
+    return subject.namespace or "default"
+
+
+def _micro(time: datetime.datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _second(time: datetime.datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -19,6 +19,7 @@ from reconcile.controller import Controller, Trigger, Watch
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of
 from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
+from reconcile.recorder import FLUSH_SECONDS
 from reconcile.requests import Cause, Request, Result, as_request
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.sources import Source, Surroundings, Synced
@@ -117,12 +118,15 @@ class Runner(Generic[T]):
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as beside:
+            beside.start_soon(self._passes.recorder.run)
             await self._start_sources(beside)
             self._backgrounds.start(beside)
             async with anyio.create_task_group() as workers:
                 for _ in range(self.controller.workers):
                     workers.start_soon(self._work)
             self._backgrounds.stop()
+            with anyio.move_on_after(FLUSH_SECONDS):
+                await self._passes.recorder.flush()
             beside.cancel_scope.cancel()
 
     def pause(self) -> None:

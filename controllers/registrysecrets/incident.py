@@ -82,10 +82,15 @@ def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
 
 
 async def _count(observer: Observer, recorded: FaultyTransport, namespace: str, seconds: float) -> Counted:
-    before, sent = len(observer.changes), len(recorded.writes)
+    before, sent = len(observer.changes), _sent(recorded)
     await anyio.sleep(seconds)
     heard = [change for change in observer.changes[before:] if _concerns(change, namespace)]
-    return Counted(len(heard), len(recorded.writes) - sent, seconds, observer.complete)
+    return Counted(len(heard), _sent(recorded) - sent, seconds, observer.complete)
+
+
+def _sent(recorded: FaultyTransport) -> int:
+    """Requests for a change; the Events that tell of one are written beside the runs, and come later."""
+    return sum(not request.path.endswith("/events") for request in recorded.writes)
 
 
 def _judge(counted: Counted, seconds: float) -> Verdict:

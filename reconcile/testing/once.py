@@ -48,6 +48,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
     before = len(client.transport.requests)
     passes = Passes(controller, client, recorder, log, inline)
     outcome = await passes.run(request)
+    await recorder.flush()
     made = [r for r in client.transport.requests[before:] if r.mutating]
     return Pass(
         result=outcome.result,
@@ -77,8 +78,9 @@ def describe(request: RecordedRequest) -> str:
 def _event(request: RecordedRequest) -> str:
     body = request.body
     if "reason" not in body:
-        return f"again, {body.get('count')} times"
-    return f"{body['type']} {body['reason']}: {body['message']}"
+        return f"again, {body['series']['count']} times"
+    again = f" ({body['series']['count']} times)" if "series" in body else ""
+    return f"{body['type']} {body['reason']}: {body['note']}{again}"
 
 
 def _request(controller: Controller[Any], key: str | Key | Request | Object) -> Request:

@@ -89,7 +89,7 @@ async def test_the_same_news_counts_up_one_event() -> None:
         ctx.event("Told", "news")
 
     client = FakeClient(THING)
-    assert (await run_once(controller(tell), THING, client)).events == ["Normal Told: news", "again, 2 times"]
+    assert (await run_once(controller(tell), THING, client)).events == ["Normal Told: news (2 times)"]
 
 
 async def test_a_stale_status_ends_the_pass_to_be_repeated() -> None:

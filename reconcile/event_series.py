@@ -1,0 +1,159 @@
+"""Which Events to write for what controllers have to say: decisions only, no requests.
+
+The same news of the same object counts up one Event; too many different notes of one reason become
+one Event that says so; and one object gets no more than so many writes. The numbers are those of
+client-go's correlator and of its recorder for events.k8s.io.
+"""
+
+import datetime
+from collections import OrderedDict
+from typing import Generic, Literal, TypeVar
+
+from attrs import define, field, frozen
+
+REMEMBERED = 4096
+"""Objects, reasons and series of which something is remembered; the longest unheard of go first."""
+
+SERIES_ENDS_AFTER = 360.0
+"""Seconds without news after which the next of a kind begins an Event of its own."""
+
+SIMILAR_NOTES = 10
+SIMILAR_SECONDS = 600.0
+"""So many different notes of one reason within so many seconds; the others are combined."""
+
+BURST = 25
+REFILL_SECONDS = 300.0
+"""Writes about one object: so many at once, and then one in so many seconds."""
+
+NOTE_BYTES = 1024
+REASON_LENGTH = 128
+COMBINED = "(combined from similar events): "
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@frozen
+class Subject:
+    """The object that an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+def _word(text: str) -> str:
+    return text[:REASON_LENGTH]
+
+
+def _note(text: str) -> str:
+    return text if len(text) * 4 <= NOTE_BYTES else text.encode()[:NOTE_BYTES].decode(errors="ignore")
+
+
+@frozen
+class News:
+    """What is to be told of an object. Texts that are too long for an API server are cut."""
+
+    subject: Subject
+    type: Literal["Normal", "Warning"]
+    reason: str = field(converter=_word)
+    note: str = field(converter=_note)
+    action: str = field(default="Reconcile", converter=_word)
+
+
+@define(eq=False)
+class Series:
+    """The same news, `count` times; `name` is its Event, empty before there is one.
+
+    `written` is the count that the server was told.
+    """
+
+    news: News
+    first: datetime.datetime
+    last: datetime.datetime
+    heard: float
+    count: int = 0
+    written: int = 0
+    name: str = ""
+
+
+@define
+class _Bucket:
+    spent: float = 0.0
+    at: float = 0.0
+
+
+@define
+class _Notes:
+    since: float
+    seen: set[str] = field(factory=set)
+
+
+@define(eq=False)
+class EventLedger:
+    """What was told of which object. Times of the event loop are in seconds."""
+
+    _series: "_Latest[tuple[Subject, str, str, str, str], Series]" = field(factory=lambda: _Latest())
+    _notes: "_Latest[tuple[Subject, str, str], _Notes]" = field(factory=lambda: _Latest())
+    _buckets: "_Latest[Subject, _Bucket]" = field(factory=lambda: _Latest())
+
+    def hear(self, news: News, at: datetime.datetime, now: float) -> Series:
+        """Count news in; answers the series that it belongs to."""
+        news = self._combined(news, now)
+        place = (news.subject, news.type, news.reason, news.action, self._note_key(news))
+        series = self._series.get(place)
+        if series is None or now - series.heard > SERIES_ENDS_AFTER:
+            series = self._series.put(place, Series(news, at, at, now))
+        series.count += 1
+        series.last, series.heard = at, now
+        if series.written == 0:
+            series.news = news
+        return series
+
+    def may_write(self, subject: Subject, now: float) -> bool:
+        """Whether one more write about this object is allowed now; if so, it is booked."""
+        bucket = self._buckets.get(subject)
+        if bucket is None:
+            bucket = self._buckets.put(subject, _Bucket(0.0, now))
+        bucket.spent = max(0.0, bucket.spent - (now - bucket.at) / REFILL_SECONDS)
+        bucket.at = now
+        if bucket.spent + 1 > BURST:
+            return False
+        bucket.spent += 1
+        return True
+
+    def _combined(self, news: News, now: float) -> News:
+        place = (news.subject, news.type, news.reason)
+        notes = self._notes.get(place)
+        if notes is None or now - notes.since > SIMILAR_SECONDS:
+            notes = self._notes.put(place, _Notes(now))
+        if news.note in notes.seen or len(notes.seen) < SIMILAR_NOTES:
+            notes.seen.add(news.note)
+            return news
+        return News(news.subject, news.type, news.reason, COMBINED + news.note, news.action)
+
+    @staticmethod
+    def _note_key(news: News) -> str:
+        return COMBINED if news.note.startswith(COMBINED) else news.note
+
+
+class _Latest(Generic[K, V]):
+    """A mapping of the entries that were asked for last."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: K, value: V) -> V:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > REMEMBERED:
+            self._entries.popitem(last=False)
+        return value
