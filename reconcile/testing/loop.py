@@ -174,7 +174,8 @@ def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
         return
     places: list[int] = []
     steps: dict[asyncio.Task[Any], deque[asyncio.Handle]] = {}
-    for place, handle in enumerate(ready):
+    # A copy, because the garbage collector may run here and have an async generator closed, which is a step.
+    for place, handle in enumerate(tuple(ready)):
         task = _task_of(handle)
         if task is not None:
             places.append(place)

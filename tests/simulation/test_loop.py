@@ -1,6 +1,7 @@
 """The virtual-time loop: time, order, determinism, and what it refuses."""
 
 import asyncio
+import gc
 import itertools
 import os
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import FunctionType
 
@@ -401,3 +403,35 @@ def test_the_clock_of_a_simulation_is_the_loops() -> None:
         return (clock.now() - clock.start).total_seconds()
 
     assert simulate(main) == 90
+
+
+def test_garbage_that_is_collected_while_the_turns_are_dealt_does_no_harm() -> None:
+    async def numbers() -> AsyncGenerator[int, None]:
+        yield 1
+
+    async def take_turns() -> None:
+        for _ in range(400):
+            await asyncio.sleep(0)
+
+    async def leave_behind() -> None:
+        for allocations in range(1, 200):
+            abandoned = numbers()
+            await anext(abandoned)
+            cycle: list[object] = [abandoned]
+            cycle.append(cycle)
+            del abandoned, cycle
+            gc.set_threshold(allocations, 1, 1)
+            await asyncio.sleep(0)
+            gc.set_threshold(100_000)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(take_turns)
+            group.start_soon(leave_behind)
+
+    usual = gc.get_threshold()
+    try:
+        simulate(main)
+    finally:
+        gc.set_threshold(*usual)
