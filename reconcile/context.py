@@ -173,6 +173,8 @@ class Context(Generic[T]):
         The difference is to the object of this run, or to a live read where the cache does not keep
         what would be written.
         """
+        if not (self._status or self._conditions):
+            return False
         patch = self._status_patch(self._snapshot, self.object)
         if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
             live = await self.client.read(self._resource, self.object.key)

@@ -1,14 +1,13 @@
 """What a controller runs now and has run of late: what `/debug/state` shows and metrics count."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-import anyio
-from attrs import define, field, frozen
+from attrs import define, field
 
 from reconcile.passes import Outcome
 from reconcile.requests import Cause, Request
@@ -47,8 +46,7 @@ class ControllerTraces(Protocol):
         ...
 
 
-@frozen
-class PastRun:
+class PastRun(NamedTuple):
     """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
 
     Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`.
@@ -82,7 +80,7 @@ class Run:
     _trace: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
-        self.started = anyio.current_time()
+        self.started = asyncio.get_running_loop().time()
         self.task = asyncio.current_task()
         self.history.begin(self)
         if self.history.traces is not None:
@@ -95,7 +93,7 @@ class Run:
     ) -> None:
         if self._trace is not None:
             self._trace.__exit__(None, None, None)
-        self.history.end(self, anyio.current_time())
+        self.history.end(self, asyncio.get_running_loop().time())
 
 
 @define(eq=False)
@@ -105,7 +103,7 @@ class RunHistory:
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
     _running: dict[Request, Run] = field(factory=dict, init=False)
-    _past: OrderedDict[Request, deque[PastRun]] = field(factory=OrderedDict, init=False)
+    _past: OrderedDict[Request, tuple[PastRun, ...]] = field(factory=OrderedDict, init=False)
 
     def run(self, item: Item[Request]) -> Run:
         """The run of what a queue has handed out: `with history.run(item) as run: run.outcome = ...`."""
@@ -117,7 +115,7 @@ class RunHistory:
 
     def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
         """The last runs by key, the key that ran last comes last."""
-        return iter([(request, tuple(runs)) for request, runs in self._past.items()])
+        return iter(list(self._past.items()))
 
     def begin(self, run: Run) -> None:
         """A run starts."""
@@ -126,13 +124,10 @@ class RunHistory:
     def end(self, run: Run, now: float) -> None:
         """A run is over."""
         self._running.pop(run.request, None)
-        past = self._past.pop(run.request, None)
-        if past is None:
-            past = deque(maxlen=RUNS_OF_A_KEY)
-            if len(self._past) >= KEYS_REMEMBERED:
-                self._past.popitem(last=False)
-        past.append(_past(run, now))
-        self._past[run.request] = past
+        past = self._past.pop(run.request, ())
+        if not past and len(self._past) >= KEYS_REMEMBERED:
+            self._past.popitem(last=False)
+        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now))
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
 
