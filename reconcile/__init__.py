@@ -34,6 +34,7 @@ from informers import (
 )
 from reconcile import predicates
 from reconcile.background import Background
+from reconcile.blocking import RunOver
 from reconcile.client import Client
 from reconcile.configuration import ConfigurationError
 from reconcile.consistency import CacheBehind
@@ -76,6 +77,7 @@ from reconcile.reading import WatchEvent
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.serving import CannotServe
 from reconcile.sources import SYNCED, Source, ticker
+from reconcile.synchronous import SyncClient, SyncContext
 
 __all__ = [
     "SYNCED",
@@ -130,6 +132,7 @@ __all__ = [
     "Resource",
     "Result",
     "Rule",
+    "RunOver",
     "Scale",
     "Schema",
     "ServerError",
@@ -138,6 +141,8 @@ __all__ = [
     "Source",
     "StaleVersion",
     "StatusError",
+    "SyncClient",
+    "SyncContext",
     "SystemClock",
     "TerminalError",
     "TooManyRequests",

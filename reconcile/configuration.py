@@ -4,15 +4,16 @@ One table, OPTIONS, is what variables, flags and their documentation are made fr
 """
 
 import difflib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from attrs import evolve, fields_dict, frozen
 
-from informers import Clock
-from reconcile.context import RunSync
+from informers import Clock, SystemClock
+from reconcile.blocking import THREADS, Blocking, InStep, Threads
+from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS
 from reconcile.health import Check
-from reconcile.leadership import LeaderElection
+from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
 from reconcile.serving import parse_address
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 PREFIX = "RECONCILE_"
 
 ReadyWhen = Literal["up", "synced", "leading"]
+
+N = TypeVar("N", int, float)
+ByController: TypeAlias = N | Mapping[str, N]
+"""A number for all controllers that say none; or by their names, which goes before what they say.
+
+The empty name stands for all others.
+"""
+
+CLIENT_QPS = 50.0
+CLIENT_BURST = 100
 
 
 class ConfigurationError(ValueError):
@@ -38,7 +49,6 @@ class ManagerOptions:
     clock: Clock
     sync_seconds: float
     stop_seconds: float
-    run_sync: RunSync
     leader_election: LeaderElection | None
     embedded: bool = False
     serve: str = ""
@@ -48,12 +58,24 @@ class ManagerOptions:
     metrics: "CollectorRegistry | None" = None
     traces: "TracerProvider | None" = None
     limiter: RateLimiter | None = None
-    client_qps: float = 0.0
-    client_burst: int = 10
+    client_qps: float = CLIENT_QPS
+    client_burst: int = CLIENT_BURST
+    workers: ByController[int] = DEFAULT_WORKERS
+    timeout: ByController[float] = DEFAULT_TIMEOUT
+    threads: int = THREADS
+    blocking: Blocking | None = None
 
     def request_limiter(self) -> RateLimiter | None:
-        """What slows requests down: `limiter`, unless `client_qps` says how fast they may be."""
-        return RateLimiter(self.client_qps, self.client_burst) if self.client_qps else self.limiter
+        """What slows requests down: `limiter`, or else a new one as `client_qps` says; None: nothing."""
+        if self.limiter is not None or not self.client_qps:
+            return self.limiter
+        return RateLimiter(self.client_qps, self.client_burst)
+
+    def blocking_code(self) -> Blocking:
+        """Where blocking code runs: in threads, or in step with the loop where the clock is a test's."""
+        if self.blocking is not None:
+            return self.blocking
+        return Threads(self.threads) if isinstance(self.clock, SystemClock) else InStep()
 
 
 @frozen
@@ -64,6 +86,8 @@ class Option:
     default: str
     meaning: str
     read: Callable[[str], Any]
+    constructor: str = ""
+    """How the constructor says it, where that is not by an argument of this name."""
 
     @property
     def variable(self) -> str:
@@ -106,6 +130,24 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _by_controller(read: Callable[[str], N]) -> Callable[[str], "ByController[N]"]:
+    def each(text: str) -> ByController[N]:
+        pairs = [part.strip().rpartition("=") for part in text.split(",")]
+        values = {name.strip(): read(number.strip()) for name, _, number in pairs}
+        if len(values) < len(pairs) or any(bool(name) != bool(sign) for name, sign, _ in pairs):
+            raise ValueError(f"a number is wanted, or NAME=NUMBER, each name once, with commas, not {text!r}")
+        return values[""] if set(values) == {""} else values
+
+    return each
+
+
+def _limit(text: str) -> float:
+    seconds = _seconds(text)
+    if not seconds:
+        raise ValueError(f"a number of seconds above 0 is wanted, not {text!r}")
+    return seconds
+
+
 def _switch(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise ValueError(f"true or false is wanted, not {text!r}")
@@ -137,6 +179,9 @@ def _not_empty(text: str) -> str:
     return text
 
 
+_TERMS = "LeaderElection(terms=)"
+_LEASE_TIMES = {"lease_seconds": "duration", "renew_seconds": "renew_deadline", "retry_seconds": "retry"}
+
 OPTIONS = (
     Option("namespace", "", "Keep to this namespace; empty for all of them.", str),
     Option("name", "reconcile", "Field manager of writes that belong to no controller.", _not_empty),
@@ -146,12 +191,28 @@ OPTIONS = (
         "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when
     ),
     Option("leader_election", "", "Act only while holding this Lease, [NAMESPACE/]NAME; empty: act.", _lease),
-    Option("client_qps", "0", "So many requests a second may all controllers make; 0: no limit.", _rate),
-    Option("client_burst", "10", "So many requests may be made at once under that limit.", _count),
+    Option("lease_seconds", "15", "So long others wait for a leader that is silent.", _limit, _TERMS),
+    Option("renew_seconds", "10", "So long a leader acts without having renewed.", _limit, _TERMS),
+    Option("retry_seconds", "2", "So often the Lease is renewed, or looked at.", _limit, _TERMS),
+    Option(
+        "workers",
+        "10",
+        "So many objects a controller works on at a time; `NAME=5` for one of them, with commas.",
+        _by_controller(_count),
+    ),
+    Option(
+        "timeout",
+        "300",
+        "So many seconds one run may take; `NAME=60` for one of them.",
+        _by_controller(_limit),
+    ),
+    Option("threads", "40", "So many blocking calls may run at a time, each in a thread.", _count),
+    Option("client_qps", "50", "So many requests a second may all controllers make; 0: no limit.", _rate),
+    Option("client_burst", "100", "So many requests may be made at once under that limit.", _count),
     Option("sync_seconds", "120", "So long the first lists may take.", _seconds),
     Option("stop_seconds", "30", "So long runs under way may take to end at a stop.", _seconds),
 )
-"""What text can say. The rest (`transport`, `clock`, `run_sync`, `liveness`, `readiness`, `metrics`,
+"""What text can say. The rest (`transport`, `clock`, `blocking`, `liveness`, `readiness`, `metrics`,
 `traces`, `limiter`) are objects, which only the constructor takes."""
 
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -180,27 +241,64 @@ def from_flags(flags: Mapping[str, str | None]) -> Mapping[str, Any]:
 
 
 def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOptions:
-    """The options with some changed. A changed Lease keeps the identity and the terms of the former."""
-    election = changes.get("leader_election")
+    """The options with some changed. A changed Lease keeps the identity and the terms of the former.
+
+    Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
+    """
+    terms = {field: changes[name] for name, field in _LEASE_TIMES.items() if name in changes}
+    changes = {name: value for name, value in changes.items() if name not in _LEASE_TIMES}
+    election: LeaderElection | None = changes.get("leader_election", options.leader_election)
     if election is not None and options.leader_election is not None:
-        place = {"name": election.name, "namespace": election.namespace}
-        changes = {**changes, "leader_election": evolve(options.leader_election, **place)}
-    return evolve(options, **changes)
+        election = evolve(options.leader_election, name=election.name, namespace=election.namespace)
+    if terms and election is None:
+        raise ConfigurationError("the times of a Lease say nothing without leader_election")
+    if terms and election is not None:
+        election = evolve(election, terms=_lease_terms(election.terms, terms))
+    if "client_qps" in changes:
+        changes["limiter"] = None
+    return evolve(options, **{**changes, "leader_election": election})
+
+
+def _lease_terms(terms: LeaseTerms, changes: Mapping[str, float]) -> LeaseTerms:
+    try:
+        return evolve(terms, **changes)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def of_controller(option: "ByController[N]", name: str, own: N | None) -> N | None:
+    """What holds for the controller `name`, which says `own` itself; None where nobody says anything."""
+    if not isinstance(option, Mapping):
+        return option if own is None else own
+    return option.get(name, option.get("") if own is None else own)
+
+
+def check_controllers(options: ManagerOptions, names: Collection[str]) -> None:
+    """Raises ConfigurationError where an option is for a controller that does not exist."""
+    for option in ("workers", "timeout"):
+        value = getattr(options, option)
+        for name in value if isinstance(value, Mapping) else ():
+            if name and name not in names:
+                nearest = difflib.get_close_matches(name, names, 1, 0.0)
+                hint = f": the nearest is {nearest[0]}" if nearest else ""
+                raise ConfigurationError(f"{option}: there is no controller {name}{hint}")
 
 
 def shown(options: ManagerOptions) -> Mapping[str, Any]:
     """What a log line may say of them: the options of the table, by name. None of them is a secret."""
     election = options.leader_election
-    lease = "" if election is None else f"{election.namespace}/{election.name}"
     values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
-    return {**values, "leader_election": lease}
+    if election is None:
+        return {**values, "leader_election": ""}
+    times = {name: getattr(election.terms, field) for name, field in _LEASE_TIMES.items()}
+    return {**values, "leader_election": f"{election.namespace}/{election.name}", **times}
 
 
 def table() -> str:
     """The reference of all options, in Markdown."""
     rows = [
-        f"| `{option.name}=` | `{option.variable}` | `{option.flag}` | {_code(option.default)} "
-        f"| {option.meaning} |"
+        f"| `{option.constructor or f'{option.name}='}` | `{option.variable}` | `{option.flag}` "
+        f"| {_code(option.default)} | {option.meaning} |"
         for option in OPTIONS
     ]
     head = "| constructor | variable | flag of `reconcile run` | default | |\n|---|---|---|---|---|\n"

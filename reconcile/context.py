@@ -1,13 +1,16 @@
 """What one run of a reconciler gets: its object, a client, and a place for status and events."""
 
+import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
 import structlog
 
 from informers import Clock, Resource, Snapshot
+from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.diffing import merge_diff, needs_version, pointers, same
 from reconcile.models import (
@@ -28,9 +31,6 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RunSync = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a blocking call somewhere where it does not block the event loop."""
-
 
 @attrs.frozen
 class PendingEvent:
@@ -46,7 +46,9 @@ class Context(Generic[T]):
     """One run for one key.
 
     `object` is the object as a typed, immutable snapshot; `client` reads and writes for this key;
-    `log` carries controller, key and reconcile id; `causes` say why the key runs.
+    `log` carries controller, key and reconcile id; `causes` say why the key runs; `attempt` counts its
+    failures since it last did not fail. `deadline` is when the run has taken too long, in the event
+    loop's seconds (`anyio.current_time`).
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class Context(Generic[T]):
         client: Client,
         log: structlog.stdlib.BoundLogger,
         *,
-        run_sync: RunSync,
+        blocking: Blocking,
         causes: Sequence[Cause] = (),
         attempt: int = 0,
+        deadline: float = math.inf,
     ) -> None:
         self.object: T = obj
         self.request = request
@@ -68,7 +71,9 @@ class Context(Generic[T]):
         self.causes = tuple(causes)
         self.attempt = attempt
         self._snapshot = snapshot
-        self._run_sync = run_sync
+        self.deadline = deadline
+        self._blocking = blocking
+        self._time = asyncio.get_running_loop().time
         self._status: dict[str, Any] = {}
         self._conditions: dict[str, dict[str, Any]] = {}
         self._events: list[PendingEvent] = []
@@ -77,6 +82,11 @@ class Context(Generic[T]):
     def clock(self) -> Clock:
         """Wall time, chance and identity; a reconciler takes them from nowhere else."""
         return self.client.clock
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until `deadline`; from any thread."""
+        return self.deadline - self._time()
 
     # --- children -------------------------------------------------------------------------------
 
@@ -157,9 +167,12 @@ class Context(Generic[T]):
     # --- blocking code ------------------------------------------------------------------------------
 
     async def run_sync(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call blocking code in a thread of its own; inline under the test kit."""
-        result: R = await self._run_sync(functools.partial(function, *args, **kwargs))
-        return result
+        """Call blocking code in one of the manager's threads; inline under the test kit.
+
+        A thread cannot be ended: where the run has taken too long, or is to stop, this returns only when
+        `function` has, and then ends the run.
+        """
+        return await self._blocking.call(functools.partial(function, *args, **kwargs), self.log)
 
     # --- for the runtime --------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from inspect import iscoroutinefunction
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -14,12 +15,16 @@ from reconcile.models import Object, kind_of
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.requests import Cause, Named, Request, Result, as_request
 from reconcile.sources import Source, Start, Synced, as_source
+from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
 W = TypeVar("W", bound=Object)
 
-Reconciler = Callable[[Context[T]], Awaitable[Result | None]]
-Cleanup = Callable[[Context[T]], Awaitable[Result | None]]
+Reconciler: TypeAlias = (
+    Callable[[Context[T]], Awaitable[Result | None]] | Callable[[SyncContext[T]], Result | None]
+)
+"""An `async def`, in the event loop; or a plain function, in a thread, which may block."""
+Cleanup: TypeAlias = Reconciler[T]
 Names = str | Key | None | Iterable["str | Key"]
 Trigger = Callable[[Request, Cause, int], None]
 
@@ -72,8 +77,8 @@ class _Options(Generic[T]):
     owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
     name: str = ""
-    workers: int = DEFAULT_WORKERS
-    timeout: float = DEFAULT_TIMEOUT
+    workers: int | None = None
+    timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
     on_gone: OnGone[T] | None = None
     background: InBackground[T] | None = None
@@ -99,8 +104,12 @@ class Controller(_Options[T]):
     `background` runs for each object beside that, in a task of its own; it may only ask for runs. It
     is started anew when it fails, and has ended before `cleanup` runs.
 
+    `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions: those may block, run
+    in a thread and get a `SyncContext`.
+
     `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
-    `workers` objects are worked on at a time; a run longer than `timeout` seconds fails.
+    `workers` objects (default: what the manager says, or 10) are worked on at a time; a run longer than
+    `timeout` seconds (default: what the manager says, or 300) fails.
 
     `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
     and the new snapshot (default: any change outside its status). `sources` are further origins of
@@ -116,8 +125,12 @@ class Controller(_Options[T]):
             kind_of(kind)
         if self.cleanup is not None and self.on_terminating is not None:
             raise TypeError("give cleanup= or on_terminating=, one of the two")
-        if self.workers < 1:
+        if self.workers is not None and self.workers < 1:
             raise ValueError(f"a controller needs 1 worker or more, not {self.workers}")
+        for option in ("on_gone", "background"):
+            function = getattr(self, option)
+            if function is not None and not is_async(function):
+                raise TypeError(f"{option}= is an `async def`: only reconcilers may be plain functions")
         for option in ("timeout", "every", "resync"):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
@@ -160,3 +173,8 @@ class Controller(_Options[T]):
         """Every kind it reads: its own, its children's, the watched ones."""
         kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
         return tuple(dict.fromkeys(kinds))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: an `async def`, a partial or a method of one, or such a call."""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -51,7 +51,7 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
     return {
         "runs": status.runs,
         "failures": status.failures,
-        "workers": runner.controller.workers,
+        "workers": runner.workers,
         "queue": queue,
         "running": [_running(run, now) for run in runner.history.running()],
         "recent": {

@@ -14,24 +14,29 @@ from anyio.abc import TaskGroup, TaskStatus
 from attrs import evolve
 
 from informers import Cache, Clock, SystemClock, Transport, get_logger
+from reconcile.blocking import THREADS, Blocking
 from reconcile.client import Client
 from reconcile.configuration import (
+    CLIENT_BURST,
+    CLIENT_QPS,
+    ByController,
     ConfigurationError,
     ManagerOptions,
     ReadyWhen,
+    check_controllers,
     configured,
     from_environment,
+    of_controller,
     shown,
 )
-from reconcile.context import RunSync
-from reconcile.controller import Controller
+from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
 from reconcile.health import Check, ping
 from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, definition_of, kind_of
-from reconcile.passes import Passes, in_thread
+from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.runner import Runner
 from reconcile.runners import Runners
@@ -69,9 +74,13 @@ class Manager:
     a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
     `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
 
-    `client_qps` requests a second, `client_burst` of them at once, may all controllers together make; a
-    `limiter` does the same for several managers. It slows down nothing else: not informers, not events,
-    not the Lease.
+    `client_qps` requests a second (0: any number), `client_burst` of them at once, may all controllers
+    together make; a `limiter` in its place does the same for several managers. It slows down nothing else:
+    not informers, not events, not the Lease.
+
+    `workers` and `timeout` (seconds) are for controllers that do not say their own; as mappings they give
+    them by controller, and go before what it says. At most `threads` blocking calls run at a time;
+    `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
@@ -90,7 +99,7 @@ class Manager:
         clock: Clock | None = None,
         sync_seconds: float = 120.0,
         stop_seconds: float = 30.0,
-        run_sync: RunSync = in_thread,
+        blocking: Blocking | None = None,
         leader_election: LeaderElection | None = None,
         serve: str = "",
         ready_when: ReadyWhen = "up",
@@ -99,8 +108,11 @@ class Manager:
         metrics: "CollectorRegistry | None" = None,
         traces: "TracerProvider | None" = None,
         limiter: RateLimiter | None = None,
-        client_qps: float = 0.0,
-        client_burst: int = 10,
+        client_qps: float = CLIENT_QPS,
+        client_burst: int = CLIENT_BURST,
+        workers: ByController[int] = DEFAULT_WORKERS,
+        timeout: ByController[float] = DEFAULT_TIMEOUT,
+        threads: int = THREADS,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         _check_names(controllers)
@@ -118,7 +130,10 @@ class Manager:
             limiter=limiter,
             client_qps=client_qps,
             client_burst=client_burst,
-            run_sync=run_sync,
+            workers=workers,
+            timeout=timeout,
+            threads=threads,
+            blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
             serve=serve,
@@ -181,7 +196,8 @@ class Manager:
         Raises ConfigurationError for a variable that is no option, or whose value is none.
         """
         environ = os.environ if self._environ is None else self._environ
-        options = configured(configured(self.options, from_environment(environ)), flags)
+        options = configured(self.options, {**from_environment(environ), **flags})
+        check_controllers(options, [controller.name for controller in self.controllers])
         if options.embedded and self._transport is not None:
             raise ConfigurationError("an embedded server is asked for, but the manager brings its transport")
         self.options = options
@@ -370,6 +386,7 @@ class Manager:
             clock=self.options.clock,
             limiter=self.options.request_limiter(),
         )
+        self._blocking = self.options.blocking_code()
         self._fleet = Runners(cache, partial(self._runner, cache=cache), self.options.sync_seconds)
         try:
             for controller in self.controllers:
@@ -440,12 +457,12 @@ class Manager:
             Client(client.transport, field_manager=controller.name, clock=self.options.clock), controller.name
         )
         log = get_logger(f"reconcile.{controller.name}").bind(controller=controller.name)
-        metrics = (
-            None if self._metrics is None else self._metrics.controller(controller.name, controller.workers)
-        )
+        workers = of_controller(self.options.workers, controller.name, controller.workers) or DEFAULT_WORKERS
+        metrics = None if self._metrics is None else self._metrics.controller(controller.name, workers)
         traces = None if self._traces is None else self._traces.controller(controller.name)
-        passes = Passes(controller, client, recorder, log, self.options.run_sync)
-        return Runner(controller, passes, cache, metrics, traces)
+        timeout = of_controller(self.options.timeout, controller.name, controller.timeout) or DEFAULT_TIMEOUT
+        passes = Passes(controller, client, recorder, log, self._blocking, timeout)
+        return Runner(controller, passes, cache, metrics, traces, workers)
 
 
 def _check_names(controllers: Sequence[Controller[Any]]) -> None:

@@ -1,26 +1,30 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from traceback import format_exception
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
-import anyio.to_thread
 import structlog
 from attrs import define, evolve, field, frozen
 
 from informers import NotFound, Snapshot, StaleVersion
+from reconcile.blocking import Blocking, RunOver, Threads
 from reconcile.client import Client
 from reconcile.consistency import Journal
-from reconcile.context import Context, RunSync
-from reconcile.controller import Controller
+from reconcile.context import Context
+from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
 from reconcile.departures import Departures
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
+from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
 
+
+_DONE = Result()
 
 ResultName = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -69,30 +73,25 @@ class Outcome:
         return "" if self.error is None else self.redact("".join(format_exception(self.error)))
 
 
-async def in_thread(call: Callable[[], Any]) -> Any:
-    """Run a blocking call in a thread; a cancelled run waits for it, since it cannot be stopped."""
-    return await anyio.to_thread.run_sync(call)
-
-
-async def inline(call: Callable[[], Any]) -> Any:
-    """Run a blocking call where it stands: for tests, where threads would break determinism."""
-    return call()
-
-
 @define
 class Passes(Generic[T]):
-    """Runs a controller, one pass at a time for each key; remembers what each key has written."""
+    """Runs a controller, one pass at a time for each key; remembers what each key has written.
+
+    A run may take `timeout` seconds; 0: what the controller says, or the default.
+    """
 
     controller: Controller[T]
     client: Client
     recorder: Recorder
     log: structlog.stdlib.BoundLogger
-    run_sync: RunSync = in_thread
+    blocking: Blocking = field(factory=Threads)
+    timeout: float = 0.0
     on_wait: Callable[[float, bool], None] | None = None
     departures: Departures[T] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
         self.departures = Departures(self.controller.kind, self.controller.on_gone)
 
     async def run(self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0) -> Outcome:
@@ -103,9 +102,10 @@ class Passes(Generic[T]):
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         try:
             await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
-            with anyio.move_on_after(self.controller.timeout):
+            with anyio.move_on_after(self.timeout) as within:
                 await self.departures.tell(request, client, log)
-                result = await self._pass(request, client, log, causes, attempt)
+                make = partial(self._context, request, client, log, causes, attempt, within.deadline)
+                result = await self._pass(request, client, make)
                 return Outcome(result, reconcile_id=reconcile_id)
         except StaleVersion as error:
             log.info("worked on an old state; running again", error=client.redacted(str(error)))
@@ -115,58 +115,74 @@ class Passes(Generic[T]):
         finally:
             if not journal:
                 self._journals.pop(request, None)
-        late = ReconcileTimeout(f"took longer than {self.controller.timeout:g} s")
+        late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
         return Outcome(error=late, reconcile_id=reconcile_id)
 
-    async def _pass(
-        self,
-        request: Request,
-        client: Client,
-        log: structlog.stdlib.BoundLogger,
-        causes: Sequence[Cause],
-        attempt: int,
-    ) -> Result:
-        resource = kind_of(self.controller.kind).resource
-        snapshot = await client.snapshot(resource, request.key)
+    async def _pass(self, request: Request, client: Client, make: Callable[[Snapshot], Context[T]]) -> Result:
+        controller = self.controller
+        snapshot = await client.snapshot(kind_of(controller.kind).resource, request.key)
         if snapshot is None:
             return Result()
-        if snapshot.terminating and self.controller.on_terminating is not None:
-            context = self._context(snapshot, request, client, log, causes, attempt)
-            return await self._call(self.controller.on_terminating, context)
+        if snapshot.terminating and controller.on_terminating is not None:
+            return await self._call(controller.on_terminating, make(snapshot))
         if snapshot.terminating:
-            return await self._clean_up(
-                snapshot, self._context(snapshot, request, client, log, causes, attempt)
-            )
-        if self.controller.cleanup is not None and self.controller.finalizer not in snapshot.finalizers:
+            return await self._clean_up(snapshot, make(snapshot))
+        if controller.cleanup is not None and controller.finalizer not in snapshot.finalizers:
             snapshot = await self._add_finalizer(snapshot, client)
-        context = self._context(snapshot, request, client, log, causes, attempt)
-        return await self._call(self.controller.reconcile, context)
+        return await self._call(controller.reconcile, make(snapshot))
 
     def _context(
         self,
-        snapshot: Snapshot,
         request: Request,
         client: Client,
         log: structlog.stdlib.BoundLogger,
         causes: Sequence[Cause],
         attempt: int,
+        deadline: float,
+        snapshot: Snapshot,
     ) -> Context[T]:
-        obj = decode(self.controller.kind, snapshot.raw)
         return Context(
-            obj, snapshot, request, client, log, run_sync=self.run_sync, causes=causes, attempt=attempt
+            decode(self.controller.kind, snapshot.raw),
+            snapshot,
+            request,
+            client,
+            log,
+            blocking=self.blocking,
+            causes=causes,
+            attempt=attempt,
+            deadline=deadline,
         )
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
         try:
-            result = await _awaitable(function, function(context))
+            if is_async(function):
+                result = await function(context)
+            else:
+                result = await self._visit(function, context)
         except StaleVersion:
             raise
         except Exception:
             await self._report(context, failed=True)
             raise
         await self._report(context, failed=False)
-        return result or Result()
+        return result or _DONE
+
+    async def _visit(self, function: Any, context: Context[T]) -> Result | None:
+        """Run a reconciler that is a plain function."""
+        try:
+            answer = await self.blocking.visit(lambda ask: function(SyncContext(context, ask)), context.log)
+        except RunOver:
+            raise RuntimeError("its blocking code was ended from outside") from None
+        if isinstance(answer, Awaitable):
+            if isinstance(answer, Coroutine):
+                answer.close()
+            name = getattr(function, "__qualname__", repr(function))
+            raise TerminalError(
+                f"{name} is a plain function that returns something to await: use `async def`"
+            )
+        result: Result | None = answer
+        return result
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:
         for event in context.pending_events():
@@ -209,10 +225,3 @@ class Passes(Generic[T]):
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
         return await client.patch(resource, snapshot.key, patch, guard=guard)
-
-
-def _awaitable(function: Any, answer: Any) -> Awaitable[Result | None]:
-    if isinstance(answer, Awaitable):
-        return answer
-    name = getattr(function, "__qualname__", repr(function))
-    raise TerminalError(f"{name} is no `async def`: make it one, and call blocking code by ctx.run_sync")

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from informers import Cache, Delta, Handler, Informer, Registration, Resource
 from reconcile.background import Backgrounds
-from reconcile.controller import Controller, Trigger, Watch
+from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of
 from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
@@ -62,12 +62,14 @@ class Runner(Generic[T]):
         cache: Cache,
         metrics: ControllerMetrics | None = None,
         traces: ControllerTraces | None = None,
+        workers: int = 0,
     ) -> None:
         self.controller = controller
         self.queue: WorkQueue[Request] = WorkQueue(
             limiter=KeyBackoff(chance=passes.client.clock.random),
             metrics=None if metrics is None else metrics.queue,
         )
+        self.workers = workers or controller.workers or DEFAULT_WORKERS
         self.history = RunHistory(metrics, traces)
         passes.on_wait = None if metrics is None else metrics.caught_up
         self._passes = passes
@@ -122,7 +124,7 @@ class Runner(Generic[T]):
             await self._start_sources(beside)
             self._backgrounds.start(beside)
             async with anyio.create_task_group() as workers:
-                for _ in range(self.controller.workers):
+                for _ in range(self.workers):
                     workers.start_soon(self._work)
             self._backgrounds.stop()
             with anyio.move_on_after(FLUSH_SECONDS):

@@ -74,6 +74,7 @@ class Run:
     request: Request
     causes: tuple[Cause, ...]
     attempt: int
+    priority: int = 0
     started: float = 0.0
     task: asyncio.Task[Any] | None = None
     outcome: Outcome | None = None
@@ -107,7 +108,7 @@ class RunHistory:
 
     def run(self, item: Item[Request]) -> Run:
         """The run of what a queue has handed out: `with history.run(item) as run: run.outcome = ...`."""
-        return Run(self, item.key, item.causes, item.retries)
+        return Run(self, item.key, item.causes, item.retries, item.priority)
 
     def running(self) -> Iterator[Run]:
         """The runs under way, oldest first."""

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from informers import Key, get_logger
+from reconcile.blocking import InStep
 from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.models import Object, kind_of
-from reconcile.passes import Passes, inline
+from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.requests import Request, Result
 from reconcile.testing.fake import FakeClient
@@ -46,7 +47,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
     log = get_logger(f"reconcile.{controller.name}")
     recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
     before = len(client.transport.requests)
-    passes = Passes(controller, client, recorder, log, inline)
+    passes = Passes(controller, client, recorder, log, InStep())
     outcome = await passes.run(request)
     await recorder.flush()
     made = [r for r in client.transport.requests[before:] if r.mutating]

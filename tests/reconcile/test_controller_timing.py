@@ -71,10 +71,9 @@ def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_re
         await world.make()
 
         async def act(ctx: Context[Toy]) -> Result | None:
-            runner = running._runners[0]
-            (entry,) = runner.queue._working
+            (run,) = running._runners[0].history.running()
             step: Any = plan[len(seen)]
-            seen.append((type(step).__name__, entry.priority))
+            seen.append((type(step).__name__, run.priority))
             if isinstance(step, Exception):
                 raise step
             wanted: Result | None = step
@@ -189,8 +188,8 @@ def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else() -> None
 
     async def scenario(world: World) -> None:
         async def note(ctx: Context[Toy]) -> None:
-            (entry,) = running._runners[0].queue._working
-            seen.append((entry.priority, ctx.causes[0].verb))
+            (run,) = running._runners[0].history.running()
+            seen.append((run.priority, ctx.causes[0].verb))
 
         async with world.running(
             Controller(Toy, note, wakes=lambda old, new: False, resync=600, workers=1)
@@ -278,26 +277,5 @@ def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go()
             await manager._cache.remove_namespace("kube-system")
             await anyio.sleep(5)
         assert told == []
-
-    played(scenario)
-
-
-def test_a_reconciler_that_is_no_coroutine_is_told_so_and_not_tried_again() -> None:
-    calls: list[str] = []
-
-    def plain(ctx: Context[Toy]) -> None:
-        calls.append(ctx.object.name)
-
-    async def scenario(world: World) -> None:
-        wrong: Any = plain
-        async with world.running(Controller(Toy, wrong)) as manager:
-            await world.make()
-            await anyio.sleep(60)
-            (runs,) = [runs for _, runs in manager._runners[0].history.recent()]
-            (error,) = [run.error for run in runs]
-            assert error.endswith(
-                "plain is no `async def`: make it one, and call blocking code by ctx.run_sync"
-            )
-        assert calls == ["a"]
 
     played(scenario)

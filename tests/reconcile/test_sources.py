@@ -167,8 +167,8 @@ def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_l
         begun = anyio.current_time()
 
         async def note(ctx: Context[Toy]) -> None:
-            (entry,) = running._runners[0].queue._working
-            runs.append((anyio.current_time() - begun, entry.priority))
+            (run,) = running._runners[0].history.running()
+            runs.append((anyio.current_time() - begun, run.priority))
 
         source = Source(slow_to_start, "slow", initial=True)
         async with world.running(Controller(Toy, note, sources=[source], workers=1)) as running:

@@ -1,0 +1,169 @@
+"""Blocking code beside the event loop: where it runs, and its way back to the loop.
+
+A thread cannot be ended from outside. So a run whose blocking code takes too long, or is to be stopped,
+goes on until that code returns: its key stays in work, the log says so at once, and the next thing that
+the code asks of its client ends it with `RunOver`.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import structlog
+from attrs import define, field
+
+R = TypeVar("R")
+
+Ask = Callable[[Callable[[], Awaitable[Any]]], Any]
+"""Has the event loop do something, from blocking code, and waits for the answer."""
+
+THREADS = 40
+
+
+class RunOver(BaseException):
+    """Raised in blocking code that asks for something after its run was ended: nothing more is done.
+
+    No `except Exception` holds it up, as with any cancellation; let it through.
+    """
+
+
+class Blocking(Protocol):
+    """Where blocking code runs."""
+
+    async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run blocking code that asks for nothing; what it returns or raises."""
+        ...
+
+    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run blocking code that is given a way to ask the event loop for things."""
+        ...
+
+
+@define(eq=False)
+class Threads:
+    """At most `limit` threads at a time; further calls wait for their turn, as long as their run may."""
+
+    limit: int = THREADS
+    _limiter: anyio.CapacityLimiter = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(self.limit)
+
+    async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run it in a thread. A cancellation is told in the log at once, and carried out at its end."""
+        work = _Work(function)
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(_tell_of_cancellation, work, log)
+            await anyio.to_thread.run_sync(work.do, limiter=self._limiter)
+            beside.cancel_scope.cancel()
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        return work.end.result()
+
+    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run it in a thread; what it asks for is done in the event loop, as a part of the same run."""
+        return await self.call(partial(function, _ask_loop), log)
+
+
+@define(eq=False)
+class InStep:
+    """For tests in virtual time: while blocking code runs the event loop stands still.
+
+    So its order is as certain as that of everything else. Code that asks the loop for something has a
+    thread, since it must wait somewhere; the loop waits for that thread whenever it does not ask.
+    """
+
+    async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run it where it stands."""
+        return function()
+
+    async def visit(self, function: Callable[[Ask], R], log: structlog.stdlib.BoundLogger) -> R:
+        """Run it in turns with the event loop."""
+        asked: SimpleQueue[Callable[[], Awaitable[Any]] | None] = SimpleQueue()
+        answered: SimpleQueue[Future[Any]] = SimpleQueue()
+
+        def ask(wanted: Callable[[], Awaitable[Any]]) -> Any:
+            asked.put(wanted)
+            return answered.get().result()
+
+        work = _Work(partial(function, ask))
+
+        def visit() -> None:
+            work.do()
+            asked.put(None)
+
+        thread = Thread(target=visit, name="in step", daemon=True)
+        with _standing_still():
+            thread.start()
+        cancelled: BaseException | None = None
+        while (wanted := asked.get()) is not None:
+            answer: Future[Any] = Future()
+            try:
+                if cancelled is not None:
+                    raise cancelled
+                answer.set_result(await wanted())
+            except Exception as error:
+                answer.set_exception(error)
+            except BaseException as error:
+                cancelled = error
+                answer.set_exception(RunOver())
+            answered.put(answer)
+        thread.join()
+        if cancelled is not None:
+            raise cancelled
+        return work.end.result()
+
+
+@define(eq=False)
+class _Work(Generic[R]):
+    """Blocking code, whether it runs, and what came of it."""
+
+    function: Callable[[], R]
+    running: bool = False
+    end: "Future[R]" = field(factory=Future)
+
+    def do(self) -> None:
+        """Run it."""
+        self.running = True
+        try:
+            self.end.set_result(self.function())
+        except BaseException as error:
+            self.end.set_exception(error)
+        finally:
+            self.running = False
+
+
+def _ask_loop(wanted: Callable[[], Awaitable[Any]]) -> Any:
+    async def answer() -> Any:
+        if anyio.current_effective_deadline() == -math.inf:
+            raise RunOver
+        return await wanted()
+
+    try:
+        return anyio.from_thread.run(answer)
+    except CancelledError:
+        raise RunOver from None
+
+
+async def _tell_of_cancellation(work: _Work[Any], log: structlog.stdlib.BoundLogger) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        if work.running:
+            log.warning("to be ended, but blocking code goes on until it returns; its key stays in work")
+
+
+def _standing_still() -> AbstractContextManager[None]:
+    """A loop that refuses threads, as that of the test kit does, lets one pass that runs in step."""
+    allowed: Callable[[], AbstractContextManager[None]]
+    allowed = getattr(asyncio.get_running_loop(), "standing_still", nullcontext)
+    return allowed()
