@@ -11,20 +11,27 @@ from reconcile.models.schemas import object_schema, rule_of
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
+_NO_CONSTRAINT: Final = frozenset(
+    {"description", "default", "properties", "required", "items", "additionalProperties"}
+)
+"""Keywords that need not be the same for objects to fit, or that are looked into one by one."""
+
 
 def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
     """The CustomResourceDefinition that makes an API server serve the kind of `model`.
 
     The version of `model` is the one that is stored; `older` are more versions of the kind, served
     without conversion and therefore with the same fields: one may have further optional fields, no
-    more. The status subresource is enabled where the class has a `status`. Raises TypeError for a
-    field whose type has no schema, and for versions that differ by more than optional fields.
+    more, unless `@resource` says of it that it is `as_installed`. The status subresource is enabled
+    where the class has a `status`. Raises TypeError for a field whose type has no schema, and for
+    versions that differ by more than optional fields.
     """
     kind = kind_of(model)
     versions = [_version(one, stored=one is model) for one in (model, *older)]
     for one, version in zip(older, versions[1:], strict=True):
         _refuse_other_kind(kind, kind_of(one))
-        _refuse_conversion(kind, versions[0], version)
+        if not (kind.as_installed or kind_of(one).as_installed):
+            _refuse_conversion(kind, versions[0], version)
     resource = kind.resource
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -130,16 +137,16 @@ def _refuse_other_kind(kind: Kind, other: Kind) -> None:
 
 def _refuse_conversion(kind: Kind, stored: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     schemas = (stored["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"])
-    if problem := _difference(*schemas, ""):
+    if problem := difference(*schemas, ""):
         raise TypeError(
             f"{kind.resource.kind}: {stored['name']} and {other['name']} cannot be served side by side "
             f"without conversion: {problem}"
         )
 
 
-def _difference(one: Mapping[str, Any], other: Mapping[str, Any], path: str) -> str:
+def difference(one: Mapping[str, Any], other: Mapping[str, Any], path: str = "") -> str:
     """Why objects of one schema are not objects of the other; empty if they are."""
-    for word in ("type", "x-kubernetes-int-or-string", "enum"):
+    for word in sorted((one.keys() | other.keys()) - _NO_CONSTRAINT):
         if one.get(word) != other.get(word):
             return f"{path or '.'} has another {word}"
     mine, its = one.get("properties", {}), other.get("properties", {})
@@ -154,4 +161,6 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any], path: str) -> 
     for word in ("items", "additionalProperties"):
         if isinstance(one.get(word), Mapping) and isinstance(other.get(word), Mapping):
             inner = [*inner, (one[word], other[word], f"{path}[]")]
-    return next((found for a, b, where in inner if (found := _difference(a, b, where))), "")
+        elif one.get(word) != other.get(word):
+            return f"{path or '.'} has another {word}"
+    return next((found for a, b, where in inner if (found := difference(a, b, where))), "")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from attrs import define, field, frozen
 
+from reconcile.models.definition import difference
 from reconcile.models.fields import camel_case
 from reconcile.models.naming import class_name, python_name, singular
 from reconcile.models.schemas import QUANTITY_PATTERN
@@ -292,7 +293,10 @@ def source_of(definition: Mapping[str, Any]) -> str:
     names = {v["name"]: _kind_name(spec["names"]["kind"], v) for v in versions}
     for name in names.values():
         generator.free_name(name)
-    kinds = [_kind(generator, spec, version, names[version["name"]]) for version in versions]
+    kinds = [
+        _kind(generator, spec, version, names[version["name"]], _conflict(versions[0], version))
+        for version in versions
+    ]
     return texts([*generator.classes, *kinds], f"{definition['metadata']['name']}: its kinds as classes.")
 
 
@@ -301,10 +305,20 @@ def _kind_name(kind: str, version: Mapping[str, Any]) -> str:
     return kind if version["storage"] else f"{kind}{suffix}"
 
 
+def _schema_of(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    anything = {"type": "object", _PRESERVE: True}
+    schema: Mapping[str, Any] = version.get("schema", {}).get("openAPIV3Schema", anything)
+    return schema
+
+
+def _conflict(stored: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    return "" if version is stored else difference(_schema_of(stored), _schema_of(version))
+
+
 def _kind(
-    generator: Generator, spec: Mapping[str, Any], version: Mapping[str, Any], name: str
+    generator: Generator, spec: Mapping[str, Any], version: Mapping[str, Any], name: str, conflict: str
 ) -> ClassSource:
-    schema = version.get("schema", {}).get("openAPIV3Schema", {"type": "object", _PRESERVE: True})
+    schema = _schema_of(version)
     if schema.get(_PRESERVE) or set(schema.get("properties", {}).get("metadata", {})) - {
         "type",
         "description",
@@ -318,6 +332,7 @@ def _kind(
     ]
     subresources = version.get("subresources", {})
     scale, notes = _scale(subresources.get("scale"), schema)
+    notes += _left_out(spec, version)
     keywords: dict[str, Code] = {
         **_names(spec, version, name),
         **_columns(version),
@@ -333,6 +348,9 @@ def _kind(
     has_status = "status" in subresources
     if has_status != ("status" in schema.get("properties", {})):
         keywords["has_status"] = literal(has_status)
+    if conflict:
+        keywords["as_installed"] = "True"
+        notes.append(f"It is no view of the stored version without conversion: {conflict}.")
     api_version = f"{spec['group']}/{version['name']}"
     decorator = Call.of("resource", keywords, literal(api_version))
     return ClassSource(name, schema.get("description", ""), fields, decorator, "Object", notes)
@@ -351,6 +369,21 @@ def _names(spec: Mapping[str, Any], version: Mapping[str, Any], name: str) -> di
         if names.get(wire):
             said[word] = literal(tuple(names[wire]))
     return said
+
+
+def _left_out(spec: Mapping[str, Any], version: Mapping[str, Any]) -> list[str]:
+    """What a definition has, besides its schemas, that no class says."""
+    kind = spec["names"]["kind"]
+    usual = {"singular": kind.lower(), "listKind": f"{kind}List"}
+    odd = {word: spec["names"].get(word, name) for word, name in usual.items()}
+    left_out = [f"its {word} {odd[word]}" for word, name in usual.items() if odd[word] != name]
+    if spec.get("conversion", {}).get("strategy", "None") != "None":
+        left_out.append("its conversion by a webhook")
+    if not version["served"]:
+        left_out.append("that it is not served")
+    if version.get("selectableFields"):
+        left_out.append("its selectable fields")
+    return [f"Left out: {', '.join(left_out)}."] if left_out else []
 
 
 def _columns(version: Mapping[str, Any]) -> dict[str, Code]:

@@ -73,6 +73,7 @@ class Kind:
     scale: Scale | None = None
     deprecated: str | None = None
     has_status: bool | None = None
+    as_installed: bool = False
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, attrs.field))
@@ -147,6 +148,7 @@ def resource(
     scale: Scale | None = None,
     deprecated: str | None = None,
     has_status: bool | None = None,
+    as_installed: bool = False,
 ) -> Callable[[Class], Class]:
     """Make a subclass of `Object` the model of a kind.
 
@@ -155,7 +157,8 @@ def resource(
     `rules` are CEL over the whole object;
     `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
     this version get ("" for the server's own words); `has_status` says whether status has its own
-    subresource, which it has where the class has a `status`.
+    subresource, which it has where the class has a `status`; `as_installed` is for a version that others
+    serve beside the stored one although the two differ by more than optional fields.
 
     Raises TypeError for a class that is no `Object`, for a field that JSON has no form for, for two
     fields of one name in JSON, and for a `scale` that does not hold.
@@ -181,6 +184,7 @@ def resource(
             scale=scale,
             deprecated=deprecated,
             has_status=has_status,
+            as_installed=as_installed,
         )
         check_model(made)
         if scale is not None:

@@ -90,27 +90,21 @@ def _title(title: str) -> str:
 
 
 def _imports(body: str) -> str:
-    groups = (
-        [("import datetime", "datetime.")],
-        [
-            (_from("collections.abc", ["Mapping"], body), ""),
-            (_from("typing", ["Annotated", "Any", "Literal"], body), ""),
-        ],
-        [(_from("attrs", ["frozen"], body), "")],
-        [
-            (
-                _from(
-                    "reconcile",
-                    ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "field", "resource"],
-                    body,
-                ),
-                "",
-            )
-        ],
-    )
-    wanted = [[line for line, word in group if line and word in body] for group in groups]
-    standard = "\n".join([*wanted[0], *wanted[1]])
-    return "\n\n".join(part for part in (standard, "\n".join(wanted[2]), "\n".join(wanted[3])) if part)
+    standard = [
+        "import datetime" if "datetime." in body else "",
+        _from("collections.abc", ["Mapping"], body),
+        _from("typing", ["Annotated", "Any", "Literal"], body),
+    ]
+    libraries = [
+        _from("attrs", ["frozen"], body),
+        _from(
+            "reconcile",
+            ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "field", "resource"],
+            body,
+        ),
+    ]
+    groups = ("\n".join(line for line in group if line) for group in (standard, libraries))
+    return "\n\n".join(group for group in groups if group)
 
 
 def _from(module: str, names: Iterable[str], body: str) -> str:

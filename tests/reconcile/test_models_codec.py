@@ -39,8 +39,9 @@ from reconcile import (
     unstructured,
 )
 from reconcile.models import LabelRequirement, decode, encode, structure, unstructure
-from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
+from reconcile.models.fields import ModelField, fields_of, split_annotated
 from reconcile.models.values import format_duration, parse_duration
+from tests.reconcile.by_example import check_wire_names, classes_in
 
 MODULES = (kinds, ray_models, registry_models)
 BUILTINS = json.loads((Path(reconcile.embedded.__file__).parent / "builtin_types.json").read_text())
@@ -55,57 +56,14 @@ def models() -> Iterator[type[Object]]:
     yield from sorted(seen, key=lambda cls: cls.__name__)
 
 
-def classes_in(annotation: Any, seen: set[type[Any]]) -> set[type[Any]]:
-    plain, _ = split_annotated(annotation)
-    if inspect.isclass(plain) and attrs.has(plain) and plain is not Quantity and plain not in seen:
-        seen.add(plain)
-        for one in fields_of(plain):
-            classes_in(one.type, seen)
-    for part in typing.get_args(plain):
-        if not isinstance(part, str | int):
-            classes_in(part, seen)
-    return seen
-
-
 ALL_CLASSES = sorted(
     set().union(*(classes_in(model, set()) for model in models())), key=lambda cls: cls.__qualname__
 )
 
 
-def other_than_default(annotation: Any, default: Any) -> Any:
-    """JSON of a type that is not its default: it tells a name that is read from one that is not."""
-    plain, extras = split_annotated(annotation)
-    parts = [part for part in union_parts(plain) if part not in (type(None), Unset)]
-    if len(parts) > 1:
-        return other_than_default(parts[-1], default)
-    plain = parts[0]
-    if plain is datetime.datetime:
-        return "2026-01-02T03:04:05.000006Z" if "micro" in extras else "2026-01-02T03:04:05Z"
-    if plain is bool:
-        return not default
-    if plain in (int, float):
-        return 7 if default != 7 else 8
-    if plain in (str, Any):
-        return "odd" if default != "odd" else "other"
-    if inspect.isclass(plain) and attrs.has(plain):
-        return {f.wire: other_than_default(f.type, f.default) for f in fields_of(plain)}
-    if typing.get_origin(plain) is Literal:
-        return next(value for value in typing.get_args(plain) if value != default)
-    arguments = typing.get_args(plain)
-    if typing.get_origin(plain) is tuple:
-        return [other_than_default(arguments[0], None)]
-    if typing.get_origin(plain) is Mapping:
-        return {"some-key": other_than_default(arguments[1], None)}
-    raise AssertionError(f"no example of {plain}")
-
-
 @pytest.mark.parametrize("cls", ALL_CLASSES, ids=lambda cls: cls.__name__)
 def test_every_field_of_every_model_is_read_and_written_under_its_wire_name(cls: type[Any]) -> None:
-    body = {f.wire: other_than_default(f.type, f.default) for f in fields_of(cls)}
-    value = structure(cls, body)
-    assert unstructure(value) == body
-    for one in fields_of(cls):
-        assert getattr(value, one.name) != one.default, one.name
+    check_wire_names(cls)
 
 
 def builtin_fields(cls: type[Any], name: str) -> Iterator[tuple[str, ModelField, Mapping[str, str]]]:

@@ -263,6 +263,21 @@ class StricterDoor(Object):
     spec: StricterSpec
 
 
+@frozen
+class ShortSpec:
+    image: str = field(max_length=9)
+
+
+@resource("example.com/v1beta3", kind="Door")
+class ShortDoor(Object):
+    spec: ShortSpec
+
+
+@resource("example.com/v1beta2", kind="Door", as_installed=True)
+class InstalledDoor(Object):
+    spec: StricterSpec
+
+
 @resource("example.com/v1alpha1", kind="Window", plural="windows")
 class Window(Object):
     spec: OldSpec
@@ -285,12 +300,18 @@ def test_versions_that_differ_by_optional_fields_are_served_side_by_side() -> No
             r"v1 and v1beta1 cannot be served side by side without conversion: \.spec\.image has another",
         ),
         (StricterDoor, r"\.spec\.owner is required in one and unknown in the other"),
+        (ShortDoor, r"\.spec\.image has another maxLength"),
         (Window, r"is no version of"),
     ],
 )
 def test_versions_that_need_conversion_are_refused(other: type[Object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         definition_of(Door, other)
+
+
+def test_a_version_that_others_serve_as_it_is_is_taken_as_it_is() -> None:
+    versions = definition_of(Door, InstalledDoor)["spec"]["versions"]
+    assert versions[1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] == ["image", "owner"]
 
 
 @frozen

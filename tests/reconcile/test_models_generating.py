@@ -12,12 +12,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from reconcile import Object, ObjectMeta, definition_of, encode, kind_of
+from reconcile import Object, ObjectMeta, encode, kind_of
+from reconcile.commands.crds import definitions_of_module
 from reconcile.commands.kinds import by_kind, models_in
 from reconcile.commands.main import main, reconcile
 from reconcile.models import decode
 from reconcile.models.generating import source_of
 from reconcile.models.naming import class_name, python_name, singular
+from tests.reconcile.by_example import check_wire_names, classes_in
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT.parent / "shared" / "samples"
@@ -147,34 +149,75 @@ def loaded(source: str, folder: Path) -> ModuleType:
 
 
 def check(definition: dict[str, Any], folder: Path) -> dict[str, type[Object]]:
-    """Make classes of a definition and hold theirs against it; gives the classes by version."""
-    module = loaded(source_of(definition), folder)
-    models = {kind_of(model).resource.version: model for model in models_in(module)}
-    names = definition["spec"]["names"]
-    for version in definition["spec"]["versions"]:
-        made = definition_of(models[version["name"]])
-        again = made["spec"]["versions"][0]
-        assert normal(again["schema"]["openAPIV3Schema"]) == wanted(version)
-        for word in ("additionalPrinterColumns", "deprecated", "deprecationWarning"):
-            assert again.get(word) == version.get(word), word
-        assert made["spec"]["names"] == names
-        assert made["spec"]["scope"] == definition["spec"]["scope"]
-    return models
+    """Make classes of a definition, and of them a definition; gives the classes by version."""
+    source = source_of(definition)
+    module = loaded(source, folder)
+    (made,) = definitions_of_module(module)
+    spec, again = definition["spec"], made["spec"]
+    assert (made["metadata"]["name"], again["names"]) == (definition["metadata"]["name"], spec["names"])
+    assert (again["group"], again["scope"]) == (spec["group"], spec["scope"])
+    versions = {version["name"]: version for version in again["versions"]}
+    assert versions.keys() == {version["name"] for version in spec["versions"]}
+    for version in spec["versions"]:
+        check_version(version, versions[version["name"]], source)
+    return {kind_of(model).resource.version: model for model in models_in(module)}
+
+
+def check_version(version: dict[str, Any], again: dict[str, Any], source: str) -> None:
+    assert normal(again["schema"]["openAPIV3Schema"]) == wanted(version)
+    for word in ("served", "storage", "additionalPrinterColumns", "deprecated", "deprecationWarning"):
+        assert again.get(word) == version.get(word), word
+    subresources = dict(version.get("subresources", {}))
+    if "scale" not in again.get("subresources", {}) and "# Its /scale is left out: " in source:
+        subresources.pop("scale", None)
+    assert again.get("subresources", {}) == subresources
 
 
 def test_a_definition_survives_its_classes(tmp_path: Path) -> None:
     definition = yaml.safe_load(OWN)
-    models = check(definition, tmp_path)
-    assert (
-        definition_of(models["v1"])["spec"]["versions"][0]["subresources"]
-        == definition["spec"]["versions"][0]["subresources"]
-    )
+    assert check(definition, tmp_path).keys() == {"v1"}
 
 
 @pytest.mark.skipif(not FOUND, reason="the samples are not on this machine (shared/samples)")
 @pytest.mark.parametrize("path", FOUND or [SAMPLES], ids=lambda path: path.stem)
 def test_every_sample_survives_its_classes(path: Path, tmp_path: Path) -> None:
-    check(yaml.load(path.read_text(), Loader=LOADER), tmp_path)
+    models = check(yaml.load(path.read_text(), Loader=LOADER), tmp_path)
+    for cls in set[type[Any]]().union(*(classes_in(model, set()) for model in models.values())):
+        check_wire_names(cls)
+
+
+@pytest.mark.skipif(not FOUND, reason="the samples are not on this machine (shared/samples)")
+def test_no_definition_among_the_samples_is_left_out() -> None:
+    defining = {
+        path for path in SAMPLES.rglob("*.yaml") if "\nkind: CustomResourceDefinition" in path.read_text()
+    }
+    assert defining == set(FOUND)
+
+
+def test_a_version_that_needs_conversion_is_kept_and_told(tmp_path: Path) -> None:
+    definition = yaml.safe_load(OWN)
+    older = yaml.safe_load(OWN)["spec"]["versions"][0]
+    older |= {"name": "v1beta1", "storage": False}
+    older["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["from"]
+    definition["spec"]["versions"].append(older)
+    check(definition, tmp_path)
+    assert (
+        "# It is no view of the stored version without conversion: "
+        ".spec.class is required in one and optional in the other.\n" in source_of(definition)
+    )
+
+
+def test_what_no_class_says_is_told_in_a_comment() -> None:
+    definition = yaml.safe_load(OWN)
+    definition["spec"]["names"]["singular"] = "vixen"
+    definition["spec"]["conversion"] = {"strategy": "Webhook"}
+    definition["spec"]["versions"][0]["served"] = False
+    definition["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.from"}]
+    assert (
+        "# Left out: its singular vixen, its conversion by a webhook, that it is not served, "
+        "its selectable fields.\n" in source_of(definition)
+    )
+    assert "Left out" not in source_of(yaml.safe_load(OWN))
 
 
 def test_the_classes_read_and_write_objects(tmp_path: Path) -> None:
@@ -205,7 +248,13 @@ def test_the_source_is_the_same_every_time_and_clean(tmp_path: Path) -> None:
     (tmp_path / "foxes.py").write_text(source)
     for command in (("check",), ("format", "--check", "--diff")):
         done = subprocess.run(
-            ["ruff", *command, "--config", str(ROOT / "pyproject.toml"), str(tmp_path / "foxes.py")],
+            [
+                "ruff",
+                *command,
+                *("--config", str(ROOT / "pyproject.toml")),
+                *("--config", 'lint.isort.known-third-party = ["reconcile"]'),  # as in a user's project
+                str(tmp_path / "foxes.py"),
+            ],
             executable=str(Path(sys.executable).parent / "ruff"),
             capture_output=True,
             text=True,
