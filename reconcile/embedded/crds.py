@@ -63,7 +63,7 @@ def validate_definition(definition: Object, old: Object | None) -> list[FieldCau
         causes.append(value_not_supported("spec.scope", spec.get("scope", ""), SCOPES))
     causes += _version_causes(spec) + _conversion_causes(spec)
     if old is not None:
-        causes += _change_causes(spec, old["spec"])
+        causes += _change_causes(spec, old["spec"]) + _lost_version_causes(spec, old.get("status") or {})
     return causes
 
 
@@ -239,6 +239,21 @@ def _change_causes(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[Fiel
         if spec["names"].get(field) != old["names"].get(field):
             causes.append(value_invalid(f"spec.names.{field}", spec["names"].get(field), why))
     return causes
+
+
+def _lost_version_causes(spec: Mapping[str, Any], status: Mapping[str, Any]) -> list[FieldCause]:
+    """A version that objects may be stored in stays."""
+    known = {version.get("name") for version in spec.get("versions") or ()}
+    return [
+        value_invalid(
+            f"status.storedVersions[{index}]",
+            name,
+            f"missing from spec.versions; {name} was previously a storage version, and must remain there "
+            f"until no object is stored in it and it is taken out of status.storedVersions",
+        )
+        for index, name in enumerate(status.get("storedVersions") or ())
+        if name not in known
+    ]
 
 
 def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
