@@ -193,14 +193,21 @@ class Feed:
 
     async def run(self) -> None:
         """Follow the collection until cancelled. Failures are retried with back-off."""
+        # An earlier run may have ended within a list: what it read is of another moment.
+        self._drop_unfinished()
+        if isinstance(self._state, Listing):
+            self._state = Listing(failures=self._state.failures)
         while True:
             with self._interruptible():
                 await self._follow()
             if self._relist_asked:
                 self._relist_asked = False
-                self._together.clear()
-                self._sink.drop_stage()
+                self._drop_unfinished()
                 self._state = Listing()
+
+    def _drop_unfinished(self) -> None:
+        self._together.clear()
+        self._sink.drop_stage()
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

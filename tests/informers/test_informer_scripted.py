@@ -196,6 +196,22 @@ def test_an_informer_that_was_stopped_asks_for_nothing_more(seconds: float) -> N
     simulate(run)
 
 
+@pytest.mark.rule("inv-21")
+def test_what_was_read_of_a_list_before_a_stop_is_no_part_of_the_next_list() -> None:
+    server = ScriptedServer([page(5, pod("a", 1), token="more"), page(9, pod("b", 7))])
+
+    async def run() -> None:
+        informer = Informer(server, PODS, clock=VirtualClock())
+        with anyio.move_on_after(1.5):
+            await informer.run()
+        with anyio.move_on_after(10):
+            await informer.run()
+        assert names(informer) == {"b": 7}
+
+    simulate(run)
+    assert [query.get("continue") for query in server.asked if "watch" not in query] == [None, "more", None]
+
+
 @pytest.mark.rule("inv-20")
 def test_a_server_whose_versions_went_back_is_listed_again_and_believed() -> None:
     back = [line("ADDED", pod("c", 3))]
