@@ -156,6 +156,7 @@ class Manager:
         self._client: Client | None = None
         self._elector: LeaderElector | None = None
         self._fleet: Runners | None = None
+        self._watchdog: Watchdog | None = None
         self._server: ApiServer | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -299,7 +300,8 @@ class Manager:
             if not options.serve:
                 yield
                 return
-            pages = Pages({"ping": ping, **options.liveness}, self._readiness(), metrics.text, self.state)
+            liveness = {"ping": ping, "event-loop": self._check_loop, **options.liveness}
+            pages = Pages(liveness, self._readiness(), metrics.text, self.state)
             async with serving(parse_address(options.serve), pages) as self._address:
                 yield
         finally:
@@ -313,6 +315,10 @@ class Manager:
         if self.options.ready_when == "leading":
             checks["leader"] = self._check_leader
         return {**checks, **self.options.readiness}
+
+    def _check_loop(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.check()
 
     def _check_caches(self) -> None:
         if self._cache is None:
@@ -408,7 +414,8 @@ class Manager:
         if not isinstance(self.options.clock, SystemClock):
             yield
             return
-        with Watchdog(log_stall(self._log), fleet.key_of).watching():
+        self._watchdog = Watchdog(log_stall(self._log), fleet.key_of)
+        with self._watchdog.watching():
             yield
 
     async def _run_workers(self, cache: Cache, fleet: Runners, task_status: TaskStatus[None]) -> None:

@@ -19,6 +19,8 @@ import structlog
 from attrs import define, field, frozen
 
 LIMIT_SECONDS = 0.2
+DEAD_SECONDS = 30.0
+"""A loop that is held for longer will hardly come back: liveness fails, so that the process is restarted."""
 _LOOKS_PER_LIMIT = 4
 
 
@@ -41,6 +43,7 @@ class Watchdog:
     report: Callable[[Stall], None]
     key_of: Callable[[asyncio.Task[Any]], str] = field(default=lambda task: "")
     limit: float = LIMIT_SECONDS
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _mark: float = field(default=0.0, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
     _over: threading.Event = field(factory=threading.Event, init=False)
@@ -48,7 +51,7 @@ class Watchdog:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the loop of the caller."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._tick(loop)
         owner = threading.get_ident()
         thread = threading.Thread(target=self._watch, args=(loop, owner), name="watchdog", daemon=True)
@@ -60,16 +63,30 @@ class Watchdog:
             if self._timer is not None:
                 self._timer.cancel()
             thread.join()
+            self._loop = None
+
+    @property
+    def held(self) -> float:
+        """For how many seconds the loop has been held now, to a quarter of `limit`; from any thread."""
+        return 0.0 if self._loop is None else max(0.0, self._loop.time() - self._mark - self._pace)
+
+    def check(self, seconds: float = DEAD_SECONDS) -> None:
+        """The liveness check: raises RuntimeError if the loop has been held for that long."""
+        if self.held > seconds:
+            raise RuntimeError(f"the event loop has been held for {self.held:.1f} s")
+
+    @property
+    def _pace(self) -> float:
+        return self.limit / _LOOKS_PER_LIMIT
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         self._mark = loop.time()
-        self._timer = loop.call_later(self.limit / _LOOKS_PER_LIMIT, self._tick, loop)
+        self._timer = loop.call_later(self._pace, self._tick, loop)
 
     def _watch(self, loop: asyncio.AbstractEventLoop, owner: int) -> None:
         told = -1.0
-        while not self._over.wait(self.limit / _LOOKS_PER_LIMIT):
-            mark = self._mark
-            held = loop.time() - mark - self.limit / _LOOKS_PER_LIMIT
+        while not self._over.wait(self._pace):
+            mark, held = self._mark, self.held
             if held > self.limit and mark != told:
                 told = mark
                 self._tell(held, loop, owner)

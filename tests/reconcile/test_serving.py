@@ -196,7 +196,9 @@ async def test_checks_of_an_author_have_pages_of_their_own_can_be_excluded_and_k
     ):
         status, text = await ask.get("/healthz")
         assert status == 500
-        assert text == "[+]ping ok\n[-]database failed: reason withheld\nhealthz check failed\n"
+        assert text == (
+            "[+]ping ok\n[+]event-loop ok\n[-]database failed: reason withheld\nhealthz check failed\n"
+        )
         assert await ask.get("/healthz?exclude=database") == (200, "ok")
         assert (await ask.get("/healthz/database"))[0] == 500
         assert await ask.get("/healthz/ping") == (200, "ok")

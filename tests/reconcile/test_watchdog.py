@@ -1,16 +1,30 @@
 """Whoever holds the event loop is named, while it happens."""
 
 import asyncio
+import threading
 import time
+import urllib.error
+import urllib.request
 
 import anyio
 import pytest
 
 from informers import get_logger
-from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile import (
+    Context,
+    Controller,
+    LeaderElection,
+    LeadershipLost,
+    LeaseTerms,
+    Manager,
+    NotLeading,
+    ObjectMeta,
+    Result,
+)
+from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
-from reconcile.watchdog import Stall, Watchdog, log_stall
-from tests.reconcile.test_manager import Toy
+from reconcile.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall
+from tests.reconcile.test_manager import Toy, World, keep_size, played
 
 
 def hold(seconds: float) -> None:
@@ -73,3 +87,132 @@ async def test_a_manager_names_the_run_that_holds_the_loop(caplog: pytest.LogCap
     (said,) = [vars(r) for r in caplog.records if r.getMessage().startswith("the event loop is held")]
     assert said["key"] == "toy default/a"
     assert said["place"].endswith("in hold: time.sleep(seconds)")
+
+
+# --- liveness -------------------------------------------------------------------------------------
+
+
+async def test_a_loop_that_is_held_for_too_long_is_dead_to_whoever_asks_from_another_thread() -> None:
+    watchdog = Watchdog(lambda stall: None, limit=0.1)
+    watchdog.check(0)  # nothing is watched yet
+    said: list[str] = []
+
+    def ask() -> None:
+        time.sleep(0.4)
+        watchdog.check()
+        try:
+            watchdog.check(0.3)
+        except RuntimeError as error:
+            said.append(str(error))
+
+    with watchdog.watching():
+        asking = threading.Thread(target=ask)
+        asking.start()
+        hold(0.7)
+        await anyio.sleep(0.05)
+        watchdog.check(0.3)
+    asking.join()
+    assert DEAD_SECONDS == 30
+    assert said
+    assert said[0].startswith("the event loop has been held for 0.")
+
+
+async def test_while_the_loop_is_held_nobody_gets_a_good_answer_about_health() -> None:
+    answers: list[str] = []
+
+    def ask(seconds: float) -> str:
+        try:
+            with urllib.request.urlopen(
+                f"http://{manager.address}/healthz?verbose", timeout=seconds
+            ) as answer:
+                return str(answer.read().decode())
+        except (TimeoutError, urllib.error.URLError):
+            return "no answer"
+
+    async def rude(ctx: Context[Toy]) -> None:
+        asking = threading.Thread(target=lambda: answers.append(ask(0.2)))
+        asking.start()
+        hold(0.5)
+        asking.join()
+
+    client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
+    manager = Manager(Controller(Toy, rude), transport=client.transport, serve="127.0.0.1:0")
+    async with manager:
+        with anyio.fail_after(10):
+            while not answers:
+                await anyio.sleep(0.01)
+        assert answers == ["no answer"]
+        assert "[+]event-loop ok" in await anyio.to_thread.run_sync(ask, 5)
+
+
+# --- a leader whose loop is held ------------------------------------------------------------------
+
+
+@pytest.mark.rule("L6")
+async def test_a_leader_whose_loop_was_held_for_longer_than_its_lease_writes_nothing_and_stops() -> None:
+    refused: list[str] = []
+
+    async def rude(ctx: Context[Toy]) -> None:
+        hold(1.3)
+        try:
+            await ctx.client.create(ConfigMap(metadata=ObjectMeta("late", "default")))
+        except NotLeading as error:
+            refused.append(str(error))
+            raise
+
+    client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
+    client.serve(ConfigMap)
+    election = LeaderElection("toys", "default", terms=LeaseTerms(1.2, 1.0, 0.2))
+    manager = Manager(Controller(Toy, rude), transport=client.transport, leader_election=election)
+    with pytest.raises(LeadershipLost), anyio.fail_after(20):
+        await manager.run()
+    assert refused
+    assert await client.find(ConfigMap, "late", "default") is None
+
+
+@pytest.mark.rule("L6")
+@pytest.mark.parametrize("seed", range(5))
+def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_has_written_nothing(
+    seed: int,
+) -> None:
+    refused: list[float] = []
+
+    async def rude(ctx: Context[Toy]) -> Result:
+        loop = asyncio.get_running_loop()
+        if ctx.object.name == "hold" and not refused:
+            loop._set_time(loop.time() + 20)  # type: ignore[attr-defined]
+            try:
+                await ctx.client.create(ConfigMap(metadata=ObjectMeta("late", "default")))
+            except NotLeading:
+                refused.append(loop.time())
+                raise
+        return Result(after=1)
+
+    async def scenario(world: World) -> None:
+        elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]
+        old = Manager(
+            Controller(Toy, rude), transport=world.transport, clock=world.clock, leader_election=elections[0]
+        )
+        lost: list[BaseException] = []
+
+        async def run_old() -> None:
+            try:
+                await old.run()
+            except LeadershipLost as error:
+                lost.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_old)
+            await anyio.sleep(5)
+            async with world.running(Controller(Toy, keep_size), leader_election=elections[1]) as new:
+                await anyio.sleep(5)
+                assert (old.status().leading, new.status().leading) == (True, False)
+                await world.make("hold", size=3)
+                await anyio.sleep(30)
+                assert refused
+                assert lost
+                assert new.status().leading
+                assert (await world.client.get(Toy, "hold", "default")).status.size == 3
+        assert await world.client.find(ConfigMap, "late", "default") is None
+
+    played(scenario, seed)
