@@ -9,6 +9,7 @@ from attrs import frozen
 from informers import Delta, Informer, Key, Snapshot
 from reconcile.controller import Watch
 from reconcile.models import DoesNotFit, decode, kind_of
+from reconcile.predicates import Predicate
 from reconcile.requests import Cause, Request
 
 Enqueue: TypeAlias = Callable[[Request, Cause, bool], None]
@@ -28,24 +29,43 @@ def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
     return "deleted" if delta.new is None else "updated"
 
 
+def wakes(predicate: Predicate, delta: Delta) -> bool:
+    """Whether a change wakes; a resync does. Another object of the same name is an end and a beginning."""
+    old, new = delta.old, delta.new
+    if delta.resync:
+        return True
+    if old is not None and new is not None and old.uid != new.uid:
+        return predicate.wakes(old, None) or predicate.wakes(None, new)
+    return predicate.wakes(old, new)
+
+
 @frozen
 class Owned:
-    """A change of a child wakes its controlling owner: that of the old state too, if it changed."""
+    """A change of a child wakes its controlling owner: that of the old state too, if it changed.
+
+    `owner` is the object of that name as it is cached. One of another uid is not the owner, whatever its
+    name: it is not woken, and has its own beginning to wake it. One that is not cached yet is woken.
+    """
 
     owners: type[Any]
     informer: Informer
+    owner: Callable[[Key], Snapshot | None]
     enqueue: Enqueue
 
     def __call__(self, delta: Delta) -> None:
-        resource = kind_of(self.owners).resource
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
-            owner = None if snapshot is None else snapshot.controller
-            if snapshot is None or owner is None:
-                continue
-            if (owner.group, owner.kind) == (resource.group, resource.kind):
-                namespace = snapshot.key.namespace if resource.namespaced else ""
-                self.enqueue(Request(namespace, owner.name), cause, delta.initial)
+            request = None if snapshot is None else self._owner_of(snapshot)
+            if request is not None:
+                self.enqueue(request, cause, delta.initial)
+
+    def _owner_of(self, child: Snapshot) -> Request | None:
+        owner, resource = child.controller, kind_of(self.owners).resource
+        if owner is None or (owner.group, owner.kind) != (resource.group, resource.kind):
+            return None
+        request = Request(child.key.namespace if resource.namespaced else "", owner.name)
+        known = self.owner(request.key)
+        return request if known is None or known.uid == owner.uid else None
 
 
 @frozen
@@ -58,7 +78,7 @@ class Used:
     enqueue: Enqueue
 
     def __call__(self, delta: Delta) -> None:
-        if not self.watch.wakes.wakes(delta.old, delta.new):
+        if not wakes(self.watch.wakes, delta):
             return
         cause = cause_of(self.informer, delta)
         for user in self.users(delta.last.key):
@@ -75,7 +95,7 @@ class Mapped:
 
     def __call__(self, delta: Delta) -> None:
         assert self.watch.to is not None
-        if not self.watch.wakes.wakes(delta.old, delta.new):
+        if not wakes(self.watch.wakes, delta):
             return
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):

@@ -2,7 +2,8 @@
 
 A test is asked about a change from one state to another. Most of them (`generation`, `labels`, ...)
 have nothing to say where an object appears or disappears: they answer None, which counts as neither
-yes nor no, also under `~`. What nobody objects to wakes.
+yes nor no, also under `~`. What nobody objects to wakes. An object that was deleted and created again
+between two looks is such a disappearance and appearance too, not a change.
 
     Controller(Site, keep_site, wakes=predicates.generation | predicates.annotations)
     Controller(Pod, keep_pod, wakes=predicates.selector("app=web") & ~predicates.deletion)
@@ -95,7 +96,7 @@ def _opposite(verdict: Verdict) -> Verdict:
 
 
 replaced = updates(lambda old, new: old.uid != new.uid)
-"""Deleted and created again between two looks: the name is the same, the object is another."""
+"""Deleted and created again: the name is the same, the object is another. Always wakes a controller."""
 
 version = updates(lambda old, new: old.version != new.version)
 """Any change at all, but for a resync."""

@@ -16,7 +16,7 @@ from attrs import frozen
 from informers import Cache, Delta, Handler, Informer, Registration, Resource
 from reconcile.background import Backgrounds
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
-from reconcile.handlers import Mapped, Owned, References, Used, cause_of
+from reconcile.handlers import Mapped, Owned, References, Used, cause_of, wakes
 from reconcile.models import Object, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.recorder import FLUSH_SECONDS
@@ -98,7 +98,7 @@ class Runner(Generic[T]):
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
             informer = self._declare(cache, kind_of(kind).resource)
-            self._listen(informer, Owned(controller.kind, informer, self.enqueue))
+            self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self.enqueue))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
         controller.connect(self._trigger)
@@ -180,7 +180,7 @@ class Runner(Generic[T]):
         if self._primary.covers(delta.last.key.namespace):
             self._passes.departures.note(delta)
         self._backgrounds.follow(delta)
-        if delta.resync or self.controller.wakes.wakes(delta.old, delta.new):
+        if wakes(self.controller.wakes, delta):
             late = delta.initial or delta.resync
             self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), late)
 
