@@ -6,13 +6,15 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from reconcile.embedded.auth.users import ADMIN, User
-from reconcile.embedded.failures import no_such_resource, not_acceptable, page_not_found
+from reconcile.embedded.failures import bad_request, no_such_resource, not_acceptable, page_not_found
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import ServedResource
 
 META = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
 OFFERED = ("application/json",)
+INCLUDED = ("Metadata", "Object", "None")
+"""What the rows of a table can carry."""
 
 
 @frozen
@@ -25,6 +27,12 @@ class ApiRequest:
     headers: Mapping[str, str] = field(factory=dict)
     body: bytes = b""
     user: User = ADMIN
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """A boolean of the query: whatever is there and is neither `false` nor `0` is true, also nothing."""
+    value = query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
 
 
 class TableRenderer(Protocol):
@@ -118,6 +126,15 @@ def wanted_form(request: ApiRequest, *, listing: bool) -> Form:
     raise not_acceptable(OFFERED)
 
 
+def _included(wanted: str) -> str:
+    if wanted not in INCLUDED:
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{wanted}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return wanted
+
+
 def _parameters(text: str) -> dict[str, str]:
     pairs = (part.partition("=") for part in text.split(";") if part)
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -131,7 +148,7 @@ def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> 
         return None
     version = parameters["v"]
     if shape == "Table":
-        return Form("table", version, request.query.get("includeObject") or "Metadata")
+        return Form("table", version, _included(request.query.get("includeObject") or "Metadata"))
     if shape == ("PartialObjectMetadataList" if listing else "PartialObjectMetadata"):
         return Form("partial", version)
     return None

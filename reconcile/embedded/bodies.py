@@ -8,14 +8,16 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, Target, flag
 from reconcile.embedded.failures import (
     bad_request,
     invalid,
     invalid_options,
     unsupported_media_type,
+    value_forbidden,
     value_invalid,
     value_not_supported,
+    value_required,
     value_too_long,
 )
 from reconcile.embedded.metadata import type_fault
@@ -25,6 +27,7 @@ from reconcile.embedded.status import Failure, FieldCause
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MAX_MANAGER_LENGTH = 128
 READABLE = ("application/json", "application/yaml")
+APPLY_PATCH = "application/apply-patch+yaml"
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
@@ -42,23 +45,45 @@ class WriteOptions:
 def write_options(request: ApiRequest, kind: str) -> WriteOptions:
     """The options in the query; `kind` names them in errors: CreateOptions, UpdateOptions, PatchOptions."""
     query = request.query
-    causes = dry_run_causes([query["dryRun"]] if query.get("dryRun") else [])
+    manager = query.get("fieldManager", "")
+    causes = _patch_causes(request) if kind == "PatchOptions" else []
+    causes += _manager_causes(manager)
+    causes += dry_run_causes([query["dryRun"]] if query.get("dryRun") else [])
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
         causes.append(value_not_supported("fieldValidation", validation, ("", *_VALIDATIONS)))
-    manager = query.get("fieldManager", "")
-    if len(manager) > MAX_MANAGER_LENGTH:
-        causes.append(value_too_long("fieldManager", MAX_MANAGER_LENGTH))
     if causes:
         raise invalid_options(kind, causes)
     agent = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
-    force = query.get("force", "").lower() in ("true", "1")
-    return WriteOptions(query.get("dryRun") == "All", manager or agent or "unknown", validation, force)
+    dry_run = query.get("dryRun") == "All"
+    return WriteOptions(dry_run, manager or agent or "unknown", validation, flag(query, "force"))
+
+
+def _patch_causes(request: ApiRequest) -> list[FieldCause]:
+    if media_type(request) != APPLY_PATCH:
+        forced = "force" in request.query
+        return [value_forbidden("force", "may not be specified for non-apply patch")] if forced else []
+    if not request.query.get("fieldManager"):
+        return [value_required("fieldManager", "is required for apply patch")]
+    return []
+
+
+def _manager_causes(manager: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    if len(manager.encode()) > MAX_MANAGER_LENGTH:
+        causes.append(value_too_long("fieldManager", MAX_MANAGER_LENGTH))
+    for position, letter in enumerate(manager):
+        if not letter.isprintable():
+            why = f"invalid character U+{ord(letter):04X} (at position {position})"
+            causes.append(value_invalid("fieldManager", manager, why))
+    return causes
 
 
 def dry_run_causes(values: Sequence[object]) -> list[FieldCause]:
     """The only dry run there is, is of everything."""
-    return [value_not_supported("dryRun", value, ("All",)) for value in values if value != "All"]
+    if all(value == "All" for value in values):
+        return []
+    return [value_not_supported("dryRun", f"{values}", ("All",))]
 
 
 def media_type(request: ApiRequest) -> str:
@@ -72,7 +97,7 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
     if kind and kind not in READABLE:
         raise unsupported_media_type(READABLE)
     if kind == "application/yaml":
-        return parse_yaml(request.body)
+        return parse_yaml(request.body, duplicates)
     return parse_json(request.body, duplicates)
 
 
@@ -106,13 +131,13 @@ def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
         raise bad_request(f"the object provided is unrecognized (must be of type Object): {error}") from error
 
 
-def parse_yaml(body: bytes) -> Any:
-    """Decode YAML 1.1, of which JSON is a part; times stay text."""
+def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
+    """Decode YAML 1.1, of which JSON is a part; times stay text; `duplicates` receives doubled keys."""
     _check_size(body)
     from reconcile.embedded import yaml_text
 
     try:
-        return yaml_text.load(body)
+        return yaml_text.load(body, duplicates)
     except yaml_text.YamlError as error:
         raise bad_request(f"error decoding YAML: {error}") from error
 

@@ -1,14 +1,14 @@
 """Delete one object or a collection: preconditions, finalizers, grace periods, propagation."""
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from attrs import frozen
 
 from informers.transport import Response
 from reconcile.embedded.admission import AdmissionRequest, admit
-from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, Target, flag, wanted_form
 from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.failures import (
@@ -47,6 +47,8 @@ class DeleteOptions:
     propagation: Propagation | None = None
     uid: str = ""
     version: str = ""
+    cascading: bool = False
+    """Asked for in the old way, orphanDependents=false: what is not gone at once is answered with 202."""
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
@@ -57,7 +59,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     if policy is not None and orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
         causes.append(value_invalid("propagationPolicy", policy, why))
-    elif policy is not None and policy not in POLICIES:
+    if policy is not None and policy not in POLICIES:
         causes.append(
             value_not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", ""))
         )
@@ -75,6 +77,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         propagation=policy,
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
+        cascading=orphan is False,
     )
 
 
@@ -87,14 +90,32 @@ def _from_body(request: ApiRequest) -> dict[str, Any]:
         raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
     if options.get("kind", "DeleteOptions") != "DeleteOptions":
         raise bad_request(f"{options['kind']} cannot be handled as DeleteOptions")
-    grace = options.get("gracePeriodSeconds")
-    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
-        raise bad_request("json: cannot unmarshal gracePeriodSeconds: expected an integer")
-    if not isinstance(options.get("preconditions") or {}, dict) or not isinstance(
-        options.get("dryRun") or [], list
-    ):
-        raise bad_request("json: cannot unmarshal DeleteOptions")
+    for name, fits in _OPTION_TYPES.items():
+        value = options.get(name)
+        if value is not None and not fits(value):
+            raise bad_request(
+                f"json: cannot unmarshal DeleteOptions.{name}: unexpected {type(value).__name__}"
+            )
     return options
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _are_preconditions(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(value.get(name) or "", str) for name in ("uid", "resourceVersion"))
+
+
+_OPTION_TYPES: Mapping[str, Callable[[object], bool]] = {
+    "dryRun": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "gracePeriodSeconds": _is_integer,
+    "orphanDependents": lambda value: isinstance(value, bool),
+    "preconditions": _are_preconditions,
+    "propagationPolicy": lambda value: isinstance(value, str),
+}
 
 
 def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
@@ -103,8 +124,8 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
         options["dryRun"] = [query["dryRun"]]
     if query.get("propagationPolicy"):
         options["propagationPolicy"] = query["propagationPolicy"]
-    if query.get("orphanDependents"):
-        options["orphanDependents"] = query["orphanDependents"] in ("true", "1")
+    if "orphanDependents" in query:
+        options["orphanDependents"] = flag(query, "orphanDependents")
     if query.get("gracePeriodSeconds"):
         try:
             options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
@@ -140,7 +161,7 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
         return json_response(200, status)
     version = outcome.obj["metadata"].get("resourceVersion", "")
     body = one(engine.table, resource, encode(outcome.obj), form, version)
-    return Response(200, {"content-type": JSON}, body)
+    return Response(202 if options.cascading and not outcome.gone else 200, {"content-type": JSON}, body)
 
 
 def _admit(

@@ -1,6 +1,7 @@
 """A draft is an object on its way into the log: completed, checked, and only then committed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import define, field
@@ -12,7 +13,13 @@ from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
-from reconcile.embedded.failures import bad_request, forbidden, invalid, value_invalid
+from reconcile.embedded.failures import (
+    bad_request,
+    forbidden,
+    invalid,
+    unreadable_patch,
+    value_invalid,
+)
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.rendering import JSON, encode, one
@@ -20,6 +27,7 @@ from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.status import Failure, FieldCause
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
+_UNREADABLE = 400
 
 
 @define
@@ -33,6 +41,8 @@ class Write:
     warnings: list[str] = field(factory=list)
     shape: list[FieldCause] = field(factory=list)
     """What a built-in kind's schema missed in the object as it came."""
+    patching: bool = False
+    """Whether the object is what a patch, other than an apply, has made of the stored one."""
     form: Form = field(init=False)
     """The form of the answer: one that cannot be had is refused before anything is written."""
 
@@ -44,6 +54,16 @@ class Write:
     def resource(self) -> ServedResource:
         """What is written."""
         return self.target.resource
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say of what cannot be read that it is the patch that was wrong, if it was one."""
+        try:
+            yield
+        except Failure as failure:
+            if self.patching and failure.code == _UNREADABLE:
+                raise unreadable_patch(failure.message) from failure
+            raise
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
@@ -100,7 +120,8 @@ def complete_new(write: Write, obj: dict[str, Any]) -> None:
 def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
     """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
     if not write.resource.custom:
-        write.shape = _checked_shape(write.resource, obj, old)
+        with write.reading():
+            write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
     _admit(write, obj, old)
     write.engine.rules(write.resource).prepare(obj, old)
@@ -136,7 +157,9 @@ def restore_system_fields(write: Write, obj: dict[str, Any], old: dict[str, Any]
         metadata.pop(name, None)
         if name in before:
             metadata[name] = before[name]
-    for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    if "deletionTimestamp" in before:
+        metadata["deletionTimestamp"] = before["deletionTimestamp"]
+    for name in ("uid", "deletionGracePeriodSeconds"):
         if not metadata.get(name) and name in before:
             metadata[name] = before[name]
     if not metadata.get("managedFields"):
@@ -152,7 +175,8 @@ def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, s
     """Refuse an object that breaks a rule: of metadata, of its schema, of its kind."""
     resource = write.resource
     rules = write.engine.rules(resource)
-    faults = check(obj["metadata"], rules.check_name, custom=resource.custom)
+    times = 1 if old is None else rules.checks
+    faults = check(obj["metadata"], rules.check_name, custom=resource.custom, times=times)
     write.warnings.extend(faults.warnings)
     causes = list(faults.causes)
     if old is not None:

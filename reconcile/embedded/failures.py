@@ -105,6 +105,12 @@ def invalid_kind(
     return Failure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
 
 
+def unreadable_patch(why: str) -> Failure:
+    """422 for a patch that makes something which is no object of the kind; it names no object."""
+    cause = FieldCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
+    return Failure(422, "Invalid", f' "" is invalid: patch: {cause.message}', {}, [cause])
+
+
 def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> Failure:
     """403 for what nobody may do now."""
     message = f'{resource.name} "{name}" is forbidden: {why}'

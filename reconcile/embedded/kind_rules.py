@@ -32,13 +32,15 @@ def say_nothing(obj: Object) -> list[str]:
 class KindRules:
     """`prepare` completes an object in place before it is checked; `validate` names its faults.
 
-    `warn` is what its writer is to be told of an object that is taken.
+    `warn` is what its writer is to be told of an object that is taken. `checks` is how often the real
+    server names a fault of labels, annotations and owners in an update.
     """
 
     prepare: Prepare = leave
     validate: Validate = accept
     check_name: NameCheck = subdomain_faults
     warn: Warn = say_nothing
+    checks: int = 3
 
 
 def default(spec: Object, **values: Any) -> None:

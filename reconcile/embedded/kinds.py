@@ -39,9 +39,9 @@ def _core_rules() -> dict[tuple[str, str], KindRules]:
     return {
         ("", "Namespace"): KindRules(_prepare_namespace, check_name=label_faults),
         ("", "Pod"): KindRules(prepare_pod, validate_pod),
-        ("", "Service"): KindRules(addresses.prepare, accept, service_name_faults),
-        ("", "Secret"): KindRules(_prepare_secret, _validate_secret),
-        ("", "ConfigMap"): KindRules(leave, _validate_config_map),
+        ("", "Service"): KindRules(addresses.prepare, accept, service_name_faults, checks=4),
+        ("", "Secret"): KindRules(_prepare_secret, _validate_secret, checks=4),
+        ("", "ConfigMap"): KindRules(leave, _validate_config_map, checks=4),
         ("", "Endpoints"): KindRules(cluster.prepare_endpoints),
         ("", "PersistentVolume"): KindRules(cluster.prepare_volume),
         ("", "PersistentVolumeClaim"): KindRules(cluster.prepare_claim),

@@ -31,6 +31,7 @@ MAX_ANNOTATION_BYTES = 256 * 1024
 BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _LABEL_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -151,6 +152,8 @@ def _items_fit(field: str, value: Any) -> bool:
             return all(isinstance(item, str) for item in value)
         case "ownerReferences" | "managedFields":
             return all(isinstance(item, dict) for item in value)
+        case "creationTimestamp" | "deletionTimestamp":
+            return _TIME.fullmatch(value) is not None
         case _:
             return True
 
@@ -195,16 +198,24 @@ class Faults:
     warnings: list[str]
 
 
-def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool) -> Faults:
-    """All rules for `metadata` that need no earlier state."""
-    causes: list[FieldCause] = []
+def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, times: int = 1) -> Faults:
+    """All rules for `metadata` that need no earlier state.
+
+    `times` is how often the real server applies those for labels, annotations and owners: each of
+    its layers names their faults anew.
+    """
     warnings: list[str] = []
-    name = metadata.get("name", "")
-    causes += [value_invalid("metadata.name", name, fault) for fault in name_check(name)]
-    causes += _label_causes(metadata.get("labels") or {})
-    causes += _annotation_causes(metadata.get("annotations") or {})
-    causes += _owner_causes(metadata.get("ownerReferences") or ())
-    for finalizer in metadata.get("finalizers") or ():
+    causes = _name_causes(metadata, name_check)
+    causes += times * (
+        _label_causes(metadata.get("labels") or {})
+        + _annotation_causes(metadata.get("annotations") or {})
+        + _owner_causes(metadata.get("ownerReferences") or ())
+    )
+    finalizers = metadata.get("finalizers") or ()
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(value_invalid("metadata.finalizers", f"{[*finalizers]}", why))
+    for index, finalizer in enumerate(finalizers):
         causes += [
             value_invalid("metadata.finalizers", finalizer, fault) for fault in label_key_faults(finalizer)
         ]
@@ -217,8 +228,18 @@ def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool) -
             )
         else:
             why = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(value_invalid("metadata.finalizers", finalizer, why))
+            causes.append(value_invalid(f"metadata.finalizers[{index}]", finalizer, why))
     return Faults(causes, warnings)
+
+
+def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    base = metadata.get("generateName") or ""
+    if base:
+        made = f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
+        causes += [value_invalid("metadata.generateName", base, fault) for fault in name_check(made)]
+    name = metadata.get("name", "")
+    return causes + [value_invalid("metadata.name", name, fault) for fault in name_check(name)]
 
 
 def check_change(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
@@ -260,8 +281,10 @@ def _annotation_causes(annotations: Mapping[str, str]) -> list[FieldCause]:
 
 def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
     causes: list[FieldCause] = []
-    for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]"
+    path = "metadata.ownerReferences"
+    for owner in owners:
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            causes.append(value_invalid(path, "", "/v1, Kind=Event is disallowed from being an owner"))
         for field, why in (
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),

@@ -72,6 +72,9 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
         raise _bad_request("a JSON patch must be a list of operations")
+    words = (op.get(name) for op in ops for name in ("op", "path", "from"))
+    if not all(word is None or isinstance(word, str) for word in words):
+        raise _bad_request("error decoding patch: op, path and from must be strings")
     if len(ops) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise Failure(413, "RequestEntityTooLarge", message, {})

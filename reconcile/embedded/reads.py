@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, Target, flag, wanted_form
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.failures import (
     bad_request,
@@ -29,6 +29,7 @@ from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.watching import Watch
 
 MIN_WATCH_SECONDS = 1800
+_WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
 INCONSISTENT = -1
 """The version in a continue token that goes on from a key in whatever is there now."""
 
@@ -106,9 +107,9 @@ def _selected(
 
 def _check_list_options(query: Mapping[str, str]) -> None:
     causes: list[FieldCause] = []
-    if query.get("sendInitialEvents"):
-        causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     causes += _match_causes(query)
+    if "sendInitialEvents" in query:
+        causes.append(value_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if causes:
         raise invalid_options("ListOptions", causes)
 
@@ -119,18 +120,18 @@ def _match_causes(query: Mapping[str, str]) -> list[FieldCause]:
         return []
     version = query.get("resourceVersion")
     field = "resourceVersionMatch"
-    if query.get("continue"):
-        return [value_forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]
+    causes: list[FieldCause] = []
     if not version:
-        return [
-            value_forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
-        ]
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        causes.append(value_forbidden(field, why))
+    if query.get("continue"):
+        causes.append(value_forbidden(field, _WITH_CONTINUE))
     if match not in ("Exact", "NotOlderThan"):
-        return [value_not_supported(field, match, ("Exact", "NotOlderThan", ""))]
+        causes.append(value_not_supported(field, match, ("Exact", "NotOlderThan", "")))
     if match == "Exact" and version == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        return [value_forbidden(field, why)]
-    return []
+        causes.append(value_forbidden(field, why))
+    return causes
 
 
 def _list_version(engine: Engine, query: Mapping[str, str]) -> int:
@@ -222,8 +223,7 @@ def _expired_token(namespace: str, name: str) -> Failure:
 
 def watches(query: Mapping[str, str]) -> bool:
     """Whether a GET of a collection is to be a watch."""
-    value = query.get("watch")
-    return value is not None and value.lower() not in ("false", "0")
+    return flag(query, "watch")
 
 
 def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
@@ -233,11 +233,11 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
     form = wanted_form(request, listing=False)
     _check_watch_options(query)
     version = _watch_version(query)
-    initial_events = query.get("sendInitialEvents", "").lower()
-    bookmarks = _flag(query.get("allowWatchBookmarks"))
+    bookmarks = flag(query, "allowWatchBookmarks")
+    with_state = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else version == 0
     log = engine.log
     initial: Sequence[Stored] = ()
-    if initial_events in ("true", "1") or (not initial_events and version == 0):
+    if with_state:
         _not_in_future(engine, version)
         initial = _selected(log.snapshot(target.resource.storage_key), chosen, None)
         version = log.version
@@ -248,7 +248,7 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
         form,
         after=version or log.version,
         initial=initial,
-        mark_initial_end=bookmarks and initial_events in ("true", "1"),
+        mark_initial_end=bookmarks and with_state,
         bookmarks=bookmarks,
         timeout=_integer(query, "timeoutSeconds") or _random_timeout(engine),
         table=engine.table,
@@ -257,22 +257,28 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
 
 def _watch_selection(request: ApiRequest, target: Target) -> Selection:
     query = dict(request.query)
-    if target.name:
-        query["fieldSelector"] = f"metadata.name={target.name}"
-    return selection(target.resource, target.namespace, query)
+    chosen = selection(target.resource, target.namespace, query)
+    if not target.name:
+        return chosen
+    if chosen.fields and ("metadata.name", target.name, True) not in chosen.fields:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return evolve(chosen, fields=(*chosen.fields, ("metadata.name", target.name, True)))
 
 
 def _check_watch_options(query: Mapping[str, str]) -> None:
-    initial, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch")
+    asked, match = "sendInitialEvents" in query, query.get("resourceVersionMatch")
+    field = "resourceVersionMatch"
     causes: list[FieldCause] = []
-    if initial and not match:
+    if asked and match != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        causes.append(value_forbidden("resourceVersionMatch", why))
-    elif initial and match != "NotOlderThan":
-        causes.append(value_not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
-    elif match and not initial:
+        causes.append(value_forbidden(field, why))
+    if match and not asked:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        causes.append(value_forbidden("resourceVersionMatch", why))
+        causes.append(value_forbidden(field, why))
+    if match and match != "NotOlderThan":
+        causes.append(value_not_supported(field, match, ("NotOlderThan",)))
+    if match and query.get("continue"):
+        causes.append(value_forbidden(field, _WITH_CONTINUE))
     if causes:
         raise invalid_options("ListOptions", causes)
 
@@ -282,10 +288,6 @@ def _watch_version(query: Mapping[str, str]) -> int:
         return _version(query)
     except Failure as failure:
         raise untidy(failure.message) from failure
-
-
-def _flag(value: str | None) -> bool:
-    return value is not None and value.lower() in ("true", "1")
 
 
 def _random_timeout(engine: Engine) -> float:

@@ -262,12 +262,14 @@ def _review_verb(request: ApiRequest, target: Target) -> Verb:
 def _collection_verb(request: ApiRequest, target: Target) -> Verb:
     resource = target.resource
     clusterwide = resource.namespaced and not target.namespace
+    if clusterwide and resource.custom and request.method != "GET":
+        raise page_not_found()
     match request.method:
         case "GET":
             wants_watch = target.legacy_watch or reads.watches(request.query)
             return reads.watch if wants_watch else reads.list_objects
         case "POST" if clusterwide:
-            raise page_not_found() if resource.custom else method_not_allowed()
+            raise method_not_allowed()
         case "POST":
             return writes.create
         case "DELETE" if resource.collection_deletable and not clusterwide:
@@ -281,7 +283,7 @@ def _collection_verb(request: ApiRequest, target: Target) -> Verb:
 def _object_verb(request: ApiRequest, target: Target) -> Verb:
     match request.method:
         case "GET":
-            return reads.watch if target.legacy_watch or reads.watches(request.query) else reads.get
+            return reads.watch if target.legacy_watch else reads.get
         case "PUT":
             return writes.update
         case "PATCH":

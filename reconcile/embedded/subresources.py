@@ -6,6 +6,7 @@ from typing import Any
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.bodies import (
+    APPLY_PATCH,
     check_type,
     media_type,
     parse_json,
@@ -30,7 +31,6 @@ from reconcile.embedded.patches import json_patch, merge_patch
 from reconcile.embedded.rendering import json_response, object_in
 from reconcile.embedded.resources import ScalePaths
 from reconcile.embedded.writes import (
-    APPLY_PATCH,
     JSON_PATCH,
     accepted_patches,
     replace,

@@ -7,6 +7,7 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.apply import apply
 from reconcile.embedded.bodies import (
+    APPLY_PATCH,
     check_type,
     judge_strictly,
     media_type,
@@ -38,27 +39,23 @@ from reconcile.embedded.failures import (
     forbidden,
     invalid,
     invalid_kind,
-    invalid_options,
     missing_version,
     name_collision,
     not_found,
     stale,
+    unreadable_patch,
     unsupported_media_type,
     untidy,
-    value_forbidden,
     value_invalid,
-    value_required,
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
 from reconcile.embedded.rendering import object_in
-from reconcile.embedded.status import FieldCause
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 GENERATED_LENGTH = 5
 MAX_GENERATED_BASE = 58
@@ -87,8 +84,6 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
     metadata, resource = obj["metadata"], write.resource
     require_namespace(write, metadata.get("name", ""))
     refuse_while_definition_ends(write, metadata.get("name", ""))
-    if metadata.get("resourceVersion"):
-        raise untidy("resourceVersion should not be set on objects to be created")
     metadata.pop("managedFields", None)
     if not metadata.get("name"):
         metadata["name"] = _generate_name(write, metadata.get("generateName") or "")
@@ -97,6 +92,8 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
     if causes:
         raise invalid(resource, "", causes)
     validate(write, obj, None)
+    if metadata.get("resourceVersion"):
+        raise untidy("resourceVersion should not be set on objects to be created")
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
         raise already_exists(resource, metadata["name"], deleting=taken.deleting)
@@ -178,7 +175,7 @@ def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
         if resource.unconditional_update:
             return
         raise missing_version(resource, name)
-    if not version.isdigit():
+    if not (version.isascii() and version.isdigit()):
         raise untidy(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if int(version) != stored.version:
         raise stale(resource, name)
@@ -248,10 +245,7 @@ def patch(engine: Engine, request: ApiRequest, target: Target) -> Response:
     write = Write(engine, request, target, options)
     if kind == APPLY_PATCH:
         return _apply(write)
-    if request.query.get("force"):
-        raise invalid_options(
-            "PatchOptions", [value_forbidden("force", "may not be specified for non-apply patch")]
-        )
+    write.patching = True
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -269,13 +263,16 @@ def accepted_patches(target: Target) -> tuple[str, ...]:
 
 def patched(write: Write, old: dict[str, Any], kind: str) -> dict[str, Any]:
     """What the patch in the body makes of `old`."""
-    body = parse_json(write.request.body)
+    duplicates: list[str] = []
+    body = parse_json(write.request.body, duplicates)
+    _judge_patch(write, strict_problems(duplicates, ()))
     if kind == JSON_PATCH:
         made = json_patch(old, body)
     elif kind == MERGE_PATCH:
         made = merge_patch(old, _mapping(body))
     else:
         made = strategic_merge(old, _mapping(body), write.resource.schema)
+        made |= {"apiVersion": write.resource.api_version, "kind": write.resource.kind}
     if not isinstance(made, dict):
         raise bad_request("the patched object is no object")
     return made
@@ -290,13 +287,12 @@ def _mapping(body: Any) -> dict[str, Any]:
 def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Response:
     """Write the result of a patch, with the checks that a patch meets."""
     target = write.target
-    _check_kept_type(write, obj)
-    check_type(obj, target)
+    with write.reading():
+        _check_kept_type(write, obj)
+        check_type(obj, target)
     place(obj, target)
     require_object_name(obj, target)
-    version = obj["metadata"].get("resourceVersion")
-    if version and version != str(stored.version):
-        raise stale(target.resource, target.name)
+    _check_version(write, obj, stored)
     _judge_patch(write, strict_problems((), _prune(write, obj)))
     return replace(write, stored, obj)
 
@@ -307,6 +303,8 @@ def _check_kept_type(write: Write, obj: dict[str, Any]) -> None:
     if not resource.custom:
         return
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
+    if not isinstance(kind, str) or not kind or not isinstance(api_version, str) or not api_version:
+        raise bad_request("Object 'Kind' or 'apiVersion' is missing")
     if kind != resource.kind:
         details = {"name": write.target.name, "group": resource.group, "kind": str(kind)}
         cause = value_invalid("kind", kind, f"must be {resource.kind}")
@@ -318,8 +316,7 @@ def _check_kept_type(write: Write, obj: dict[str, Any]) -> None:
 
 def _judge_patch(write: Write, problems: list[str]) -> None:
     if problems and write.options.validation == "Strict":
-        why = f"strict decoding error: {', '.join(problems)}"
-        raise invalid(write.resource, write.target.name, [FieldCause("FieldValueInvalid", why, "patch")])
+        raise unreadable_patch(f"strict decoding error: {', '.join(problems)}")
     judge_strictly(problems, write.options, write.warnings)
 
 
@@ -328,16 +325,13 @@ def _judge_patch(write: Write, problems: list[str]) -> None:
 
 def _apply(write: Write) -> Response:
     target, resource, engine = write.target, write.resource, write.engine
-    if not write.request.query.get("fieldManager"):
-        why = "is required for apply patch"
-        raise invalid_options("PatchOptions", [value_required("fieldManager", why)])
     intent = _read_intent(write)
     stored = engine.get(resource, target.namespace, target.name)
     if stored is None and (target.subresource or intent["metadata"].get("uid")):
         raise _missing_for_apply(write, intent)
     version = intent["metadata"].pop("resourceVersion", None)
-    if stored is not None and version and version != str(stored.version):
-        raise stale(resource, target.name)
+    if stored is not None and version:
+        _check_version(write, {"metadata": {"resourceVersion": version}}, stored)
     live = object_in(stored, resource) if stored is not None else None
     obj = apply(
         live,
@@ -365,8 +359,10 @@ def _missing_for_apply(write: Write, intent: Mapping[str, Any]) -> Exception:
 
 def _read_intent(write: Write) -> dict[str, Any]:
     target = write.target
-    body = parse_yaml(write.request.body)
+    duplicates: list[str] = []
+    body = parse_yaml(write.request.body, duplicates)
     intent = check_type(body, target)
+    judge_strictly(strict_problems(duplicates, ()), write.options, write.warnings)
     place(intent, target)
     metadata = intent["metadata"]
     metadata.setdefault("name", target.name)

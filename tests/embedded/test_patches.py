@@ -148,7 +148,6 @@ def test_an_operation_does_what_it_says(op: dict[str, Any], path: str, expected:
         {"op": "test", "path": "/spec/size", "value": 2},
         {"op": "test", "path": "/spec/size", "value": True},
         {"op": "increase", "path": "/spec/size", "value": 1},
-        {"op": ["add"], "path": "/spec/size", "value": 1},
         {"path": "/spec/size", "value": 1},
     ],
 )
@@ -176,3 +175,13 @@ def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dic
     with suppress(Failure):
         scribble(json_patch(doc, ops))
     assert (doc, ops) == (before, ops_before)
+
+
+@pytest.mark.rule("api-62")
+@pytest.mark.parametrize(
+    "op", [{"op": ["add"], "path": "/a"}, {"op": "add", "path": 1}, {"op": "copy", "from": {}}]
+)
+def test_an_operation_whose_words_are_no_text_is_a_bad_request(op: dict[str, Any]) -> None:
+    with pytest.raises(Failure) as caught:
+        json_patch(DOC, [op])
+    assert caught.value.code == 400
