@@ -59,9 +59,11 @@ class Cause:
 
 @frozen
 class Result:
-    """What a reconcile wants next: nothing, a run `after` so many seconds, or one `again` at once.
+    """What a reconcile wants next: nothing, a run `after` so many seconds, or one `again`.
 
-    That run has the priority of this one, unless `priority` says another (higher runs first).
+    `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s, as after
+    failures, which count on. Any other result lets the next failure count as the first. That run has the
+    priority of this one, unless `priority` says another (higher runs first).
     """
 
     after: float | None = None

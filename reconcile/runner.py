@@ -254,7 +254,6 @@ class Runner(Generic[T]):
         if outcome.stale:
             self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
         elif outcome.error is None:
-            self.queue.forget(item.key)
             self._run_again(item, outcome.result)
             self._run_every(item)
         elif outcome.terminal:
@@ -265,10 +264,13 @@ class Runner(Generic[T]):
             self._fail(outcome, item, "failed", retry_in=round(delay, 3))
 
     def _run_again(self, item: Item[Request], result: Result) -> None:
+        """Do what a run asks for. As in controller-runtime, `again` leaves the count of its back-off."""
         priority = item.priority if result.priority is None else result.priority
         if result.again:
-            self.queue.add(item.key, priority=priority, cause=Cause("scheduled"))
-        elif result.after is not None:
+            self.queue.add_rate_limited(item.key, priority=priority, cause=Cause("scheduled"))
+            return
+        self.queue.forget(item.key)
+        if result.after is not None:
             self.queue.add_after(item.key, result.after, priority=priority, cause=Cause("scheduled"))
 
     def _run_every(self, item: Item[Request]) -> None:

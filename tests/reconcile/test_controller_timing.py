@@ -44,7 +44,7 @@ def test_failures_count_until_success_or_a_wished_time_and_a_final_error_leaves_
             assert attempts == [0, 1, 2]
             await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
             await anyio.sleep(20)
-        assert attempts == [0, 1, 2, 2, 3, 0, 1, 0, 1]
+        assert attempts == [0, 1, 2, 2, 3, 0, 1, 2, 3]
 
     played(scenario, seed)
 
@@ -56,6 +56,7 @@ def test_a_final_error_is_recognised_as_a_cause_of_nothing_but_itself() -> None:
 
 
 @pytest.mark.rule("P3")
+@pytest.mark.rule("result-priority")
 def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_result_says_another() -> None:
     seen: list[tuple[str, int]] = []
     plan = [
@@ -87,6 +88,102 @@ def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_re
         assert [priority for _, priority in seen] == [low, low, low, low, 7, 0]
 
     played(scenario)
+
+
+@pytest.mark.rule("result-again")
+def test_again_waits_longer_each_time_in_a_row_and_starts_anew_after_another_result() -> None:
+    times: list[float] = []
+    plan = ["again"] * 8 + ["done"] + ["again"] * 3 + ["later"] + ["again"] * 3
+
+    async def act(ctx: Context[Toy]) -> Result | None:
+        times.append(anyio.current_time())
+        step = plan[len(times) - 1] if len(times) <= len(plan) else "done"
+        return {"again": Result(again=True), "later": Result(after=0.5)}.get(step)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act, every=30)):
+            await world.make()
+            await anyio.sleep(120)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        backoffs = [0.005 * 2**n for n in range(8)]
+        for gap, backoff in zip(gaps, backoffs, strict=False):
+            assert backoff <= gap <= 1.11 * backoff + 0.01
+        for gap, backoff in zip(gaps[9:], backoffs[:3], strict=False):
+            assert backoff <= gap <= 1.11 * backoff + 0.01
+        assert 0.5 <= gaps[12] < 0.51
+        assert gaps[13] <= 0.016
+
+    played(scenario)
+
+
+@pytest.mark.rule("result-after")
+def test_a_wished_time_is_kept_and_a_sooner_wake_up_takes_its_place() -> None:
+    times: list[float] = []
+
+    async def act(ctx: Context[Toy]) -> Result:
+        times.append(anyio.current_time())
+        return Result(after=50)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act)):
+            await world.make()
+            await anyio.sleep(70)
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
+            await anyio.sleep(59)
+        gaps = [round(b - a) for a, b in itertools.pairwise(times)]
+        assert gaps == [50, 20, 50] or gaps == [50, 20]
+        assert times[-1] - times[-2] >= 20
+
+    played(scenario)
+
+
+@pytest.mark.rule("result-error")
+def test_after_an_error_only_the_back_off_counts_and_a_final_one_waits_for_a_change() -> None:
+    times: list[float] = []
+
+    async def act(ctx: Context[Toy]) -> Result | None:
+        times.append(anyio.current_time())
+        match len(times):
+            case 1:
+                return Result(after=100)
+            case 2:
+                raise RuntimeError("no")
+            case 3:
+                raise TerminalError("never")
+        return None
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act)):
+            await world.make()
+            await anyio.sleep(1000)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        assert len(gaps) == 2
+        assert gaps[0] >= 100
+        assert gaps[1] <= 0.02
+
+    played(scenario)
+
+
+@pytest.mark.rule("priority-initial")
+@pytest.mark.parametrize("seed", range(3))
+def test_what_changes_now_goes_before_what_was_there_at_the_start(seed: int) -> None:
+    order: list[str] = []
+
+    async def slow(ctx: Context[Toy]) -> None:
+        order.append(ctx.object.name)
+        await anyio.sleep(1)
+
+    async def scenario(world: World) -> None:
+        for number in range(20):
+            await world.make(f"old-{number:02}")
+        async with world.running(Controller(Toy, slow, workers=1)):
+            await anyio.sleep(3.5)
+            await world.make("new")
+            await anyio.sleep(25)
+        assert order.index("new") <= 5
+        assert len(order) == 21
+
+    played(scenario, seed)
 
 
 def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup() -> None:
@@ -183,6 +280,7 @@ def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts() -> N
     played(scenario)
 
 
+@pytest.mark.rule("priority-initial")
 def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else() -> None:
     seen: list[tuple[int, str]] = []
 

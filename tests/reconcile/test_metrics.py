@@ -128,7 +128,7 @@ def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it() -> None:
             assert value("controller_runtime_reconcile_time_seconds_bucket", le="25.0") == 11
             assert value("controller_runtime_max_concurrent_reconciles") == 3
             assert value("controller_runtime_active_workers") == 0
-            assert value("workqueue_retries_total", name="toy") == 3
+            assert value("workqueue_retries_total", name="toy") == 4
             assert value("workqueue_work_duration_seconds_count", name="toy") == 12
 
     played(scenario)
