@@ -4,7 +4,7 @@ A write is a diff of what changed, or an intent that is applied; a write that wo
 is not sent; every answer is remembered for the key that caused it, so that its next read sees it.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -17,35 +17,33 @@ from informers import (
     Invalid,
     Key,
     NotFound,
-    OwnedByOther,
     PreconditionFailed,
     Resource,
     Snapshot,
     StaleVersion,
     Transport,
 )
-from informers.discovery import Discovery
-from reconcile.applying import Place, intent_of, without_server_set
+from reconcile.applier import Applier
 from reconcile.consistency import Journal
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
-from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.redaction import SecretValues
+from reconcile.run_record import RunRecord
 from reconcile.selectors import Labels
-from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
-from reconcile.writing import Writer, guard_of
+from reconcile.sending import JSON, JSON_PATCH, FieldValidation
+from reconcile.writing import guard_of
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 MODIFY_ATTEMPTS = 20
-APPLY_ATTEMPTS = 5
 SCALE_ATTEMPTS = 5
 SCALE_WAIT = 0.1
 """Seconds, before chance makes half as much or half as much again of it."""
 
 
-class Client(Writer):
+class Client(Applier):
     """Reads and writes objects of one cluster.
 
     With a `cache`, `get` and `list` read declared kinds from it and everything else from the server;
@@ -77,13 +75,18 @@ class Client(Writer):
             field_validation=field_validation,
             limiter=limiter,
         )
-        self._discovery = Discovery(transport)
         self._for_key = False
 
     def bound(self, journal: Journal, field_manager: str = "") -> Self:
         """The same client for one key: its writes are noted in `journal`, its reads wait for them."""
         manager = field_manager or self.field_manager
-        return self._copied(_journal=journal, _secrets=SecretValues(), field_manager=manager, _for_key=True)
+        return self._copied(
+            _journal=journal,
+            _secrets=SecretValues(),
+            run=RunRecord(),
+            field_manager=manager,
+            _for_key=True,
+        )
 
     def with_options(
         self,
@@ -101,71 +104,6 @@ class Client(Writer):
             "field_validation": field_validation,
         }
         return self._copied(**{name: value for name, value in given.items() if value is not None})
-
-    # --- intents --------------------------------------------------------------------------------
-
-    async def create(self, obj: O) -> O:
-        """Create an object. Raises AlreadyExists, Invalid, Forbidden.
-
-        What only a server sets is left out, so what was read somewhere may be created elsewhere.
-        """
-        obj = self._placed(obj)
-        resource = kind_of(obj).resource
-        body = without_server_set(encode(obj))
-        body.pop("status", None)
-        path = resource.path(obj.namespace)
-        written = await self._write("POST", resource, obj.key, path, body, JSON)
-        return decode(type(obj), written.raw)
-
-    @overload
-    async def apply(
-        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
-    ) -> O: ...
-    @overload
-    async def apply(
-        self,
-        obj: Mapping[str, Any],
-        *,
-        force: bool = True,
-        unforced: Collection[str] = (),
-        subresource: str = "",
-    ) -> Unstructured: ...
-    async def apply(
-        self,
-        obj: Intent[Object] | Object | Mapping[str, Any],
-        *,
-        force: bool = True,
-        unforced: Collection[str] = (),
-        subresource: str = "",
-    ) -> Object:
-        """Make the object have what `obj` says (server-side apply), whoever else writes the rest.
-
-        `obj` is an intent: an object that was read is a type error, and raises TypeError. An intent that was
-        acknowledged within half an hour, and still holds in the cache, is not sent again. With `force`,
-        fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a
-        path above); without, and for those, OwnedByOther is raised.
-        """
-        if isinstance(obj, Mapping):
-            obj = await self.unstructured(obj)
-        obj = self._placed(obj.object if isinstance(obj, Intent) else obj)
-        resource, body = kind_of(obj).resource, intent_of(obj, subresource)
-        place = Place(resource, obj.key, self.field_manager, subresource)
-        known = await self._acknowledged(place)
-        if known is not None and self._intents.holds(place, body, known):
-            return self._decoded.of(type(obj), known)
-        written = await self._apply(place, body, force, unforced)
-        if not self.dry_run:
-            self._intents.acknowledged(place, body, written, anyio.current_time())
-        return decode(type(obj), written.raw)
-
-    async def unstructured(self, manifest: Mapping[str, Any]) -> Unstructured:
-        """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
-        api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
-        if not isinstance(api_version, str) or not isinstance(kind, str):
-            raise ValueError("a manifest needs apiVersion and kind")
-        resource = await self._discovery.resource(api_version, kind)
-        model = unstructured(api_version, kind, plural=resource.plural, namespaced=resource.namespaced)
-        return decode(model, manifest)
 
     # --- changes --------------------------------------------------------------------------------
 
@@ -319,6 +257,14 @@ class Client(Writer):
         await self._decided_on_fresh_state(resource)
         await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds)
 
+    async def delete_snapshot(
+        self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
+    ) -> None:
+        """As `delete`, for the object of a stored state."""
+        key = self._placed_key(resource, snapshot.key)
+        await self._decided_on_fresh_state(resource)
+        await self._delete(resource, key, snapshot.uid, propagation, None)
+
     async def delete_all(
         self,
         model: type[Object],
@@ -348,56 +294,6 @@ class Client(Writer):
         return deleted
 
     # --- within ---------------------------------------------------------------------------------
-
-    async def _acknowledged(self, place: Place) -> Snapshot | None:
-        """The stored state, if an intent was acknowledged for it: cached, or read where nothing caches it."""
-        if self.dry_run or not self._intents.remembers(place, anyio.current_time()):
-            return None
-        resource, key = place.resource, place.key
-        informer = self._informer(resource, key.namespace)
-        if informer is None or not self._keeps_all(resource):
-            return await self.read(resource, key)
-        await self.settle(resource)
-        return informer.store.get(key)
-
-    async def _apply(
-        self, place: Place, body: Mapping[str, Any], force: bool, unforced: Collection[str]
-    ) -> Snapshot:
-        if not unforced:
-            return await self._send_intent(place, body, force=force)
-        try:
-            return await self._send_intent(place, body, force=False)
-        except OwnedByOther as error:
-            if not force or _names(error, unforced):
-                raise
-        return await self._apply_except(place, body, unforced)
-
-    async def _apply_except(
-        self, place: Place, body: Mapping[str, Any], unforced: Collection[str]
-    ) -> Snapshot:
-        """Take over the fields that others own, at a version at which none of `unforced` was theirs."""
-        for _ in range(APPLY_ATTEMPTS):
-            stored = await self.read(place.resource, place.key)
-            version = {} if stored is None else {"resourceVersion": str(stored.version)}
-            guarded = {**body, "metadata": {**body["metadata"], **version}}
-            try:
-                return await self._send_intent(place, guarded, force=False)
-            except StaleVersion:
-                continue
-            except OwnedByOther as error:
-                if _names(error, unforced):
-                    raise
-            try:
-                return await self._send_intent(place, guarded, force=True)
-            except StaleVersion:
-                continue
-        raise StaleVersion(409, "Conflict", f"others keep changing {place.resource} {str(place.key)!r}")
-
-    async def _send_intent(self, place: Place, body: Mapping[str, Any], *, force: bool) -> Snapshot:
-        resource, key = place.resource, place.key
-        path = resource.path(key.namespace, key.name, place.subresource)
-        query = {"force": "true" if force else "false"}
-        return await self._write("PATCH", resource, key, path, body, APPLY_PATCH, query)
 
     async def _modify_once(
         self, model: type[O], stored: Snapshot, change: Callable[[O], O], subresource: str
@@ -488,12 +384,3 @@ class Client(Writer):
         if not self.dry_run:
             self._journal.deleted(resource, key, uid)
         return True
-
-
-def _names(error: OwnedByOther, fields: Collection[str]) -> bool:
-    """Whether a conflict is about one of these fields, or something within one."""
-    return any(
-        cause.field == field or cause.field.startswith((f"{field}.", f"{field}["))
-        for cause in error.causes
-        for field in fields
-    )

@@ -3,13 +3,13 @@
 import asyncio
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
 import structlog
 
-from informers import Clock, Resource, Snapshot
+from informers import Clock, Key, Resource, Snapshot
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.diffing import merge_diff, needs_version, pointers, same
@@ -24,6 +24,7 @@ from reconcile.models import (
     unstructure,
 )
 from reconcile.models.codec import format_time, wire_name
+from reconcile.pruning import prune
 from reconcile.requests import Cause, Request
 
 T = TypeVar("T", bound=Object)
@@ -63,6 +64,7 @@ class Context(Generic[T]):
         causes: Sequence[Cause] = (),
         attempt: int = 0,
         deadline: float = math.inf,
+        owns: Sequence[type[Object]] = (),
     ) -> None:
         self.object: T = obj
         self.request = request
@@ -77,6 +79,9 @@ class Context(Generic[T]):
         self._status: dict[str, Any] = {}
         self._conditions: dict[str, dict[str, Any]] = {}
         self._events: list[PendingEvent] = []
+        self._owns = tuple(owns)
+        self._pruned: dict[type[Object], None] = {}
+        self._spared: set[tuple[Resource, Key]] = set()
 
     @property
     def clock(self) -> Clock:
@@ -98,21 +103,22 @@ class Context(Generic[T]):
     async def apply(self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
     @overload
     async def apply(
-        self, obj: Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+        self, obj: Mapping[str, Any] | str, *, force: bool = True, unforced: Collection[str] = ()
     ) -> Unstructured: ...
     async def apply(
         self,
-        obj: Intent[Object] | Object | Mapping[str, Any],
+        obj: Intent[Object] | Object | Mapping[str, Any] | str,
         *,
         force: bool = True,
         unforced: Collection[str] = (),
     ) -> Object:
         """Make a child have what `obj` says, owned by this object; no request when nothing would change.
 
-        The namespace is this object's unless `obj` names one; an object of another namespace cannot
-        be owned and is applied as it is. `force` and `unforced` are those of `Client.apply`.
+        `obj` is an intent, a mapping, or a manifest in YAML. The namespace is this object's unless `obj`
+        names one; an object of another namespace cannot be owned and is applied as it is. `force` and
+        `unforced` are those of `Client.apply`.
         """
-        if isinstance(obj, Mapping):
+        if isinstance(obj, Mapping | str):
             obj = await self.client.unstructured(obj)
         child = Intent(self._as_child, obj.object if isinstance(obj, Intent) else obj)
         return await self.client.apply(child, force=force, unforced=unforced)
@@ -120,16 +126,32 @@ class Context(Generic[T]):
     @overload
     async def create(self, obj: O) -> O: ...
     @overload
-    async def create(self, obj: Mapping[str, Any]) -> Unstructured: ...
-    async def create(self, obj: Object | Mapping[str, Any]) -> Object:
+    async def create(self, obj: Mapping[str, Any] | str) -> Unstructured: ...
+    async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create a child, owned by this object (see `apply` for namespaces). Raises AlreadyExists."""
-        if isinstance(obj, Mapping):
+        if isinstance(obj, Mapping | str):
             obj = await self.client.unstructured(obj)
         return await self.client.create(self._as_child(obj))
 
     async def delete(self, obj: Object, *, propagation: Propagation | None = None) -> None:
         """Delete that very object; no error if it is gone already."""
         await self.client.delete(obj, propagation=propagation)
+
+    def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
+        """At the end of this run, delete the children that it has neither applied nor written otherwise.
+
+        Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects of `keep` are
+        spared. Nothing is deleted where the run fails, or where any of its requests or blocking calls
+        did, whether or not the reconciler went on: what should be there is not known then. Raises
+        ValueError for a kind that the controller does not own.
+        """
+        for kind in kinds:
+            if kind not in self._owns:
+                raise ValueError(f"prune: {kind.__name__} is not among the kinds that the controller owns")
+        if not (kinds or self._owns):
+            raise ValueError("prune: the controller owns no kinds; say which it does by owns=")
+        self._pruned.update(dict.fromkeys(kinds or self._owns))
+        self._spared.update((kind_of(obj).resource, obj.key) for obj in keep)
 
     # --- what the run says of its object -----------------------------------------------------------
 
@@ -172,13 +194,27 @@ class Context(Generic[T]):
         A thread cannot be ended: where the run has taken too long, or is to stop, this returns only when
         `function` has, and then ends the run.
         """
-        return await self._blocking.call(functools.partial(function, *args, **kwargs), self.log)
+        try:
+            return await self._blocking.call(functools.partial(function, *args, **kwargs), self.log)
+        except Exception:
+            if self.client.run is not None:
+                self.client.run.lost()
+            raise
 
     # --- for the runtime --------------------------------------------------------------------------
 
     def pending_events(self) -> Sequence[PendingEvent]:
         """The events collected so far."""
         return tuple(self._events)
+
+    async def carry_out_prune(self) -> int:
+        """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
+        if not self._pruned:
+            return 0
+        deleted = await prune(self.client, self.object, tuple(self._pruned), self._spared)
+        if deleted:
+            self.log.info("pruned children that are wanted no more", deleted=deleted)
+        return deleted
 
     async def write_status(self) -> bool:
         """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.

@@ -151,6 +151,7 @@ class Passes(Generic[T]):
             causes=causes,
             attempt=attempt,
             deadline=deadline,
+            owns=self.controller.owns,
         )
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
@@ -160,6 +161,7 @@ class Passes(Generic[T]):
                 result = await function(context)
             else:
                 result = await self._visit(function, context)
+            await context.carry_out_prune()
         except StaleVersion:
             raise
         except Exception:

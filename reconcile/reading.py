@@ -1,6 +1,6 @@
 """How an operator reads: typed, through the cache where there is one, and never behind its own writes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -8,6 +8,7 @@ import msgspec
 from attrs import frozen
 
 from informers import (
+    ApiError,
     Cache,
     Clock,
     Expired,
@@ -23,11 +24,12 @@ from informers import (
     error_from_status,
 )
 from informers.lines import LineSplitter
-from reconcile.consistency import Freshness, Journal, NoJournal
+from reconcile.consistency import CacheBehind, Freshness, Journal, NoJournal
 from reconcile.decoded import Decoded
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, decode, kind_of
 from reconcile.redaction import SecretValues, is_sensitive
+from reconcile.run_record import RunRecord
 from reconcile.selectors import Labels, matches, parse_labels, selector_text
 from reconcile.sending import JSON, Sender
 
@@ -93,6 +95,8 @@ class Reader:
         self._sender = Sender(transport, self.clock, limiter)
         self._journal = NoJournal() if cache is None else Journal()
         self._secrets: SecretValues | None = None
+        self.run: RunRecord | None = None
+        """What the run that this client is bound to has written, and failed at."""
         self._decoded = Decoded()
 
     def _copied(self, **changed: Any) -> Self:
@@ -131,7 +135,7 @@ class Reader:
     async def read(self, resource: Resource, key: Key) -> Snapshot | None:
         """The state of an object as the server has it now, or None."""
         try:
-            body = await self._sender.send("GET", resource.path(key.namespace, key.name))
+            body = await self._ask(resource, key, resource.path(key.namespace, key.name))
         except NotFound:
             return None
         found = Snapshot.from_json(body)
@@ -143,7 +147,7 @@ class Reader:
         resource = kind_of(obj).resource
         key = self._placed_key(resource, obj.key)
         path = resource.path(key.namespace, key.name, subresource)
-        read: dict[str, Any] = msgspec.json.decode(await self._sender.send("GET", path))
+        read: dict[str, Any] = msgspec.json.decode(await self._ask(resource, key, path))
         return read
 
     # --- many objects ---------------------------------------------------------------------------
@@ -229,8 +233,14 @@ class Reader:
 
     async def settle(self, resource: Resource | None = None) -> None:
         """Wait until the cache shows this key's own writes (of one resource, if given)."""
-        if self.cache is not None and self._journal:
+        if self.cache is None or not self._journal:
+            return
+        try:
             await self._journal.settle(self.cache, self, resource)
+        except CacheBehind:
+            if self.run is not None:
+                self.run.lost()
+            raise
 
     # --- watching -------------------------------------------------------------------------------
 
@@ -278,6 +288,20 @@ class Reader:
             return decode(model, snapshot.raw)
         return self._decoded.of(model, snapshot)
 
+    async def _ask(
+        self, resource: Resource, key: Key | None, path: str, query: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The answer to a GET; a run remembers one that it did not get."""
+        try:
+            answer = await self._sender.send("GET", path, query)
+        except ApiError as error:
+            if self.run is not None and not isinstance(error, NotFound):
+                self.run.failed(resource, key)
+            raise
+        if self.run is not None:
+            self.run.answered(resource, key)
+        return answer
+
     def _informer(self, resource: Resource, namespace: str) -> Informer | None:
         """The informer that knows everything of a resource in a namespace (empty: in all that it follows)."""
         informer = None if self.cache is None else self.cache.find(resource)
@@ -315,7 +339,7 @@ class Reader:
         if size:
             query["limit"] = str(size)
         while True:
-            page = _list.decode(await self._sender.send("GET", resource.path(namespace), query))
+            page = _list.decode(await self._ask(resource, None, resource.path(namespace), query))
             yield page.items or ()
             if not page.metadata.continue_:
                 return

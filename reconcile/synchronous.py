@@ -5,7 +5,7 @@ run, while the thread waits; so all that `Client` and `Context` promise holds he
 after the run was ended, they raise `RunOver`.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -109,9 +109,14 @@ class SyncClient:
         )
         return SyncClient(view, self._ask)
 
-    def create(self, obj: O) -> O:
+    @overload
+    def create(self, obj: O) -> O: ...
+    @overload
+    def create(self, obj: Mapping[str, Any] | str) -> Unstructured: ...
+    def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create an object. Raises AlreadyExists, Invalid, Forbidden."""
-        return self._do(partial(self.waiting.create, obj))
+        create: Callable[..., Awaitable[Object]] = self.waiting.create
+        return self._do(partial(create, obj))
 
     @overload
     def apply(
@@ -120,7 +125,7 @@ class SyncClient:
     @overload
     def apply(
         self,
-        obj: Mapping[str, Any],
+        obj: Mapping[str, Any] | str,
         *,
         force: bool = True,
         unforced: Collection[str] = (),
@@ -128,7 +133,7 @@ class SyncClient:
     ) -> Unstructured: ...
     def apply(
         self,
-        obj: Intent[Object] | Mapping[str, Any],
+        obj: Intent[Object] | Mapping[str, Any] | str,
         *,
         force: bool = True,
         unforced: Collection[str] = (),
@@ -138,7 +143,7 @@ class SyncClient:
         apply: Callable[..., Awaitable[Object]] = self.waiting.apply
         return self._do(partial(apply, obj, force=force, unforced=unforced, subresource=subresource))
 
-    def unstructured(self, manifest: Mapping[str, Any]) -> Unstructured:
+    def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:
         """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
         return self._do(partial(self.waiting.unstructured, manifest))
 
@@ -204,6 +209,12 @@ class SyncClient:
         """Delete that very object (its uid is the precondition); no error if it is gone already."""
         delete = self.waiting.delete
         self._do(partial(delete, obj, propagation=propagation, grace_seconds=grace_seconds))
+
+    def delete_snapshot(
+        self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
+    ) -> None:
+        """As `delete`, for the object of a stored state."""
+        self._do(partial(self.waiting.delete_snapshot, resource, snapshot, propagation=propagation))
 
     def delete_all(
         self,
@@ -282,10 +293,14 @@ class SyncContext(Generic[T]):
     def apply(self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
     @overload
     def apply(
-        self, obj: Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+        self, obj: Mapping[str, Any] | str, *, force: bool = True, unforced: Collection[str] = ()
     ) -> Unstructured: ...
     def apply(
-        self, obj: Intent[Object] | Mapping[str, Any], *, force: bool = True, unforced: Collection[str] = ()
+        self,
+        obj: Intent[Object] | Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
     ) -> Object:
         """Make a child have what `obj` says, owned by this object; no request when nothing would change."""
         apply: Callable[..., Awaitable[Object]] = self.waiting.apply
@@ -294,8 +309,8 @@ class SyncContext(Generic[T]):
     @overload
     def create(self, obj: O) -> O: ...
     @overload
-    def create(self, obj: Mapping[str, Any]) -> Unstructured: ...
-    def create(self, obj: Object | Mapping[str, Any]) -> Object:
+    def create(self, obj: Mapping[str, Any] | str) -> Unstructured: ...
+    def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create a child, owned by this object. Raises AlreadyExists."""
         create: Callable[..., Awaitable[Object]] = self.waiting.create
         return self._do(partial(create, obj))
@@ -303,6 +318,10 @@ class SyncContext(Generic[T]):
     def delete(self, obj: Object, *, propagation: Propagation | None = None) -> None:
         """Delete that very object; no error if it is gone already."""
         self._do(partial(self.waiting.delete, obj, propagation=propagation))
+
+    def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
+        """At the end of this run, delete the children that it has not written; see `Context.prune`."""
+        self.waiting.prune(*kinds, keep=keep)
 
     def status(self, **fields: Any) -> None:
         """Collect status fields; they are written once, at the end of the run, and only if changed."""

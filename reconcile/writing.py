@@ -8,6 +8,7 @@ import msgspec
 
 from informers import (
     AlreadyExists,
+    ApiError,
     Cache,
     Clock,
     Invalid,
@@ -22,7 +23,7 @@ from informers import (
     Transport,
 )
 from informers.shape import MANAGED_FIELDS
-from reconcile.applying import SERVER_SET, AppliedIntents
+from reconcile.applying import SERVER_SET
 from reconcile.diffing import merge_diff, needs_version
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, encode, kind_of
@@ -51,7 +52,6 @@ class Writer(Reader):
         self.field_manager = field_manager
         self.dry_run = dry_run
         self.field_validation = field_validation
-        self._intents = AppliedIntents()
 
     async def patch(
         self,
@@ -123,6 +123,7 @@ class Writer(Reader):
         written = Snapshot.from_json(answer)
         if not self.dry_run:
             self._journal.wrote(resource, written)
+        self._kept(resource, written.key)
         return written
 
     async def _guarded(
@@ -136,6 +137,28 @@ class Writer(Reader):
         query: Mapping[str, str] | None = None,
     ) -> bytes:
         """Send a write, and note what a failure says of the cache."""
+        try:
+            answer = await self._noted(method, resource, key, path, body, headers, query)
+        except ApiError as error:
+            if self.run is not None and not (method == "DELETE" and isinstance(error, NotFound)):
+                self.run.failed(resource, key)
+            raise
+        if self.run is not None:
+            self.run.answered(resource, key)
+            if method in ("PATCH", "PUT"):
+                self.run.kept(resource, key)
+        return answer
+
+    async def _noted(
+        self,
+        method: str,
+        resource: Resource,
+        key: Key,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None,
+    ) -> bytes:
         query = {**self._write_query(method), **(query or {})}
         encoded = msgspec.json.encode(body)
         if self._secrets is not None:
@@ -156,6 +179,10 @@ class Writer(Reader):
         except anyio.get_cancelled_exc_class():
             self._journal.unknown(resource, key)
             raise
+
+    def _kept(self, resource: Resource, key: Key) -> None:
+        if self.run is not None:
+            self.run.kept(resource, key)
 
     def _write_query(self, method: str) -> dict[str, str]:
         query = {} if method == "DELETE" else {"fieldManager": self.field_manager}

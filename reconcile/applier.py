@@ -1,0 +1,187 @@
+"""Intents: what an object shall have, created or applied; one that holds already is not sent again."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar, overload
+
+import anyio
+
+from informers import Cache, Clock, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
+from informers.discovery import Discovery
+from reconcile.applying import AppliedIntents, Place, intent_of, without_server_set
+from reconcile.limiter import RateLimiter
+from reconcile.manifests import manifest_of
+from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.sending import APPLY_PATCH, JSON, FieldValidation
+from reconcile.writing import Writer
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+APPLY_ATTEMPTS = 5
+
+
+class Applier(Writer):
+    """A writer that also creates and applies whole objects: models, mappings and manifests in YAML."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        cache: Cache | None = None,
+        field_manager: str = "reconcile",
+        clock: Clock | None = None,
+        namespace: str = "",
+        dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        super().__init__(
+            transport,
+            cache=cache,
+            field_manager=field_manager,
+            clock=clock,
+            namespace=namespace,
+            dry_run=dry_run,
+            field_validation=field_validation,
+            limiter=limiter,
+        )
+        self._intents = AppliedIntents()
+        self._discovery = Discovery(transport)
+        self._models: dict[Resource, type[Unstructured]] = {}
+
+    @overload
+    async def create(self, obj: O) -> O: ...
+    @overload
+    async def create(self, obj: Mapping[str, Any] | str) -> Unstructured: ...
+    async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
+        """Create an object: a model, a mapping, or a manifest in YAML.
+
+        What only a server sets is left out, so what was read somewhere may be created elsewhere.
+        Raises AlreadyExists, Invalid, Forbidden.
+        """
+        if isinstance(obj, Mapping | str):
+            obj = await self.unstructured(obj)
+        obj = self._placed(obj)
+        resource = kind_of(obj).resource
+        body = without_server_set(encode(obj))
+        body.pop("status", None)
+        path = resource.path(obj.namespace)
+        written = await self._write("POST", resource, obj.key, path, body, JSON)
+        return decode(type(obj), written.raw)
+
+    @overload
+    async def apply(
+        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), subresource: str = ""
+    ) -> O: ...
+    @overload
+    async def apply(
+        self,
+        obj: Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Unstructured: ...
+    async def apply(
+        self,
+        obj: Intent[Object] | Object | Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        subresource: str = "",
+    ) -> Object:
+        """Make the object have what `obj` says (server-side apply), whoever else writes the rest.
+
+        `obj` is an intent, a mapping, or a manifest in YAML (ValueError where it is none). An object that
+        was read is a type error, and raises TypeError. What was acknowledged within half an hour, and
+        still holds in the cache, is not sent again. With `force`, fields that others own are taken over,
+        except those named in `unforced` (`.spec.replicas`, or a path above); without, and for those,
+        OwnedByOther is raised.
+        """
+        if isinstance(obj, Mapping | str):
+            obj = await self.unstructured(obj)
+        obj = self._placed(obj.object if isinstance(obj, Intent) else obj)
+        resource, body = kind_of(obj).resource, intent_of(obj, subresource)
+        place = Place(resource, obj.key, self.field_manager, subresource)
+        known = await self._acknowledged(place)
+        if known is not None and self._intents.holds(place, body, known):
+            self._kept(resource, obj.key)
+            return self._decoded.of(type(obj), known)
+        written = await self._apply(place, body, force, unforced)
+        if not self.dry_run:
+            self._intents.acknowledged(place, body, written, anyio.current_time())
+        return decode(type(obj), written.raw)
+
+    async def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:
+        """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
+        if isinstance(manifest, str):
+            manifest = manifest_of(manifest)
+        api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
+        if not isinstance(api_version, str) or not isinstance(kind, str):
+            raise ValueError("a manifest needs apiVersion and kind")
+        resource = await self._discovery.resource(api_version, kind)
+        model = self._models.get(resource)
+        if model is None:
+            model = unstructured(api_version, kind, plural=resource.plural, namespaced=resource.namespaced)
+            self._models[resource] = model
+        return decode(model, manifest)
+
+    # --- within ---------------------------------------------------------------------------------
+
+    async def _acknowledged(self, place: Place) -> Snapshot | None:
+        """The stored state, if an intent was acknowledged for it: cached, or read where nothing caches it."""
+        if self.dry_run or not self._intents.remembers(place, anyio.current_time()):
+            return None
+        resource, key = place.resource, place.key
+        informer = self._informer(resource, key.namespace)
+        if informer is None or not self._keeps_all(resource):
+            return await self.read(resource, key)
+        await self.settle(resource)
+        return informer.store.get(key)
+
+    async def _apply(
+        self, place: Place, body: Mapping[str, Any], force: bool, unforced: Collection[str]
+    ) -> Snapshot:
+        if not unforced:
+            return await self._send_intent(place, body, force=force)
+        try:
+            return await self._send_intent(place, body, force=False)
+        except OwnedByOther as error:
+            if not force or _names(error, unforced):
+                raise
+        return await self._apply_except(place, body, unforced)
+
+    async def _apply_except(
+        self, place: Place, body: Mapping[str, Any], unforced: Collection[str]
+    ) -> Snapshot:
+        """Take over the fields that others own, at a version at which none of `unforced` was theirs."""
+        for _ in range(APPLY_ATTEMPTS):
+            stored = await self.read(place.resource, place.key)
+            version = {} if stored is None else {"resourceVersion": str(stored.version)}
+            guarded = {**body, "metadata": {**body["metadata"], **version}}
+            try:
+                return await self._send_intent(place, guarded, force=False)
+            except StaleVersion:
+                continue
+            except OwnedByOther as error:
+                if _names(error, unforced):
+                    raise
+            try:
+                return await self._send_intent(place, guarded, force=True)
+            except StaleVersion:
+                continue
+        raise StaleVersion(409, "Conflict", f"others keep changing {place.resource} {str(place.key)!r}")
+
+    async def _send_intent(self, place: Place, body: Mapping[str, Any], *, force: bool) -> Snapshot:
+        resource, key = place.resource, place.key
+        path = resource.path(key.namespace, key.name, place.subresource)
+        query = {"force": "true" if force else "false"}
+        return await self._write("PATCH", resource, key, path, body, APPLY_PATCH, query)
+
+
+def _names(error: OwnedByOther, fields: Collection[str]) -> bool:
+    """Whether a conflict is about one of these fields, or something within one."""
+    return any(
+        cause.field == field or cause.field.startswith((f"{field}.", f"{field}["))
+        for cause in error.causes
+        for field in fields
+    )
