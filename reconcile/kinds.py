@@ -1,7 +1,6 @@
 """Small models of built-in kinds: the fields that controllers read most, under their Python names.
 
-They are views: a field that is not here is neither seen nor lost. Where a manifest needs more,
-apply a mapping instead.
+Every other field is in `further`, by its name in JSON: `PodSpec(further={"volumes": [...]})`.
 """
 
 import datetime
@@ -11,11 +10,29 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import Condition, LabelRequirement, LabelSelector, Object, field, resource
+from reconcile.models import (
+    Condition,
+    LabelRequirement,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    Open,
+    field,
+    resource,
+)
+
+
+class BuiltIn(Object):
+    """What the built-in kinds have in common."""
+
+    further: Mapping[str, Any] = field(factory=dict, further=True)
+
+
+attrs.define(BuiltIn, frozen=True, kw_only=True, slots=False)
 
 
 @frozen
-class ContainerState:
+class ContainerState(Open):
     """What a container does: one of the three is set."""
 
     running: Mapping[str, Any] | None = None
@@ -24,7 +41,7 @@ class ContainerState:
 
 
 @frozen
-class ContainerStatus:
+class ContainerStatus(Open):
     """A container of a running pod."""
 
     name: str
@@ -34,7 +51,7 @@ class ContainerStatus:
 
 
 @frozen
-class PodSpec:
+class PodSpec(Open):
     """What a pod runs, and where."""
 
     containers: tuple[Mapping[str, Any], ...] = ()
@@ -44,7 +61,15 @@ class PodSpec:
 
 
 @frozen
-class PodCondition:
+class PodTemplate(Open):
+    """A pod as other kinds embed it: `template: PodTemplate` in a spec of your own."""
+
+    metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
+    spec: PodSpec = PodSpec()
+
+
+@frozen
+class PodCondition(Open):
     """A condition of a pod, whose reason and message may be missing."""
 
     type: str
@@ -53,7 +78,7 @@ class PodCondition:
 
 
 @frozen
-class PodStatus:
+class PodStatus(Open):
     """What became of a pod."""
 
     phase: str = ""
@@ -63,7 +88,7 @@ class PodStatus:
 
 
 @resource("v1")
-class Pod(Object):
+class Pod(BuiltIn):
     """v1 Pod."""
 
     spec: PodSpec = PodSpec()
@@ -76,7 +101,7 @@ class Pod(Object):
 
 
 @frozen
-class NodeSpec:
+class NodeSpec(Open):
     """Whether a node takes pods."""
 
     unschedulable: bool = False
@@ -84,7 +109,7 @@ class NodeSpec:
 
 
 @frozen
-class NodeStatus:
+class NodeStatus(Open):
     """What a node offers and how it is."""
 
     capacity: Mapping[str, str] = attrs.field(factory=dict)
@@ -93,7 +118,7 @@ class NodeStatus:
 
 
 @resource("v1", namespaced=False)
-class Node(Object):
+class Node(BuiltIn):
     """v1 Node."""
 
     spec: NodeSpec = NodeSpec()
@@ -101,30 +126,31 @@ class Node(Object):
 
 
 @frozen
-class NamespaceStatus:
+class NamespaceStatus(Open):
     """Active or Terminating."""
 
     phase: str = ""
 
 
 @resource("v1", namespaced=False)
-class Namespace(Object):
+class Namespace(BuiltIn):
     """v1 Namespace."""
 
     status: NamespaceStatus = NamespaceStatus()
 
 
 @resource("v1")
-class Secret(Object):
+class Secret(BuiltIn):
     """v1 Secret; `data` is base64 and never shown."""
 
     type: str | None = None
     data: Mapping[str, str] = field(factory=dict, secret=True)
     immutable: bool | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
 
 
 @resource("v1")
-class ConfigMap(Object):
+class ConfigMap(BuiltIn):
     """v1 ConfigMap."""
 
     data: Mapping[str, str] = attrs.field(factory=dict)
@@ -132,7 +158,7 @@ class ConfigMap(Object):
 
 
 @frozen
-class ServicePort:
+class ServicePort(Open):
     """A port of a service."""
 
     port: int
@@ -142,7 +168,7 @@ class ServicePort:
 
 
 @frozen
-class ServiceSpec:
+class ServiceSpec(Open):
     """Which pods a service stands for."""
 
     selector: Mapping[str, str] = attrs.field(factory=dict)
@@ -152,19 +178,19 @@ class ServiceSpec:
 
 
 @resource("v1")
-class Service(Object):
+class Service(BuiltIn):
     """v1 Service."""
 
     spec: ServiceSpec = ServiceSpec()
 
 
 @resource("v1")
-class ServiceAccount(Object):
+class ServiceAccount(BuiltIn):
     """v1 ServiceAccount."""
 
 
 @frozen
-class DeploymentSpec:
+class DeploymentSpec(Open):
     """What a deployment keeps running; `template` is a pod template as manifests write it."""
 
     selector: LabelSelector
@@ -173,7 +199,7 @@ class DeploymentSpec:
 
 
 @frozen
-class DeploymentStatus:
+class DeploymentStatus(Open):
     """How far a deployment has come."""
 
     observed_generation: int = 0
@@ -185,7 +211,7 @@ class DeploymentStatus:
 
 
 @resource("apps/v1")
-class Deployment(Object):
+class Deployment(BuiltIn):
     """apps/v1 Deployment."""
 
     spec: DeploymentSpec
@@ -193,7 +219,7 @@ class Deployment(Object):
 
 
 @frozen
-class LeaseSpec:
+class LeaseSpec(Open):
     """Who holds a lease, and for how long."""
 
     holder_identity: str | None = None
@@ -204,14 +230,14 @@ class LeaseSpec:
 
 
 @resource("coordination.k8s.io/v1")
-class Lease(Object):
+class Lease(BuiltIn):
     """coordination.k8s.io/v1 Lease."""
 
     spec: LeaseSpec = LeaseSpec()
 
 
 @frozen
-class ObjectReference:
+class ObjectReference(Open):
     """Which object an event is about."""
 
     api_version: str = ""
@@ -222,7 +248,7 @@ class ObjectReference:
 
 
 @resource("v1")
-class Event(Object):
+class Event(BuiltIn):
     """v1 Event."""
 
     involved_object: ObjectReference
@@ -237,6 +263,7 @@ class Event(Object):
 
 
 __all__ = [
+    "BuiltIn",
     "ConfigMap",
     "ContainerState",
     "ContainerStatus",
@@ -258,6 +285,7 @@ __all__ = [
     "PodCondition",
     "PodSpec",
     "PodStatus",
+    "PodTemplate",
     "Secret",
     "Service",
     "ServiceAccount",

@@ -5,6 +5,7 @@ from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
 from reconcile.models.fields import UNSET, Rule, Schema, Unset, field
 from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
+from reconcile.models.further import Open
 from reconcile.models.intents import Intent
 from reconcile.models.objects import (
     Condition,
@@ -38,6 +39,7 @@ __all__ = [
     "MicroTime",
     "Object",
     "ObjectMeta",
+    "Open",
     "OwnerReference",
     "Quantity",
     "Rule",

@@ -13,6 +13,7 @@ from attrs import frozen
 _WIRE: Final = "reconcile.wire"
 _SECRET: Final = "reconcile.secret"
 _SCHEMA: Final = "reconcile.schema"
+FURTHER: Final = "reconcile.further"
 
 T = TypeVar("T")
 
@@ -121,6 +122,7 @@ class FieldKeywords(SchemaKeywords, total=False):
 
     wire: str
     secret: bool
+    further: bool
     converter: Callable[[Any], Any]
     validator: Callable[[Any, "attrs.Attribute[Any]", Any], None]
     repr: bool | Callable[[Any], str]
@@ -140,12 +142,20 @@ def field(**keywords: Any) -> Any:
 
     `wire` is its name in JSON where that is not the camelCase of the Python name (`pod_ip` is
     `podIP`). `secret` keeps its value out of `repr` and of errors. `rule` is CEL over `self`, which
-    the server checks. The rest is as in `Schema`; `required` overrides what the default says.
+    the server checks. `further` makes it a mapping of every field in JSON that the class does not have.
+    The rest is as in `Schema`; `required` overrides what the default says.
     """
     wire, secret = keywords.pop("wire", None), keywords.pop("secret", False)
+    further = keywords.pop("further", False)
     said = {name: keywords.pop(name) for name in _SCHEMA_KEYWORDS if name in keywords}
     schema = Schema(rules=said.pop("rule", ()), **said)
-    metadata = {**keywords.pop("metadata", {}), _WIRE: wire, _SECRET: secret, _SCHEMA: schema}
+    metadata = {
+        **keywords.pop("metadata", {}),
+        _WIRE: wire,
+        _SECRET: secret,
+        _SCHEMA: schema,
+        FURTHER: further,
+    }
     keywords.setdefault("repr", _hidden if secret else True)
     return attrs.field(metadata=metadata, **keywords)
 
@@ -200,7 +210,8 @@ def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
     known = cls.__dict__.get("__model_fields__")
     if known is None:
         attrs.resolve_types(cls)
-        known = tuple(_model_field(attribute) for attribute in attrs.fields(cls) if attribute.init)
+        attributes = [one for one in attrs.fields(cls) if one.init and not one.metadata.get(FURTHER)]
+        known = tuple(map(_model_field, attributes))
         _refuse_clashes(cls, known)
         cls.__model_fields__ = known
     return cast(tuple[ModelField, ...], known)

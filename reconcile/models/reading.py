@@ -17,6 +17,7 @@ from attrs import frozen
 
 from reconcile.models.fields import ModelField, Unset, fields_of, split_annotated, union_parts
 from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenValues, freeze
+from reconcile.models.further import further_of, heading_of
 from reconcile.models.values import Quantity, parse_duration, parse_time, read_quantity
 
 Reader = Callable[[Any], Any]
@@ -117,6 +118,8 @@ class _ObjectReader:
         self._plan: dict[str, _Slot] | None = None
         self._needed: frozenset[str] = frozenset()
         self._empty: dict[str, Any] = {}
+        self._further: str | None = None
+        self._known: frozenset[str] = frozenset()
 
     def __call__(self, value: Any) -> Any:
         if type(value) is not dict:
@@ -126,9 +129,11 @@ class _ObjectReader:
         plan = self._plan or self._prepare()
         arguments = self._empty.copy()
         faults: list[Fault] = []
+        further: dict[str, Any] = {}
         for wire, found in value.items():
             slot = plan.get(wire)
             if slot is None:
+                further[wire] = found
                 continue
             argument, exact, nullable, read, secret = slot
             if type(found) is exact:
@@ -138,6 +143,8 @@ class _ObjectReader:
                     arguments[argument] = read(found)
                 except Misfit as misfit:
                     faults += _hidden(wire) if secret else misfit.below(f".{wire}")
+        if self._further is not None:
+            arguments[self._further] = self._kept(further)
         if not faults:
             try:
                 return self._cls(**arguments)
@@ -151,8 +158,15 @@ class _ObjectReader:
         fields = fields_of(self._cls)
         self._needed = frozenset(f.argument for f in fields if f.needed and not (f.nullable and f.unset))
         self._empty = {f.argument: EMPTY for f in fields if _is_empty_mapping(f.default)}
+        self._further = further_of(self._cls)
+        self._known = heading_of(self._cls)
         self._plan = {f.wire: _slot(f) for f in fields}
         return self._plan
+
+    def _kept(self, further: dict[str, Any]) -> FrozenMapping:
+        for wire in self._known & further.keys():
+            del further[wire]
+        return FrozenMapping(further) if further else EMPTY
 
     def _missing(self, value: Mapping[str, Any]) -> list[Fault]:
         return [
@@ -368,6 +382,7 @@ def check_model(cls: type[Any]) -> None:
         if inspect.isclass(plain) and attrs.has(plain) and plain is not Quantity:
             if plain not in seen:
                 seen.add(plain)
+                further_of(plain)
                 for one in fields_of(plain):
                     _checked(plain, one)
                     look(one.type)

@@ -21,6 +21,7 @@ from reconcile.models.fields import (
     split_annotated,
     union_parts,
 )
+from reconcile.models.further import further_of
 from reconcile.models.objects import Condition, Object, ObjectMeta
 from reconcile.models.reading import tag_of
 from reconcile.models.values import Quantity
@@ -115,6 +116,8 @@ def object_schema(cls: type[Any], inside: tuple[type[Any], ...] = ()) -> dict[st
         schema["properties"] = properties
     if required:
         schema["required"] = required
+    if further_of(cls) is not None:
+        schema |= _ANYTHING
     if description := class_doc(cls):
         schema["description"] = description
     return schema

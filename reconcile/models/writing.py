@@ -9,6 +9,7 @@ import attrs
 
 from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotated
 from reconcile.models.frozen import FrozenList, FrozenMapping, thaw
+from reconcile.models.further import further_of, heading_of
 from reconcile.models.values import Quantity, format_duration, format_micro_time, format_time
 
 Writer = Callable[[Any], Any]
@@ -61,6 +62,8 @@ _WRITERS: Final[dict[type[Any], Writer]] = {
 def _object_writer(cls: type[Any]) -> Writer:
     sparse = bool(getattr(cls, "__sparse__", False))
     plan = [(f.name, f.wire, _omitted(f, sparse), _field_writer(f)) for f in fields_of(cls)]
+    further = further_of(cls)
+    own = heading_of(cls).union(f.wire for f in fields_of(cls))
 
     def write(value: Any) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -69,6 +72,10 @@ def _object_writer(cls: type[Any]) -> Writer:
             if found is UNSET or (omitted is not UNSET and found == omitted):
                 continue
             body[wire] = write_one(found)
+        if further is not None and (more := getattr(value, further)):
+            if clash := own & more.keys():
+                raise TypeError(f"{cls.__name__}.{further} has {min(clash)!r}, which has a field of its own")
+            body |= to_json(more)
         return body
 
     return write

@@ -14,7 +14,7 @@ from reconcile import (
     field,
     resource,
 )
-from reconcile.kinds import ConfigMap, DeploymentSpec
+from reconcile.kinds import ConfigMap, DeploymentSpec, PodSpec
 
 
 @frozen
@@ -46,6 +46,8 @@ Site(spec=SiteSpec())  # wrong
 Site(spec=SiteSpec(image=1))  # wrong
 Site(spec=SiteSpec(image="i"), status={})  # wrong
 Site(SiteSpec(image="i"))  # wrong
+PodSpec(more={"volumes": []})  # wrong
+ConfigMap(further=["a"])  # wrong
 Scale(replica=".spec.size")  # wrong
 LabelSelector(match_labels={"a": 1})  # wrong
 DeploymentSpec(selector={"a": "b"}, template={})  # wrong

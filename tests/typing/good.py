@@ -26,7 +26,7 @@ from reconcile import (
     field,
     resource,
 )
-from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Secret
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplate, Secret
 
 
 @frozen
@@ -45,6 +45,7 @@ class SiteSpec:
     memory: Quantity | None = None
     ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("number",))
     template: Mapping[str, Any] = field(factory=dict)
+    pod: PodTemplate = field(factory=PodTemplate)
     token: str = field(default="", secret=True)
 
 
@@ -63,6 +64,13 @@ class Site(Object):
 
 def config_for(site: Site) -> Intent[ConfigMap]:
     return Intent(ConfigMap, metadata=ObjectMeta(site.name), data={"image": site.spec.image})
+
+
+def pod_for(site: Site) -> Intent[Pod]:
+    spec = PodSpec(containers=({"name": "web", "image": site.spec.image},), further={"hostNetwork": True})
+    pod = Pod(metadata=ObjectMeta(site.name), spec=spec, further={})
+    assert_type(pod.spec.further, Mapping[str, Any])
+    return Intent(Pod, metadata=pod.metadata, spec=pod.spec)
 
 
 async def keep_site(ctx: Context[Site]) -> Result | None:

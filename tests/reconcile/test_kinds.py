@@ -1,0 +1,154 @@
+"""Models of built-in kinds carry any further field, in both directions and at any depth."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import Intent, Object, ObjectMeta, definition_of, encode, field, kinds, resource
+from reconcile.kinds import BuiltIn, ConfigMap, Pod, PodSpec, PodTemplate, Secret
+from reconcile.models import Condition, LabelRequirement, LabelSelector, decode, structure, unstructure
+from reconcile.testing import FakeClient
+from tests.reconcile.by_example import other_than_default
+
+WITHOUT = {BuiltIn, Condition, LabelRequirement, LabelSelector}
+CLASSES = [cls for name in kinds.__all__ if (cls := getattr(kinds, name)) not in WITHOUT]
+ODD = {"odd": [0, 0.0, False, "", None, {"deep": [{}]}]}
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_class_carries_a_field_that_it_does_not_have(cls: type[Any]) -> None:
+    value = structure(cls, {**other_than_default(cls, None), **ODD})
+    assert value.further == ODD
+    assert json.dumps(unstructure(value)["odd"]) == json.dumps(ODD["odd"])
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from([0.0, -0.0, 1.0, "", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+def some(**known: Any) -> st.SearchStrategy[dict[str, Any]]:
+    more = st.dictionaries(st.sampled_from(["volumes", "x-y", "further", "kind"]), ANY, max_size=2)
+    fields = st.fixed_dictionaries({}, optional=known)
+    return st.builds(lambda one, other: {**one, **other}, more, fields)
+
+
+STATUS = some(
+    phase=st.sampled_from(["", "Running"]),
+    conditions=st.lists(
+        some(reason=st.just("")).map(lambda c: {**c, "type": "T", "status": "True"}), max_size=2
+    ),
+    containerStatuses=st.lists(
+        some(state=some(running=st.just({})), restartCount=st.just(0)).map(lambda c: {**c, "name": "c"}),
+        max_size=2,
+    ),
+)
+SPEC = some(nodeName=st.just("n"), containers=st.lists(some(), max_size=2))
+
+
+def shown(of: Any, like: Any) -> Any:
+    """What `of` has where `like` has something, in the order of `like`."""
+    if isinstance(like, dict):
+        return {name: shown(of[name], one) for name, one in like.items()}
+    if isinstance(like, list):
+        return [shown(one, other) for one, other in zip(of, like, strict=True)]
+    return of
+
+
+@given(SPEC, STATUS)
+def test_a_pod_is_written_with_all_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
+    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}
+    written = encode(decode(Pod, raw))
+    assert json.dumps(shown(written, raw)) == json.dumps(raw)
+
+
+def test_the_head_of_an_object_is_no_further_field_and_that_of_a_part_is() -> None:
+    assert decode(Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).further == {}
+    assert structure(PodSpec, {"kind": "odd"}).further == {"kind": "odd"}
+
+
+@pytest.mark.parametrize("name", ["data", "kind", "metadata"])
+def test_a_further_field_that_has_a_field_of_its_own_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"ConfigMap\.further has '{name}', which has a field of its own"):
+        encode(ConfigMap(metadata=ObjectMeta("a"), further={name: {}}))
+
+
+async def test_further_fields_are_applied_and_edited_as_others_are() -> None:
+    client = FakeClient()
+    spec = PodSpec(containers=({"name": "c", "image": "i"},), further={"hostNetwork": True, "priority": 0})
+    live = await client.apply(Intent(Pod, metadata=ObjectMeta("p", "default"), spec=spec))
+    assert (live.spec.further["hostNetwork"], live.spec.further["priority"]) == (True, 0)
+    async with client.editing(live) as draft:
+        draft.spec.further["activeDeadlineSeconds"] = 60
+    after = await client.get(Pod, "p", "default")
+    assert (after.spec.further["activeDeadlineSeconds"], after.spec.further["hostNetwork"]) == (60, True)
+
+
+def test_what_a_secret_has_further_does_not_show() -> None:
+    assert "hunter2" not in repr(Secret(metadata=ObjectMeta("s"), further={"stringData": {"p": "hunter2"}}))
+
+
+@frozen
+class GateSpec:
+    template: PodTemplate = field(factory=PodTemplate)
+
+
+@resource("example.com/v1")
+class Gate(Object):
+    spec: GateSpec = GateSpec()
+
+
+def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"containers": [{"name": "c", "env": []}], "volumes": [{"name": "v", "emptyDir": {}}]},
+    }
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default")))
+    gate = {"apiVersion": "example.com/v1", "kind": "Gate", "metadata": {"name": "g", "namespace": "default"}}
+    assert client.add({**gate, "spec": {"template": template}})["spec"]["template"] == template
+    read = decode(Gate, {**gate, "spec": {"template": template}}).spec.template
+    assert read.metadata.labels == {"a": "b"}
+    assert read.spec.further == {"volumes": template["spec"]["volumes"]}
+    schema = definition_of(Gate)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    inside = schema["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
+    assert inside["x-kubernetes-preserve-unknown-fields"] is True
+
+
+@frozen
+class Two:
+    one: Mapping[str, Any] = field(factory=dict, further=True)
+    other: Mapping[str, Any] = field(factory=dict, further=True)
+
+
+@frozen
+class Typed:
+    further: Mapping[str, str] = field(factory=dict, further=True)
+
+
+@frozen
+class Needed:
+    further: Mapping[str, Any] = field(further=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (Two, "Two has two fields for further ones: one and other"),
+        (Typed, r"Typed\.further holds further fields: make it `further: Mapping\[str, Any\] = field"),
+        (Needed, r"Needed\.further holds further fields: make it"),
+    ],
+)
+def test_a_field_for_further_ones_is_a_mapping_with_a_default(spec: Any, message: str) -> None:
+    assert inspect.isclass(spec)
+    assert attrs.has(spec)
+    with pytest.raises(TypeError, match=message):
+        resource("example.com/v1")(type("Made", (Object,), {"__annotations__": {"spec": spec}}))
