@@ -45,6 +45,7 @@ KINDS = {
     "authorization.k8s.io/v1 SelfSubjectAccessReview": "V1SelfSubjectAccessReview",
     "authorization.k8s.io/v1 SelfSubjectRulesReview": "V1SelfSubjectRulesReview",
     "authorization.k8s.io/v1 SubjectAccessReview": "V1SubjectAccessReview",
+    "autoscaling/v1 HorizontalPodAutoscaler": "V1HorizontalPodAutoscaler",
     "autoscaling/v1 Scale": "V1Scale",
     "autoscaling/v2 HorizontalPodAutoscaler": "V2HorizontalPodAutoscaler",
     "batch/v1 CronJob": "V1CronJob",

@@ -118,13 +118,12 @@ def _others() -> tuple[ServedResource, ...]:
         _built_in(
             "discovery.k8s.io", "v1", "EndpointSlice", has_generation=True,
         ),
-        _built_in(
-            "autoscaling",
-            "v2",
-            "HorizontalPodAutoscaler",
-            short_names=("hpa",),
-            categories=("all",),
-            has_status=True,
+        *(
+            _built_in(
+                "autoscaling", version, "HorizontalPodAutoscaler", short_names=("hpa",), categories=("all",),
+                has_status=True,
+            )
+            for version in ("v2", "v1")
         ),
         _built_in(
             "apiextensions.k8s.io", "v1", "CustomResourceDefinition", short_names=("crd", "crds"),

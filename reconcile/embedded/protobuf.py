@@ -62,10 +62,11 @@ def _object(data: bytes) -> dict[str, Any]:
     envelope = _message("Unknown", data)
     meta = envelope.get("typeMeta", {})
     kind, api_version = meta.get("kind", ""), meta.get("apiVersion", "")
-    if KINDS.get(kind) != api_version:
+    message = KINDS.get((api_version, kind))
+    if message is None:
         raise _Unread(f"{api_version} {kind}")
     return {"kind": kind, "apiVersion": api_version} | _message(
-        kind, base64.b64decode(envelope.get("raw", ""))
+        message, base64.b64decode(envelope.get("raw", ""))
     )
 
 

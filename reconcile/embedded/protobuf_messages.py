@@ -253,6 +253,18 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
         4: "averageUtilization:*int",
     },
     "HorizontalPodAutoscalerStatus": {3: "currentReplicas:int", 4: "desiredReplicas:int"},
+    # autoscaling/v1
+    "OlderAutoscaler": {
+        1: "metadata:ObjectMeta",
+        2: "spec:OlderAutoscalerSpec",
+        3: "status:HorizontalPodAutoscalerStatus",
+    },
+    "OlderAutoscalerSpec": {
+        1: "scaleTargetRef:CrossVersionObjectReference",
+        2: "minReplicas:*int",
+        3: "maxReplicas:int",
+        4: "targetCPUUtilizationPercentage:*int",
+    },
     # policy/v1, scheduling.k8s.io/v1
     "PodDisruptionBudget": {
         1: "metadata:ObjectMeta",
@@ -350,8 +362,8 @@ MESSAGES: Mapping[str, Mapping[int, str]] = {
     "Nothing": {},
 }
 
-KINDS: Mapping[str, str] = {
-    kind: api_version
+KINDS: Mapping[tuple[str, str], str] = {
+    (api_version, kind): kind
     for api_version, kinds in {
         "v1": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service", "ResourceQuota"),
         "apps/v1": ("Deployment",),
@@ -365,5 +377,5 @@ KINDS: Mapping[str, str] = {
         "rbac.authorization.k8s.io/v1": ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     }.items()
     for kind in kinds
-}
-"""The kinds that can be read, with their API version."""
+} | {("autoscaling/v1", "HorizontalPodAutoscaler"): "OlderAutoscaler"}
+"""The messages of the kinds that can be read, by API version and kind."""

@@ -7,6 +7,7 @@ import msgspec
 
 from informers.transport import Response
 from reconcile.embedded.api import META, Form, TableRenderer
+from reconcile.embedded.autoscaler_versions import convert_autoscaler
 from reconcile.embedded.events import convert_event
 from reconcile.embedded.failures import not_acceptable
 from reconcile.embedded.log import Stored
@@ -52,6 +53,8 @@ def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
     obj = stored.decode()
     if not resource.custom and stored.encoded_by.group != resource.group:
         return convert_event(obj, resource.api_version)
+    if not resource.custom and resource.kind == "HorizontalPodAutoscaler":
+        return convert_autoscaler(obj, resource.api_version)
     obj["apiVersion"] = resource.api_version
     resource.kept_schema.prune(obj)
     resource.kept_schema.default(obj)

@@ -16,6 +16,7 @@ from reconcile.embedded.auth.defaults import default_bindings, default_roles
 from reconcile.embedded.auth.escalation import RoleGuard
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.refusals import access_denied
+from reconcile.embedded.autoscalers import Autoscalers
 from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.engine import Engine
@@ -71,6 +72,7 @@ class ApiServer:
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
         self._disruptions = disruption.Disruptions(self._engine)
+        self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas]
         self.routes: list[Route] = [Routes()]
         """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
@@ -136,7 +138,7 @@ class ApiServer:
 
     def settle(self) -> None:
         """Collect garbage, end namespaces and definitions, make default accounts, expire events, count for
-        quotas and budgets.
+        quotas and budgets, look after autoscalers.
         """
         self._definitions.sync()
         self._housekeeping.settle()
@@ -145,6 +147,7 @@ class ApiServer:
         self._aggregation.sync()
         self._quotas.sync()
         self._disruptions.sync()
+        self._autoscalers.sync()
 
     async def run(self) -> None:
         """Do the same after every change, and when something falls due, until cancelled."""

@@ -21,6 +21,7 @@ _STATEFUL_SET_CHANGES = frozenset(
 )  # fmt: skip
 _ENDING_POLICIES = ("OnFailure", "Never")
 _CRON_FIELDS = 5
+_METRICS_NOTE = "autoscaling.alpha.kubernetes.io/metrics"
 
 
 def prepare_deployment(deployment: Object, old: Object | None) -> None:
@@ -254,10 +255,19 @@ def validate_revision(revision: Object, old: Object | None) -> list[FieldCause]:
 
 
 def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    """Complete a HorizontalPodAutoscaler."""
-    default(autoscaler.setdefault("spec", {}), minReplicas=1)
+    """Complete a HorizontalPodAutoscaler of either version; without metrics it is for the CPU."""
+    spec = autoscaler.setdefault("spec", {})
+    default(spec, minReplicas=1)
+    status: Object = {"desiredReplicas": 0, "currentMetrics": None}
+    if autoscaler.get("apiVersion") == "autoscaling/v1":
+        status = {"currentReplicas": 0, "desiredReplicas": 0}
+        if _METRICS_NOTE not in (autoscaler["metadata"].get("annotations") or {}):
+            default(spec, targetCPUUtilizationPercentage=80)
+    elif not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     if old is None:
-        autoscaler["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+        autoscaler["status"] = status
 
 
 def validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:

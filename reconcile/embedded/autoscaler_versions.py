@@ -1,0 +1,88 @@
+"""HorizontalPodAutoscalers in the words of their other version."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+_NOTES: Final = "autoscaling.alpha.kubernetes.io/"
+_PERCENTAGE: Final = "targetCPUUtilizationPercentage"
+_SAME_IN_SPEC: Final = ("scaleTargetRef", "minReplicas", "maxReplicas")
+_SAME_IN_STATUS: Final = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+_KEPT_AS_NOTES: Final = {
+    "metrics": ("spec", "metrics"),
+    "behavior": ("spec", "behavior"),
+    "current-metrics": ("status", "currentMetrics"),
+    "conditions": ("status", "conditions"),
+}
+
+_Object = dict[str, Any]
+
+
+def convert_autoscaler(autoscaler: _Object, api_version: str) -> _Object:
+    """The same autoscaler in `autoscaling/v1` or `autoscaling/v2`; what v1 has no field for is annotated."""
+    convert = _to_v1 if api_version.endswith("/v1") else _to_v2
+    return {**convert(autoscaler), "apiVersion": api_version}
+
+
+def _to_v1(newer: _Object) -> _Object:
+    spec, status = newer.get("spec") or {}, newer.get("status") or {}
+    made: dict[str, _Object] = {"spec": _only(spec, _SAME_IN_SPEC), "status": _only(status, _SAME_IN_STATUS)}
+    metrics = list(spec.get("metrics") or ())
+    cpu = next((metric for metric in metrics if _percentage(metric) is not None), None)
+    if cpu is not None:
+        made["spec"][_PERCENTAGE] = _percentage(cpu)
+        metrics.remove(cpu)
+    left = {
+        "metrics": metrics,
+        "behavior": spec.get("behavior"),
+        "current-metrics": status.get("currentMetrics"),
+        "conditions": status.get("conditions"),
+    }
+    notes = {f"{_NOTES}{name}": msgspec.json.encode(part).decode() for name, part in left.items() if part}
+    return {**newer, **made, "metadata": _annotated(newer["metadata"], notes)}
+
+
+def _to_v2(older: _Object) -> _Object:
+    spec, status = older.get("spec") or {}, older.get("status") or {}
+    made: dict[str, _Object] = {"spec": _only(spec, _SAME_IN_SPEC), "status": _only(status, _SAME_IN_STATUS)}
+    made["status"].setdefault("currentMetrics", None)
+    notes = dict(older["metadata"].get("annotations") or {})
+    for name, (part, field) in _KEPT_AS_NOTES.items():
+        held = _read(notes.pop(f"{_NOTES}{name}", ""))
+        if held is not None:
+            made[part][field] = held
+    if spec.get(_PERCENTAGE) is not None:
+        made["spec"]["metrics"] = [_cpu_metric(spec[_PERCENTAGE]), *(made["spec"].get("metrics") or ())]
+    metadata = {name: member for name, member in older["metadata"].items() if name != "annotations"}
+    return {**older, **made, "metadata": _annotated(metadata, notes)}
+
+
+def _only(part: Mapping[str, Any], names: tuple[str, ...]) -> _Object:
+    return {name: part[name] for name in names if name in part}
+
+
+def _annotated(metadata: Mapping[str, Any], notes: Mapping[str, str]) -> _Object:
+    annotations = {**(metadata.get("annotations") or {}), **notes}
+    return {**metadata, "annotations": annotations} if annotations else dict(metadata)
+
+
+def _read(note: str) -> Any:
+    """What an annotation holds; a user's own nonsense counts as none."""
+    try:
+        return msgspec.json.decode(note) if note else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _percentage(metric: Mapping[str, Any]) -> int | None:
+    resource = metric.get("resource") or {}
+    target = resource.get("target") or {}
+    if metric.get("type") != "Resource" or resource.get("name") != "cpu":
+        return None
+    return target.get("averageUtilization") if target.get("type") == "Utilization" else None
+
+
+def _cpu_metric(percentage: int) -> _Object:
+    target = {"type": "Utilization", "averageUtilization": percentage}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

@@ -1,0 +1,148 @@
+"""HorizontalPodAutoscalers: their two versions, and what a cluster without metrics makes of them.
+
+`autoscaling/v1` says in annotations what it has no fields for. The status is that of a real controller that
+finds no metrics API: it raises a target to `minReplicas`, lowers it to `maxReplicas`, and says why it does no
+more.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from informers.transport import Response
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.crds import set_condition
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.log import Change, StorageKey, Stored
+from reconcile.embedded.rendering import object_in
+from reconcile.embedded.status import Failure
+from reconcile.embedded.subresources import get_scale, put_scale
+
+AUTOSCALERS: Final[StorageKey] = ("autoscaling", "horizontalpodautoscalers")
+
+_NO_METRICS: Final = "the server could not find the requested resource"
+_MANAGER: Final = "kube-controller-manager"
+
+
+class Autoscalers:
+    """Keeps the status of all autoscalers, and their targets within bounds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._dirty = False
+        engine.log.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        if self._engine.log.count(AUTOSCALERS):
+            self._dirty = True
+
+    def sync(self) -> None:
+        """Look at every autoscaler again, if anything has changed.
+
+        What that changes itself is looked at after the next change, or two autoscalers of one target could
+        keep each other busy.
+        """
+        if not self._dirty:
+            return
+        newest = self._engine.registry.by_kind("autoscaling", "HorizontalPodAutoscaler", "v2")
+        for stored in self._engine.log.snapshot(AUTOSCALERS) if newest is not None else ():
+            assert newest is not None
+            autoscaler = object_in(stored, newest)
+            status = _Look(self._engine, autoscaler).status()
+            if autoscaler.get("status") != status and self._is_current(stored):
+                self._engine.put(newest, {**autoscaler, "status": status})
+        self._dirty = False
+
+    def _is_current(self, stored: Stored) -> bool:
+        now = self._engine.log.get(AUTOSCALERS, stored.key)
+        return now is not None and now.version == stored.version
+
+
+class _Look:
+    """One look at one autoscaler."""
+
+    def __init__(self, engine: Engine, autoscaler: dict[str, Any]) -> None:
+        self._engine = engine
+        self._spec: dict[str, Any] = autoscaler["spec"]
+        self._namespace = autoscaler["metadata"]["namespace"]
+        self._status: dict[str, Any] = dict(autoscaler.get("status") or {})
+        self._conditions = {one["type"]: dict(one) for one in self._status.get("conditions") or ()}
+
+    def status(self) -> dict[str, Any]:
+        """What its status is then; the target may have been scaled on the way."""
+        try:
+            target = self._target()
+            scale = self._scale(get_scale, target, "GET")
+        except Failure as failure:
+            why = "the HPA controller was unable to get the target's current scale"
+            self._say("AbleToScale", "False", "FailedGetScale", f"{why}: {failure.message}")
+        else:
+            self._judge(target, scale)
+        return {**self._status, "conditions": list(self._conditions.values())}
+
+    def _judge(self, target: Target, scale: dict[str, Any]) -> None:
+        why = "the HPA controller was able to get the target's current scale"
+        self._say("AbleToScale", "True", "SucceededGetScale", why)
+        now, least, most = _replicas(scale), self._spec.get("minReplicas") or 1, self._spec["maxReplicas"]
+        self._status["currentReplicas"] = now
+        if now == 0:
+            why = "scaling is disabled since the replica count of the target is zero"
+            self._say("ScalingActive", "False", "ScalingDisabled", why)
+            self._status["desiredReplicas"] = 0
+        elif not least <= now <= most:
+            self._rescale(target, scale, max(least, min(now, most)))
+        elif not (scale.get("status") or {}).get("selector"):
+            why = "the HPA target's scale is missing a selector"
+            self._say("ScalingActive", "False", "InvalidSelector", why)
+        else:
+            self._say("ScalingActive", "False", *_no_metric((self._spec.get("metrics") or [{}])[0]))
+
+    def _rescale(self, target: Target, scale: dict[str, Any], wanted: int) -> None:
+        try:
+            self._scale(put_scale, target, "PUT", {**scale, "spec": {"replicas": wanted}})
+        except Failure as failure:
+            why = f"the HPA controller was unable to update the target scale: {failure.message}"
+            self._say("AbleToScale", "False", "FailedUpdateScale", why)
+            return
+        why = f"the HPA controller was able to update the target scale to {wanted}"
+        self._say("AbleToScale", "True", "SucceededRescale", why)
+        self._status |= {"desiredReplicas": wanted, "lastScaleTime": self._engine.now()}
+
+    def _target(self) -> Target:
+        reference = self._spec["scaleTargetRef"]
+        group, _, version = (reference.get("apiVersion") or "").rpartition("/")
+        resource = self._engine.registry.by_kind(group, reference["kind"], version)
+        if resource is None:
+            raise Failure(404, "NotFound", f'no matches for kind "{reference["kind"]}" in group "{group}"')
+        if resource.scale is None:
+            raise Failure(404, "NotFound", _NO_METRICS)
+        namespace = self._namespace if resource.namespaced else ""
+        return Target(resource, namespace, reference["name"], "scale")
+
+    def _scale(self, verb: Any, target: Target, method: str, body: Any = None) -> dict[str, Any]:
+        headers = {"content-type": "application/json", "user-agent": _MANAGER}
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        response: Response = verb(self._engine, ApiRequest(method, "", {}, headers, encoded), target)
+        scale: dict[str, Any] = msgspec.json.decode(response.body)
+        return scale
+
+    def _say(self, kind: str, value: str, reason: str, message: str) -> None:
+        set_condition(self._conditions, kind, value, reason, message, self._engine.now())
+
+
+def _replicas(scale: Mapping[str, Any]) -> int:
+    return (scale.get("spec") or {}).get("replicas") or 0
+
+
+def _no_metric(metric: Mapping[str, Any]) -> tuple[str, str]:
+    """The reason and the message for a metric that nobody serves."""
+    kind = metric.get("type") or "Resource"
+    name = (metric.get("resource") or {}).get("name", "cpu")
+    what = f"{name} resource metric" if kind == "Resource" else f"{kind} metric"
+    api = {"Resource": "resource", "ContainerResource": "resource", "External": "external"}
+    why = (
+        f"the HPA was unable to compute the replica count: failed to get {what} value: "
+        f"unable to fetch metrics from {api.get(kind, 'custom')} metrics API: {_NO_METRICS}"
+    )
+    return f"FailedGet{kind}Metric", why

@@ -1,0 +1,110 @@
+"""HorizontalPodAutoscalers in both versions, and what they make of their targets without metrics."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, definition, widget
+
+V2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+V1 = V2.replace("v2", "v1")
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+CPU = {"type": "Utilization", "averageUtilization": 50}
+
+
+def autoscaler(name: str = "a", *, kind: str = "Deployment", **spec: Any) -> dict[str, Any]:
+    api_version = "apps/v1" if kind == "Deployment" else "example.com/v1"
+    reference = {"apiVersion": api_version, "kind": kind, "name": "web"}
+    return {"metadata": {"name": name}, "spec": {"maxReplicas": 5, "scaleTargetRef": reference, **spec}}
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    return {"metadata": {"name": "web"}, "spec": spec}
+
+
+def conditions(api: Api, name: str = "a") -> dict[str, tuple[str, str]]:
+    api.server.settle()
+    status = api.ok("GET", f"{V2}/{name}")["status"]
+    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+def test_what_was_made_in_one_version_is_read_in_the_other(api: Api) -> None:
+    made = api.ok("POST", V1, autoscaler(targetCPUUtilizationPercentage=50))
+    assert (made["apiVersion"], made["spec"]["minReplicas"]) == ("autoscaling/v1", 1)
+    newer = api.ok("GET", f"{V2}/a")
+    assert newer["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": CPU}}]
+    pods = {"type": "Pods", "pods": {"metric": {"name": "asks"}, "target": {"type": "AverageValue"}}}
+    changed = api.merge(f"{V2}/a", {"spec": {"metrics": [*newer["spec"]["metrics"], pods], "maxReplicas": 7}})
+    older = api.ok("GET", f"{V1}/a")
+    assert (older["spec"]["targetCPUUtilizationPercentage"], older["spec"]["maxReplicas"]) == (50, 7)
+    assert json.loads(older["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"]) == [pods]
+    api.merge(f"{V1}/a", {"spec": {"minReplicas": 2}})
+    assert api.ok("GET", f"{V2}/a")["spec"]["metrics"] == changed["spec"]["metrics"]
+    assert "annotations" not in api.ok("GET", f"{V2}/a")["metadata"]
+
+
+def test_without_metrics_it_is_for_eighty_percent_of_the_cpu(api: Api) -> None:
+    assert api.ok("POST", V1, autoscaler("one"))["spec"]["targetCPUUtilizationPercentage"] == 80
+    (metric,) = api.ok("POST", V2, autoscaler("two"))["spec"]["metrics"]
+    assert metric["resource"]["target"] == {**CPU, "averageUtilization": 80}
+
+
+def test_both_versions_are_discovered_and_the_newer_is_preferred(api: Api) -> None:
+    group = api.ok("GET", "/apis/autoscaling")
+    assert [entry["version"] for entry in group["versions"]] == ["v2", "v1"]
+    assert group["preferredVersion"]["version"] == "v2"
+
+
+def test_a_target_is_brought_within_its_bounds_and_no_further(api: Api) -> None:
+    api.ok("POST", DEPLOYMENTS, deployment(1))
+    api.ok("POST", V2, autoscaler(minReplicas=2))
+    assert conditions(api) == {"AbleToScale": ("True", "SucceededRescale")}
+    scaled = api.ok("GET", f"{DEPLOYMENTS}/web")
+    assert (scaled["spec"]["replicas"], scaled["metadata"]["generation"]) == (2, 2)
+    api.merge(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 9}})
+    api.server.settle()
+    assert api.ok("GET", f"{DEPLOYMENTS}/web")["spec"]["replicas"] == 5
+    api.merge(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 3}})
+    assert conditions(api)["ScalingActive"] == ("False", "FailedGetResourceMetric")
+    assert api.ok("GET", f"{V2}/a")["status"]["currentReplicas"] == 3
+
+
+def test_a_target_of_none_is_left_alone(api: Api) -> None:
+    api.ok("POST", DEPLOYMENTS, deployment(0))
+    api.ok("POST", V2, autoscaler(minReplicas=2))
+    assert conditions(api)["ScalingActive"] == ("False", "ScalingDisabled")
+    assert api.ok("GET", f"{DEPLOYMENTS}/web")["spec"]["replicas"] == 0
+
+
+def test_a_target_that_cannot_be_scaled_is_told(api: Api) -> None:
+    api.ok("POST", V2, autoscaler())
+    assert conditions(api) == {"AbleToScale": ("False", "FailedGetScale")}
+    api.ok("POST", V2, autoscaler("odd", kind="Nothing"))
+    assert conditions(api, "odd") == {"AbleToScale": ("False", "FailedGetScale")}
+    plain = definition(names={"kind": "Plain", "plural": "plains"})
+    plain["metadata"]["name"] = "plains.example.com"
+    plain["spec"]["versions"][0] |= {"subresources": {"status": {}}}
+    api.ok("POST", DEFINITIONS, plain)
+    api.ok("POST", V2, autoscaler("plain", kind="Plain"))
+    assert conditions(api, "plain") == {"AbleToScale": ("False", "FailedGetScale")}
+
+
+def test_a_target_without_a_selector_is_told_and_a_settled_one_is_written_no_more(api: Api) -> None:
+    api.ok("POST", WIDGETS, widget("web", spec={"replicas": 1}))
+    api.ok("POST", V2, autoscaler(kind="Widget"))
+    assert conditions(api) == {
+        "AbleToScale": ("True", "SucceededGetScale"),
+        "ScalingActive": ("False", "InvalidSelector"),
+    }
+    version = api.ok("GET", f"{V2}/a")["metadata"]["resourceVersion"]
+    api.ok("POST", WIDGETS, widget("other"))
+    api.server.settle()
+    assert api.ok("GET", f"{V2}/a")["metadata"]["resourceVersion"] == version
