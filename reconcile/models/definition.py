@@ -86,9 +86,21 @@ def _schema(model: type[Object], kind: Kind) -> dict[str, Any]:
     if issubclass(model, Unstructured):
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = object_schema(model)
+    if kind.scale is not None:
+        _let_default_be_reached(schema, kind.scale.replicas)
     if kind.rules:
         schema["x-kubernetes-validations"] = [rule_of(rule) for rule in kind.rules]
     return schema
+
+
+def _let_default_be_reached(schema: Mapping[str, Any], path: str) -> None:
+    """Have the server fill in the objects on the way to a default, which it reaches through nothing else."""
+    *around, _ = path.strip(".").split(".")
+    for step in around:
+        inner = schema["properties"][step]
+        if step not in schema.get("required", ()):
+            inner.setdefault("default", {})
+        schema = inner
 
 
 def _subresources(kind: Kind, schema: Mapping[str, Any], anything: bool) -> dict[str, Any]:

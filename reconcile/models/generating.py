@@ -410,7 +410,9 @@ def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[
     paths = [scale.get(n, "") for n in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")]
     replicas, status, selector = (_at(schema, path) for path in paths)
     problem = ""
-    if "default" not in replicas:
+    if absent := _may_be_absent(schema, paths[0]):
+        problem = f"{absent} may be absent, and the default of {paths[0]} with it"
+    elif "default" not in replicas:
         problem = f"{paths[0]} has no default"
     elif status.get("type") != "integer":
         problem = f"{paths[1]} is no integer"
@@ -420,6 +422,17 @@ def _scale(scale: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> tuple[
         return {}, [f"Its /scale is left out: {problem}."]
     words = dict(zip(("replicas", "status", "selector"), map(literal, paths), strict=True))
     return {"scale": Call.of("Scale", words)}, []
+
+
+def _may_be_absent(schema: Mapping[str, Any], path: str) -> str:
+    """The first object on the way to a path that is not required; empty if all are."""
+    here = ""
+    for step in path.strip(".").split(".")[:-1]:
+        here = f"{here}.{step}"
+        if step not in schema.get("required", ()):
+            return here
+        schema = schema.get("properties", {}).get(step, {})
+    return ""
 
 
 def _at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ class Scale:
 def check_scale(model: type[Any], scale: Scale) -> None:
     """Raises TypeError, with the line to add, if a model does not keep the scale contract."""
     replicas = _field_at(model, scale.replicas, ".spec.", "replicas")
+    _refuse_absence_around(model, scale.replicas)
     if replicas.type is not int:
         raise TypeError(f"scale of {model.__name__}: {scale.replicas} is no integer: make it `: int = 1`")
     if not isinstance(replicas.default, int):
@@ -36,6 +37,22 @@ def check_scale(model: type[Any], scale: Scale) -> None:
         raise TypeError(f"scale of {model.__name__}: {scale.status} is no integer: make it `: int = 0`")
     if _field_at(model, scale.selector, ".status.", "selector").type is not str:
         raise TypeError(f'scale of {model.__name__}: {scale.selector} is no string: make it `: str = ""`')
+
+
+def _refuse_absence_around(model: type[Any], path: str) -> None:
+    """What is around the replicas must be there or be made by the server, which then fills in the default."""
+    here: Any = model
+    around = ""
+    for step in path[1:].split(".")[:-1]:
+        field = next(f for f in fields_of(here) if f.wire == step)
+        around, here = f"{around}.{step}", field.type
+        needed = next((f.wire for f in fields_of(here) if f.needed), "")
+        if not field.needed and (needed or field.default is None):
+            why = f"needs {needed!r}" if needed else "is None by default"
+            raise TypeError(
+                f"scale of {model.__name__}: {around} may be absent and {why}, so {path} may have no "
+                f"default: make it `{step}: {here.__name__}`"
+            )
 
 
 def _field_at(model: type[Any], path: str, root: str, what: str) -> ModelField:

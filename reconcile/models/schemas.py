@@ -134,7 +134,7 @@ def _property(
 ) -> dict[str, Any]:
     schema = schema_of(field.type, f"{cls.__name__}.{field.name}", inside)
     schema = _with(schema, field.schema)
-    if field.nullable and (field.unset or field.needed):
+    if field.nullable and field.default is not None and field.type is not Any:
         schema["nullable"] = True
     if field.type == tuple[Condition, ...] and field.schema.list_type is None:
         schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -186,10 +186,11 @@ def _choice(values: list[Any], where: str) -> dict[str, Any]:
 
 def _union_schema(parts: tuple[Any, ...], where: str, inside: tuple[type[Any], ...]) -> dict[str, Any]:
     kept = tuple(part for part in parts if part not in (type(None), Unset))
+    if type(None) in parts:
+        inner = kept[0] if len(kept) == 1 else typing.Union[kept]  # noqa: UP007
+        return {**schema_of(inner, where, inside), "nullable": True}
     if set(kept) == {int, str}:
         return dict(INT_OR_STRING)
-    if len(kept) == 1:
-        return schema_of(kept[0], where, inside)
     if set(kept) == {int, float}:
         return dict(_SCALARS[float])
     try:

@@ -9,6 +9,7 @@ import pytest
 from attrs import frozen
 
 from reconcile import (
+    UNSET,
     Column,
     Condition,
     Invalid,
@@ -20,6 +21,7 @@ from reconcile import (
     Rule,
     Scale,
     Schema,
+    Unset,
     definition_of,
     field,
     resource,
@@ -380,3 +382,68 @@ def test_a_scale_that_holds_is_a_subresource() -> None:
             "labelSelectorPath": ".status.selector",
         },
     }
+
+
+@resource("example.com/v1", scale=Scale())
+class Fleet(Object):
+    spec: Good = Good()
+    status: GoodStatus = GoodStatus()
+
+
+async def test_an_object_without_a_spec_can_be_scaled_too() -> None:
+    client = FakeClient(Fleet(metadata=ObjectMeta("other", "default")))
+    client.add(
+        {"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "f", "namespace": "default"}}
+    )
+    assert await client.scale(await client.get(Fleet, "f", "default"), lambda replicas: replicas + 1) == 2
+
+
+@frozen
+class NamedSpec:
+    image: str
+    replicas: int = 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "default", "message"),
+    [
+        (NamedSpec, NamedSpec("i"), r"\.spec may be absent and needs 'image'.*make it `spec: NamedSpec`"),
+        (Good | None, None, r"\.spec may be absent and is None by default.*make it `spec: Good`"),
+    ],
+)
+def test_a_default_that_the_server_cannot_reach_is_refused(spec: Any, default: Any, message: str) -> None:
+    made = type(
+        "Fleet", (Object,), {"__annotations__": {"spec": spec, "status": GoodStatus}, "spec": default}
+    )
+    with pytest.raises(TypeError, match=message):
+        resource("example.com/v1", scale=Scale())(made)
+
+
+@frozen
+class NullSpec:
+    needed: str | None
+    given: str | None = "g"
+    three: str | Unset | None = UNSET
+    left_out: str | None = None
+    names: tuple[str | None, ...] = ()
+    by_name: Mapping[str, int | None] = field(factory=dict)
+
+
+@resource("example.com/v1")
+class Null(Object):
+    spec: NullSpec
+
+
+async def test_null_is_stored_where_a_class_tells_it_from_absence_and_from_a_default() -> None:
+    spec = NullSpec(given=None, three=None, needed=None, names=("a", None), by_name={"a": None})
+    client = FakeClient(Null(metadata=ObjectMeta("n", "default"), spec=spec))
+    assert (await client.get(Null, "n", "default")).spec == spec
+    stored = client.add(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "Null",
+            "metadata": {"name": "m", "namespace": "default"},
+            "spec": {"needed": "x", "given": None, "names": [None]},
+        }
+    )
+    assert stored["spec"] == {"needed": "x", "given": None, "names": [None]}

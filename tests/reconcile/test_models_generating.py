@@ -273,6 +273,14 @@ def test_a_scale_that_does_not_keep_the_contract_is_left_out_and_said_so(tmp_pat
     assert kind_of(models_in(loaded(source, tmp_path))[0]).scale is None
 
 
+def test_a_scale_whose_spec_may_be_absent_is_left_out_too(tmp_path: Path) -> None:
+    definition = yaml.safe_load(OWN)
+    del definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"]
+    said = "# Its /scale is left out: .spec may be absent, and the default of .spec.cubs with it.\n"
+    assert said in source_of(definition)
+    assert kind_of(check(definition, tmp_path)["v1"]).scale is None
+
+
 @pytest.mark.parametrize(
     ("wire", "name"),
     [
