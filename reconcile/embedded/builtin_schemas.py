@@ -1,14 +1,20 @@
 """OpenAPI schemas of the built-in kinds."""
 
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from reconcile.embedded.builtin_descriptions import field_descriptions
 from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 
-__all__ = ["schema_for"]
+__all__ = ["component_name", "published", "schema_for"]
+
+Components = dict[str, dict[str, Any]]
+"""Schemas by the names of their types."""
 
 _STRING: dict[str, Any] = {"type": "string"}
 _LEAVES: dict[str, dict[str, Any]] = {
@@ -29,6 +35,7 @@ _LEAVES: dict[str, dict[str, Any]] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}], "format": "quantity"},
     "string": _STRING,
 }
+_TYPE_NAME = re.compile(r"(\w*?)(V\d+(?:alpha\d+|beta\d+)?)([A-Z]\w*)")
 _PLAIN_EXTENSIONS = frozenset({"default"})
 
 
@@ -56,6 +63,55 @@ def schema_for(group: str, version: str, kind: str) -> dict[str, Any]:
     return _type_schema(_document().kinds[f"{api_version} {kind}"])
 
 
+def published(group: str, version: str, kind: str, references: Mapping[str, str]) -> Components:
+    """The same as documents publish it: described, and each type once, by the name it is referred to.
+
+    The first is the kind itself. `references` has the places of types that the document describes already.
+
+    Raises:
+        KeyError: There is no such built-in kind.
+    """
+    api_version = f"{group}/{version}" if group else version
+    made: Components = {}
+    waiting = [_document().kinds[f"{api_version} {kind}"]]
+    while waiting:
+        name = waiting.pop()
+        if name not in made:
+            made[name] = _described(name, references, waiting)
+    return made
+
+
+def _described(name: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
+    entry, told = _document().types[name], field_descriptions(name)
+    schema = {**_type_schema(name), "properties": {}}
+    for member, expression in entry.fields.items():
+        made = _prefixed(_referring(expression, references, waiting), entry.extensions.get(member))
+        schema["properties"][member] = {**made, "description": told[member]} if member in told else made
+    return schema
+
+
+def _referring(expression: str, references: Mapping[str, str], waiting: list[str]) -> dict[str, Any]:
+    if expression.startswith("["):
+        return {"type": "array", "items": _referring(expression[1:-1], references, waiting)}
+    if expression.startswith("{"):
+        within = _referring(expression[1:-1], references, waiting)
+        return {"type": "object", "additionalProperties": within}
+    if expression in references:
+        return {"allOf": [{"$ref": references[expression]}]}
+    if expression in _LEAVES:
+        return _LEAVES[expression]
+    waiting.append(expression)
+    return {"allOf": [{"$ref": f"#/components/schemas/{component_name(expression)}"}]}
+
+
+def component_name(type_name: str) -> str:
+    """Where the schema of a type stands that is no kind: `io.k8s.api.v1.PodSpec` for `V1PodSpec`."""
+    found = _TYPE_NAME.fullmatch(type_name)
+    parts = (part for part in (found.groups() if found else (type_name,)) if part)
+    *before, last = parts
+    return ".".join(("io.k8s.api", *(part.lower() for part in before), last))
+
+
 @cache
 def _document() -> _Document:
     data = Path(__file__).with_name("builtin_types.json").read_bytes()
@@ -80,7 +136,10 @@ def _type_schema(name: str) -> dict[str, Any]:
 
 
 def _field_schema(expression: str, extensions: dict[str, Any] | None) -> dict[str, Any]:
-    schema = _expanded(expression)
+    return _prefixed(_expanded(expression), extensions)
+
+
+def _prefixed(schema: dict[str, Any], extensions: dict[str, Any] | None) -> dict[str, Any]:
     if extensions is None:
         return schema
     prefixed = {

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
+from reconcile.embedded.builtin_schemas import component_name, published
 from reconcile.embedded.resources import ServedResource
 
 Document = dict[str, Any]
@@ -23,6 +24,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 _GVK = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_DESCRIBED = {"V1ObjectMeta": f"#/components/schemas/{_META}"}
 _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 _LISTING = (
     "allowWatchBookmarks",
@@ -161,7 +163,7 @@ def group_document(path: str, resources: Sequence[ServedResource]) -> Document:
     paths: Document = {}
     schemas: Document = {_META: _OBJECT_META}
     for resource in resources:
-        schemas[schema_name(resource)] = _published_schema(resource)
+        schemas |= _published_schemas(resource)
         paths |= _paths(f"/{path}", resource)
     return {
         "openapi": "3.0.0",
@@ -178,8 +180,20 @@ def schema_name(resource: ServedResource) -> str:
     return f"io.k8s.api.{resource.group.partition('.')[0] or 'core'}.{resource.version}.{resource.kind}"
 
 
-def _published_schema(resource: ServedResource) -> Document:
-    schema = dict(resource.openapi) or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+def _published_schemas(resource: ServedResource) -> Document:
+    if resource.custom or not resource.openapi:
+        return {schema_name(resource): _published_schema(resource, resource.openapi)}
+    try:
+        types = published(resource.group, resource.version, resource.kind, _DESCRIBED)
+    except KeyError:
+        return {schema_name(resource): _published_schema(resource, resource.openapi)}
+    kind = next(iter(types))
+    made = {component_name(name): schema for name, schema in types.items() if name != kind}
+    return {schema_name(resource): _published_schema(resource, types[kind]), **made}
+
+
+def _published_schema(resource: ServedResource, openapi: Document) -> Document:
+    schema = dict(openapi) or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if description := resource.description or schema.get("description"):
         schema["description"] = description
     own = {key: value for key, value in schema.get("properties", {}).items() if key != "metadata"}

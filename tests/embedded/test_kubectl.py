@@ -373,7 +373,11 @@ def test_kinds_are_listed_and_explained(kubectl: Kubectl) -> None:
     assert "wd" in kubectl("api-resources", "--api-group=demo.example.com")
     assert "How large it is." in kubectl("explain", "widget.spec.size")
     assert "A thing of which there can be several." in kubectl("explain", "widget")
-    assert "containers" in kubectl("explain", "pod.spec")
+    told = kubectl("explain", "pod.spec")
+    assert re.search(r"activeDeadlineSeconds\s+<integer>\n\s+Optional duration in seconds", told)
+    assert re.search(r"containers\s+<\[\]Container>( -required-)?\n\s+List of containers", told)
+    assert "imagePullPolicy" in kubectl("explain", "deployment.spec.template.spec.containers")
+    assert re.search(r"replicas\s+<integer>", kubectl("explain", "deployment", "--recursive"))
     assert "demo.example.com/v1" in kubectl("api-versions")
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from attrs import evolve
 
+from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
 from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import EMPTY
@@ -26,6 +27,9 @@ WIDGETS = ServedResource(
 )
 PODS = ServedResource("", "v1", "Pod", "pods", "pod", "PodList", EMPTY, has_status=True)
 ITEM = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"
+
+
+APPS = [resource for resource in built_in_resources() if resource.group == "apps"]
 
 
 def document() -> dict[str, Any]:
@@ -97,8 +101,9 @@ def test_the_hash_changes_with_the_schema_and_only_then() -> None:
     assert url(evolve(WIDGETS, openapi={"type": "object"})) != first
 
 
-def test_every_reference_in_a_document_leads_somewhere() -> None:
-    made = document()
+@pytest.mark.parametrize("which", ["custom", "built-in"])
+def test_every_reference_in_a_document_leads_somewhere(which: str) -> None:
+    made = document() if which == "custom" else group_document("apis/apps/v1", APPS)
 
     def references(value: Any) -> list[str]:
         if isinstance(value, dict):
@@ -109,3 +114,21 @@ def test_every_reference_in_a_document_leads_somewhere() -> None:
     found = references(made)
     assert found
     assert {reference.rpartition("/")[2] for reference in found} <= set(made["components"]["schemas"])
+
+
+@pytest.mark.rule("api-10")
+def test_fields_of_built_in_kinds_are_described_and_their_types_stand_once() -> None:
+    schemas = group_document("apis/apps/v1", APPS)["components"]["schemas"]
+    pod = schemas["io.k8s.api.v1.PodSpec"]["properties"]
+    assert pod["activeDeadlineSeconds"]["description"].startswith("Optional duration in seconds")
+    assert pod["containers"]["items"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.v1.Container"}]
+    assert pod["containers"]["x-kubernetes-list-map-keys"] == ["name"]
+    assert sum(name.endswith(".PodSpec") for name in schemas) == 1
+
+
+def test_without_the_models_fields_are_published_without_descriptions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reconcile.embedded.builtin_schemas.field_descriptions", lambda name: {})
+    schemas = group_document("apis/apps/v1", APPS)["components"]["schemas"]
+    assert "description" not in schemas["io.k8s.api.v1.PodSpec"]["properties"]["activeDeadlineSeconds"]
