@@ -1,34 +1,22 @@
 """Why a key is to be worked on."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from attrs import frozen
+from typing import Any, TypeAlias
 
 MAX_CAUSES = 8
 """How many causes are kept."""
 
+Causes: TypeAlias = tuple[tuple[Any, ...], int]
+"""The newest causes of a key, each once and oldest first, and how many older ones were dropped."""
 
-@frozen
-class Causes:
-    """The newest causes of a key, each once and oldest first, and how many older ones were dropped."""
-
-    kept: tuple[Any, ...] = ()
-    dropped: int = 0
-
-    def plus(self, cause: Any) -> Causes:
-        """With `cause` as the newest; one that is known already moves to the end."""
-        others = tuple(known for known in self.kept if known != cause)
-        surplus = max(0, len(others) + 1 - MAX_CAUSES)
-        return Causes((*others[surplus:], cause), self.dropped + surplus)
-
-    def followed_by(self, later: Causes) -> Causes:
-        """These, and then those."""
-        causes = Causes(self.kept, self.dropped + later.dropped)
-        for cause in later.kept:
-            causes = causes.plus(cause)
-        return causes
+NO_CAUSES: Causes = ((), 0)
 
 
-NO_CAUSES = Causes()
+def joined(earlier: Causes, later: Causes) -> Causes:
+    """Both: of a cause that is in both the later place counts, and of too many the oldest are dropped."""
+    if later is NO_CAUSES:
+        return earlier
+    kept, dropped = earlier
+    later_kept, later_dropped = later
+    causes = (*(cause for cause in kept if cause not in later_kept), *later_kept)
+    surplus = max(0, len(causes) - MAX_CAUSES)
+    return causes[surplus:], dropped + later_dropped + surplus

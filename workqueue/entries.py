@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from attrs import define
-
-from workqueue.causes import Causes
+from workqueue.causes import NO_CAUSES, Causes, joined
 
 K = TypeVar("K", bound=Hashable)
 
@@ -26,21 +24,22 @@ class Item(NamedTuple, Generic[K]):
     retries: int
 
 
-# A queue holds a million of these, and the garbage collector walks over every field: few fields.
-@define(eq=False, weakref_slot=False)
-class Entry(Generic[K]):
-    """The adds of one key since it was last handed out, merged; or what was handed out.
+# No class: the garbage collector soon lets go of plain tuples of plain values, and only of those, and of
+# these a queue holds a million.
+Wish: TypeAlias = tuple[int, float, Causes]
+"""The adds of a key since it was last handed out, merged: priority, when it may be handed out, and why.
 
-    `ready_at` is when it may be handed out: the earliest time over its adds, on the event loop's clock.
-    """
+The time is the earliest over the adds, on the event loop's clock.
+"""
 
-    key: K
-    priority: int
-    ready_at: float
-    causes: Causes
 
-    def merge(self, later: Entry[K]) -> None:
-        """Be what two adds of the key ask for together."""
-        self.priority = max(self.priority, later.priority)
-        self.ready_at = min(self.ready_at, later.ready_at)
-        self.causes = self.causes.followed_by(later.causes)
+def wish_for(priority: int, ready_at: float, cause: Any) -> Wish:
+    """What one add asks for; a `cause` of None is none."""
+    return priority, ready_at, NO_CAUSES if cause is None else ((cause,), 0)
+
+
+def merged(earlier: Wish, later: Wish) -> Wish:
+    """What two adds of one key ask for together."""
+    priority, ready_at, causes = earlier
+    later_priority, later_ready_at, later_causes = later
+    return max(priority, later_priority), min(ready_at, later_ready_at), joined(causes, later_causes)

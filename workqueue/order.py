@@ -10,8 +10,6 @@ from typing import Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-from workqueue.entries import Entry
-
 K = TypeVar("K", bound=Hashable)
 
 _FEW = 64
@@ -19,44 +17,44 @@ _FEW = 64
 
 
 class Heap(Generic[K]):
-    """Entries by rank, lowest first, and of one rank by first come. Any entry may leave.
+    """Keys by rank, lowest first, and of one rank by first come. Any key may leave.
 
-    `first` is the lowest rank, infinity without an entry.
+    `first` is the lowest rank, infinity without a key.
     """
 
     def __init__(self) -> None:
         self.first = math.inf
-        self._items: list[tuple[float, int, Entry[K]]] = []
-        self._places: dict[Entry[K], int] = {}  # an item whose place is not its entry's is stale
+        self._items: list[tuple[float, int, K]] = []
+        self._places: dict[K, int] = {}  # an item whose place is not its key's is stale
         self._next_place = count()
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def entries(self) -> list[Entry[K]]:
-        """All entries, in no order that means anything."""
+    def members(self) -> list[K]:
+        """All keys, in no order that means anything."""
         return list(self._places)
 
-    def push(self, entry: Entry[K], rank: float) -> None:
-        """Take in an entry that is not in the heap."""
-        place = self._places[entry] = next(self._next_place)
-        heappush(self._items, (rank, place, entry))
+    def push(self, key: K, rank: float) -> None:
+        """Take in a key that is not in the heap."""
+        place = self._places[key] = next(self._next_place)
+        heappush(self._items, (rank, place, key))
         self.first = self._items[0][0]
 
-    def remove(self, entry: Entry[K]) -> None:
-        """Let an entry of the heap go."""
-        del self._places[entry]
+    def remove(self, key: K) -> None:
+        """Let a key of the heap go."""
+        del self._places[key]
         self._settle()
 
-    def pop(self) -> Entry[K]:
-        """Take out the first entry. Raises IndexError without one."""
-        _, _, entry = heappop(self._items)
-        del self._places[entry]
+    def pop(self) -> K:
+        """Take out the first key. Raises IndexError without one."""
+        _, _, key = heappop(self._items)
+        del self._places[key]
         self._settle()
-        return entry
+        return key
 
     def clear(self) -> None:
-        """Let all entries go."""
+        """Let all keys go."""
         self._items.clear()
         self._places.clear()
         self.first = math.inf
@@ -74,43 +72,61 @@ class Heap(Generic[K]):
 
 
 class ReadyOrder(Protocol[K]):
-    """The ready entries of a queue, in the order in which they are handed out."""
+    """The ready keys of a queue, in the order in which they are handed out."""
 
-    def push(self, entry: Entry[K]) -> None:
-        """Take in an entry, at the tail of its priority."""
+    def push(self, key: K, priority: int, ready_at: float) -> None:
+        """Take in a key that is not here, at the tail of its priority."""
 
-    def raised(self, entry: Entry[K], before: int) -> None:
-        """The priority of an entry here is higher than it was `before`: it moves to the tail of the new."""
+    def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
+        """A key that is here at priority `before` has a higher one: it moves to the tail of that."""
 
-    def pop(self) -> Entry[K] | None:
-        """Take out the first entry, if there is any."""
+    def pop(self) -> K:
+        """Take out the first key. Raises IndexError without one."""
 
     def depths(self) -> Mapping[int, int]:
-        """The number of entries of each priority that has any."""
+        """The number of keys of each priority that has any."""
 
     def clear(self) -> None:
-        """Let all entries go."""
+        """Let all keys go."""
 
     def __len__(self) -> int: ...
 
 
 @define(eq=False)
 class _Class(Generic[K]):
-    """The entries of one priority. One that was raised since is not of this class: its item is stale."""
+    """The keys of one priority, in line. A key that was raised leaves a stale place behind.
+
+    A key comes back only at the tail, so of several places of a key it is the first that are stale.
+    """
 
     priority: int
-    items: deque[Entry[K]] = field(factory=deque)
-    stale: int = 0
+    places: deque[K] = field(factory=deque)
+    stale: dict[K, int] = field(factory=dict)
+    number_of_stale: int = 0
 
     def __len__(self) -> int:
-        return len(self.items) - self.stale
+        return len(self.places) - self.number_of_stale
 
-    def lose(self) -> None:
-        """An entry was raised."""
-        self.stale += 1
-        if len(self.items) > 2 * len(self) + _FEW:
-            self.items = deque(entry for entry in self.items if entry.priority == self.priority)
-            self.stale = 0
+    def pop(self) -> K:
+        key = self.places.popleft()
+        while self.stale and self._passes(key):
+            key = self.places.popleft()
+        return key
+
+    def lose(self, key: K) -> None:
+        """A key of these was raised."""
+        self.stale[key] = self.stale.get(key, 0) + 1
+        self.number_of_stale += 1
+        if len(self.places) > 2 * len(self) + _FEW:
+            self.places = deque(key for key in self.places if not self._passes(key))
+
+    def _passes(self, key: K) -> bool:
+        """Whether the foremost place of `key` is stale; if so, it is counted as gone."""
+        stale = self.stale.pop(key, 0)
+        if stale > 1:
+            self.stale[key] = stale - 1
+        self.number_of_stale -= stale > 0
+        return stale > 0
 
 
 class StrictOrder(Generic[K]):
@@ -123,44 +139,36 @@ class StrictOrder(Generic[K]):
     def __len__(self) -> int:
         return sum(len(members) for members in self._classes.values())
 
-    def push(self, entry: Entry[K]) -> None:
-        """Take in an entry, at the tail of its priority."""
-        priority = entry.priority
+    def push(self, key: K, priority: int, ready_at: float) -> None:
+        """Take in a key that is not here, at the tail of its priority."""
         members = self._classes.get(priority)
         if members is None:
             members = self._classes[priority] = _Class(priority)
             insort(self._priorities, priority)
-        members.items.append(entry)
+        members.places.append(key)
 
-    def raised(self, entry: Entry[K], before: int) -> None:
-        """The priority of an entry here is higher than it was `before`: it moves to the tail of the new."""
+    def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
+        """A key that is here at priority `before` has a higher one: it moves to the tail of that."""
         members = self._classes[before]
-        members.lose()
+        members.lose(key)
         if not members:
             self._end(members)
-        self.push(entry)
+        self.push(key, priority, ready_at)
 
-    def pop(self) -> Entry[K] | None:
-        """Take out the first entry, if there is any."""
-        if not self._priorities:
-            return None
-        priority = self._priorities[-1]
-        members = self._classes[priority]
-        items = members.items
-        entry = items.popleft()
-        while entry.priority != priority:
-            members.stale -= 1
-            entry = items.popleft()
-        if len(items) == members.stale:
+    def pop(self) -> K:
+        """Take out the first key. Raises IndexError without one."""
+        members = self._classes[self._priorities[-1]]
+        key = members.pop()
+        if not members:
             self._end(members)
-        return entry
+        return key
 
     def depths(self) -> Mapping[int, int]:
-        """The number of entries of each priority that has any."""
+        """The number of keys of each priority that has any."""
         return {priority: len(self._classes[priority]) for priority in self._priorities}
 
     def clear(self) -> None:
-        """Let all entries go."""
+        """Let all keys go."""
         self._classes.clear()
         self._priorities.clear()
 
@@ -177,37 +185,35 @@ class AgeingOrder(Generic[K]):
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._heap: Heap[K] = Heap()
+        self._heap: Heap[tuple[K, int]] = Heap()  # each key with its priority
         self._depths: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def push(self, entry: Entry[K]) -> None:
-        """Take in an entry, behind those of its priority that are as old."""
-        self._heap.push(entry, entry.ready_at - entry.priority * self._seconds)
-        self._depths[entry.priority] += 1
+    def push(self, key: K, priority: int, ready_at: float) -> None:
+        """Take in a key that is not here, behind those of its priority that are as old."""
+        self._heap.push((key, priority), ready_at - priority * self._seconds)
+        self._depths[priority] += 1
 
-    def raised(self, entry: Entry[K], before: int) -> None:
-        """The priority of an entry here is higher than it was `before`: it moves up, and keeps its age."""
-        self._heap.remove(entry)
+    def raised(self, key: K, before: int, priority: int, ready_at: float) -> None:
+        """A key that is here at priority `before` has a higher one: it moves up, and keeps its age."""
+        self._heap.remove((key, before))
         self._leave(before)
-        self.push(entry)
+        self.push(key, priority, ready_at)
 
-    def pop(self) -> Entry[K] | None:
-        """Take out the first entry, if there is any."""
-        if not self._heap:
-            return None
-        entry = self._heap.pop()
-        self._leave(entry.priority)
-        return entry
+    def pop(self) -> K:
+        """Take out the first key. Raises IndexError without one."""
+        key, priority = self._heap.pop()
+        self._leave(priority)
+        return key
 
     def depths(self) -> Mapping[int, int]:
-        """The number of entries of each priority that has any."""
+        """The number of keys of each priority that has any."""
         return dict(sorted(self._depths.items()))
 
     def clear(self) -> None:
-        """Let all entries go."""
+        """Let all keys go."""
         self._heap.clear()
         self._depths.clear()
 

@@ -5,8 +5,6 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from workqueue.entries import Entry
-
 K = TypeVar("K", bound=Hashable)
 
 
@@ -26,13 +24,13 @@ class Pace(Generic[K]):
         self._held_until[key] = now + self._interval
         self._held_until.move_to_end(key)
 
-    def hold(self, entry: Entry[K]) -> None:
-        """Let `entry` be ready no sooner than its key may be handed out again."""
-        entry.ready_at = max(entry.ready_at, self._held_until.get(entry.key, -math.inf))
+    def held(self, key: K, ready_at: float) -> float:
+        """When `key` may be handed out: at `ready_at`, but not before its interval has passed."""
+        return max(ready_at, self._held_until.get(key, -math.inf))
 
-    def holds(self, entry: Entry[K]) -> bool:
-        """Whether it is the interval, and not a delay, that `entry` waits for."""
-        return self._held_until.get(entry.key) == entry.ready_at
+    def holds(self, key: K, ready_at: float) -> bool:
+        """Whether it is the interval, and not a delay, for which `key` waits until `ready_at`."""
+        return self._held_until.get(key) == ready_at
 
     def forget_passed(self, now: float) -> None:
         """Free the memory of what holds no longer."""

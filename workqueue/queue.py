@@ -1,8 +1,8 @@
 """Which key is worked on next: one entry per key, one worker per key.
 
-An entry is *ready* (it may be handed out), *delayed* (it becomes ready at a time) or *in work*. A key
-in work that is added again is kept aside and becomes ready, or delayed, when the work ends: it is
-never handed to two workers. Adds of one key merge: the highest priority, the earliest time, the
+A key is *ready* (it may be handed out), *delayed* (it becomes ready at a time) or *in work*. What is
+added while it is in work is kept aside and makes it ready, or delayed, when the work ends: it is never
+handed to two workers. Adds of one key merge: the highest priority, the earliest time, the
 newest causes. (client-go's queue and controller-runtime's priority queue, where theirs is right.)
 """
 
@@ -19,8 +19,7 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from workqueue.backoff import KeyBackoff
-from workqueue.causes import NO_CAUSES, Causes
-from workqueue.entries import Entry, Item
+from workqueue.entries import Item, Wish, merged, wish_for
 from workqueue.limiters import RateLimiter
 from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
 from workqueue.pacing import Pace
@@ -66,11 +65,11 @@ class WorkQueue(Generic[K]):
             raise ValueError(f"ageing is a positive number of seconds for one step of priority, not {ageing}")
         self._limiter: RateLimiter[K] = KeyBackoff() if limiter is None else limiter
         self._metrics = metrics
-        self._entries: dict[K, Entry[K]] = {}
+        self._queued: dict[K, Wish] = {}  # what is ready or delayed
         self._ready: ReadyOrder[K] = StrictOrder() if ageing is None else AgeingOrder(ageing)
         self._delayed: Heap[K] = Heap()
-        self._working: dict[Entry[K], float] = {}  # since when, oldest first
-        self._again: dict[Entry[K], Entry[K]] = {}  # what was added during work, by what is in work
+        self._working: dict[K, float] = {}  # since when, oldest first
+        self._again: dict[K, Wish] = {}  # what was added to keys in work
         self._pace: Pace[K] | None = Pace(min_interval) if min_interval else None
         self._waiters = Waiters()
         self._onlookers: list[anyio.Event] = []
@@ -79,7 +78,7 @@ class WorkQueue(Generic[K]):
         self._turned_at = -math.inf
         self._thread = 0
         self._token: anyio.lowlevel.EventLoopToken | None = None
-        self._now: Callable[[], float] = float
+        self._now = _no_time_yet
 
     # --- adding ---------------------------------------------------------------------------------
 
@@ -93,7 +92,7 @@ class WorkQueue(Generic[K]):
         if get_ident() != self._thread:
             return self._elsewhere(partial(self.add, key, priority=priority, cause=cause, urgent=urgent))
         now = self._now()
-        self._add(Entry(key, priority, now, NO_CAUSES if cause is None else Causes((cause,))), now, urgent)
+        self._add(key, wish_for(priority, now, cause), now, urgent)
         return None
 
     def add_after(
@@ -110,8 +109,7 @@ class WorkQueue(Generic[K]):
                 partial(self.add_after, key, delay, priority=priority, cause=cause, urgent=urgent)
             )
         now = self._now()
-        then = _later(now, delay)
-        self._add(Entry(key, priority, then, NO_CAUSES if cause is None else Causes((cause,))), now, urgent)
+        self._add(key, wish_for(priority, _later(now, delay), cause), now, urgent)
         return None
 
     def add_rate_limited(
@@ -168,12 +166,12 @@ class WorkQueue(Generic[K]):
             self._phase = "draining"
             now = self._now()
             self._promote(now)
-            for entry in self._delayed.entries():
-                if self._drops(entry, now):
-                    self._delayed.remove(entry)
-                    del self._entries[entry.key]
+            for key in self._delayed.members():
+                if self._drops(key, self._queued[key], now):
+                    self._delayed.remove(key)
+                    del self._queued[key]
             self._after_an_end()
-        while self._entries:
+        while not self._is_empty():
             await self._look_on()
 
     def close(self) -> None:
@@ -181,7 +179,8 @@ class WorkQueue(Generic[K]):
         self._phase = "closed"
         self._ready.clear()
         self._delayed.clear()
-        self._entries = {entry.key: entry for entry in self._working}
+        self._queued.clear()
+        self._again.clear()
         self._waiters.wake_all()
         self._after_an_end()
 
@@ -210,16 +209,16 @@ class WorkQueue(Generic[K]):
         them only if they were added again.
         """
         now = self._now()
-        waiting = (entry for entry in self._entries.values() if entry not in self._working)
+        waiting = chain(self._queued.items(), self._again.items())
         return [
-            (self._item(entry), max(0.0, entry.ready_at - now))
-            for entry in islice(chain(waiting, self._again.values()), limit)
+            (self._item(key, wish), max(0.0, ready_at - now))
+            for key, wish in islice(waiting, limit)
+            for _, ready_at, _ in [wish]
         ]
 
-    def _item(self, entry: Entry[K]) -> Item[K]:
-        causes = entry.causes
-        retries = self._limiter.retries(entry.key)
-        return Item(entry.key, entry.priority, causes.kept, causes.dropped, retries)
+    def _item(self, key: K, wish: Wish) -> Item[K]:
+        priority, _, (causes, dropped) = wish
+        return Item(key, priority, causes, dropped, self._limiter.retries(key))
 
     def __len__(self) -> int:
         """The number of keys that are ready."""
@@ -247,73 +246,73 @@ class WorkQueue(Generic[K]):
 
     # --- from state to state --------------------------------------------------------------------
 
-    def _add(self, added: Entry[K], now: float, urgent: bool) -> None:
-        if not isinstance(added.priority, int):
-            raise TypeError(f"a priority is an int, not {added.priority!r}")
+    def _add(self, key: K, added: Wish, now: float, urgent: bool) -> None:
+        priority, ready_at, causes = added
+        if not isinstance(priority, int):
+            raise TypeError(f"a priority is an int, not {priority!r}")
         if self._phase != "open":
-            hash(added.key)
+            hash(key)
             return
         if self._delayed.first <= now:
             self._promote(now)
         if self._pace is not None and not urgent:
-            self._pace.hold(added)
-        entry = self._entries.setdefault(added.key, added)
-        if entry is added:
-            if added.ready_at <= now:
-                self._make_ready(added)
-            else:
-                self._delay(added)
-        elif entry not in self._working:
-            self._merge(entry, added, now)
-        elif (again := self._again.setdefault(entry, added)) is not added:
-            again.merge(added)
-
-    def _place(self, entry: Entry[K], now: float) -> None:
-        if entry.ready_at <= now:
-            self._make_ready(entry)
+            added = priority, self._pace.held(key, ready_at), causes
+        if key in self._working:
+            again = self._again.get(key)
+            self._again[key] = added if again is None else merged(again, added)
+        elif (known := self._queued.setdefault(key, added)) is added:
+            self._place(key, added, now)
         else:
-            self._delay(entry)
+            self._merge(key, known, added, now)
 
-    def _delay(self, entry: Entry[K]) -> None:
-        sooner = entry.ready_at < self._delayed.first
-        self._delayed.push(entry, entry.ready_at)
+    def _place(self, key: K, wish: Wish, now: float) -> None:
+        """Make a key of the queue ready or delayed that is neither."""
+        priority, ready_at, _ = wish
+        if ready_at <= now:
+            self._make_ready(key, priority, ready_at)
+            return
+        sooner = ready_at < self._delayed.first
+        self._delayed.push(key, ready_at)
         if sooner:
             self._waiters.watch_anew()
 
-    def _merge(self, entry: Entry[K], added: Entry[K], now: float) -> None:
-        priority, ready_at = entry.priority, entry.ready_at
-        entry.merge(added)
-        if ready_at <= now:
-            if entry.priority > priority:
-                self._ready.raised(entry, priority)
-        elif entry.ready_at < ready_at:
-            self._delayed.remove(entry)
-            self._place(entry, now)
+    def _merge(self, key: K, known: Wish, added: Wish, now: float) -> None:
+        wish = self._queued[key] = merged(known, added)
+        before, due_before, _ = known
+        priority, ready_at, _ = wish
+        if due_before <= now:
+            if priority > before:
+                self._ready.raised(key, before, priority, ready_at)
+        elif ready_at < due_before:
+            self._delayed.remove(key)
+            self._place(key, wish, now)
 
     def _promote(self, now: float) -> None:
         """Make ready what has waited long enough."""
         while self._delayed.first <= now:
-            self._make_ready(self._delayed.pop())
+            key = self._delayed.pop()
+            priority, ready_at, _ = self._queued[key]
+            self._make_ready(key, priority, ready_at)
 
-    def _make_ready(self, entry: Entry[K]) -> None:
-        self._ready.push(entry)
+    def _make_ready(self, key: K, priority: int, ready_at: float) -> None:
+        self._ready.push(key, priority, ready_at)
         if self._waiters.waiting:
             self._waiters.wake()
         if self._metrics is not None:
-            self._metrics.added(entry.priority)
+            self._metrics.added(priority)
 
     # --- handing out ----------------------------------------------------------------------------
 
-    async def _take(self) -> Entry[K]:
+    async def _take(self) -> Item[K]:
         if get_ident() != self._thread:
             self._settle_in()
         if self._now() - self._turned_at >= _UNINTERRUPTED_SECONDS:
             await self._pause(anyio.lowlevel.checkpoint())
-        while (entry := self._hand_out(self._now())) is None:
-            if self._phase == "closed" or (self._phase == "draining" and not self._entries):
+        while (item := self._hand_out(self._now())) is None:
+            if self._phase == "closed" or (self._phase == "draining" and self._is_empty()):
                 raise QueueClosed
             await self._pause(self._waiters.wait(self._delayed.first))
-        return entry
+        return item
 
     async def _pause(self, pause: Coroutine[Any, Any, None]) -> None:
         """Let the event loop turn. A worker that is cancelled here passes on what it was woken for."""
@@ -331,75 +330,81 @@ class WorkQueue(Generic[K]):
             self._turned_at = self._now()
             self._before_turn = _UNINTERRUPTED_KEYS
 
-    def _hand_out(self, now: float) -> Entry[K] | None:
+    def _hand_out(self, now: float) -> Item[K] | None:
         if self._delayed.first <= now:
             self._promote(now)
-        entry = self._ready.pop()
-        if entry is None:
+        try:
+            key = self._ready.pop()
+        except IndexError:
             return None
-        self._working[entry] = now
+        wish = self._queued.pop(key)
+        if not self._queued:
+            self._queued.clear()  # a dict keeps the table of its largest size until then
+        self._working[key] = now
         self._before_turn -= 1
         if not self._before_turn:
             self._turned_at = -math.inf
         if self._pace is not None:
-            self._pace.start(entry.key, now)
+            self._pace.start(key, now)
         if self._waiters.waiting:
             self._keep_watch()
         if self._metrics is not None:
-            self._metrics.started(entry.priority, now - entry.ready_at)
-        return entry
+            priority, ready_at, _ = wish
+            self._metrics.started(priority, now - ready_at)
+        return self._item(key, wish)
 
     def _keep_watch(self) -> None:
         if self._delayed:
             self._waiters.watch()
 
-    def _end(self, entry: Entry[K], failed: bool) -> None:
-        started = self._working.pop(entry)
+    def _end(self, item: Item[K], failed: bool) -> None:
+        key = item.key
+        started = self._working.pop(key)
         if self._metrics is not None:
             self._metrics.ended(self._now() - started)
-        again = self._again.pop(entry, None) if self._again else None
+        again = self._again.pop(key, None) if self._again else None
         if failed:
-            again = self._put_back(entry, again)
-        if again is None or self._drops(again, self._now()):
-            del self._entries[entry.key]
-            if not self._entries:
-                self._entries.clear()  # a dict keeps the table of its largest size until then
-        else:
-            self._begin_again(again)
+            again = self._put_back(item, again)
+        if again is not None:
+            self._begin_again(key, again)
         if self._onlookers or self._phase != "open":
             self._after_an_end()
 
-    def _put_back(self, entry: Entry[K], again: Entry[K] | None) -> Entry[K]:
+    def _put_back(self, item: Item[K], again: Wish | None) -> Wish:
         """What is to be done where the work failed: what it was for, and what was added meanwhile."""
-        unfinished = Entry(entry.key, entry.priority, self._now(), entry.causes)
-        if self._pace is not None:
-            self._pace.hold(unfinished)
-        if again is not None:
-            unfinished.merge(again)
-        return unfinished
-
-    def _begin_again(self, entry: Entry[K]) -> None:
         now = self._now()
-        self._promote(now)
-        self._entries[entry.key] = entry
-        self._place(entry, now)
+        ready_at = now if self._pace is None else self._pace.held(item.key, now)
+        unfinished = item.priority, ready_at, (item.causes, item.dropped_causes)
+        return unfinished if again is None else merged(unfinished, again)
 
-    def _drops(self, entry: Entry[K], now: float) -> bool:
-        """Whether the end of the queue is the end of an entry too."""
+    def _begin_again(self, key: K, wish: Wish) -> None:
+        now = self._now()
+        if self._drops(key, wish, now):
+            return
+        self._promote(now)
+        self._queued[key] = wish
+        self._place(key, wish, now)
+
+    def _drops(self, key: K, wish: Wish, now: float) -> bool:
+        """Whether the end of the queue is the end of a wish too."""
         if self._phase == "draining":
-            return entry.ready_at > now and not (self._pace is not None and self._pace.holds(entry))
+            _, ready_at, _ = wish
+            return ready_at > now and not (self._pace is not None and self._pace.holds(key, ready_at))
         return self._phase == "closed"
 
     # --- looking on -----------------------------------------------------------------------------
 
     def _after_an_end(self) -> None:
         """Tell those who wait for the end of all work, where that may have come."""
-        if self._phase != "open" and not self._entries:
+        if self._phase != "open" and self._is_empty():
             self._waiters.wake_all()
         if self._onlookers and not self._working and not self._ready:
             for event in self._onlookers:
                 event.set()
             self._onlookers.clear()
+
+    def _is_empty(self) -> bool:
+        return not self._queued and not self._working
 
     async def _look_on(self) -> None:
         event = anyio.Event()
@@ -410,30 +415,34 @@ class WorkQueue(Generic[K]):
 class Work(Generic[K]):
     """One hand-out, as a context: entering waits for a key, leaving ends the work on it."""
 
-    __slots__ = ("_entry", "_queue")
+    __slots__ = ("_item", "_queue")
 
     def __init__(self, queue: WorkQueue[K]) -> None:
         self._queue = queue
-        self._entry: Entry[K] | None = None
+        self._item: Item[K] | None = None
 
     async def __aenter__(self) -> Item[K]:
-        if self._entry is not None:
+        if self._item is not None:
             raise RuntimeError("one `get()` is one hand-out: call it again for the next")
         queue = self._queue
         now = queue._now()
-        entry = queue._hand_out(now) if now - queue._turned_at < _UNINTERRUPTED_SECONDS else None
-        if entry is None:
-            entry = await queue._take()
-        self._entry = entry
-        key, causes = entry.key, entry.causes
-        return Item(key, entry.priority, causes.kept, causes.dropped, queue._limiter.retries(key))
+        item = queue._hand_out(now) if now - queue._turned_at < _UNINTERRUPTED_SECONDS else None
+        if item is None:
+            item = await queue._take()
+        self._item = item
+        return item
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        entry, self._entry = self._entry, None
-        if entry is not None:
-            self._queue._end(entry, failed=error is not None)
+        item, self._item = self._item, None
+        if item is not None:
+            self._queue._end(item, failed=error is not None)
+
+
+def _no_time_yet() -> float:
+    """The clock of a queue that no event loop has used: in it nothing has happened."""
+    return 0.0
 
 
 def _later(now: float, delay: float) -> float:

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from reconcile.testing.loop import simulate
 from tests.workqueue.helpers import drained, end, starts, take
 from workqueue import WorkQueue
-from workqueue.causes import NO_CAUSES
-from workqueue.entries import Entry
 from workqueue.order import Heap, StrictOrder
 
 
@@ -151,49 +149,45 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
     steps: list[tuple[str, float]],
 ) -> None:
     heap: Heap[int] = Heap()
-    plain: list[tuple[float, int, Entry[int]]] = []
+    plain: list[tuple[float, int]] = []
     for number, (step, value) in enumerate(steps):
         if step == "push":
-            entry = Entry(number, 0, value, NO_CAUSES)
-            heap.push(entry, value)
-            plain.append((value, number, entry))
+            heap.push(number, value)
+            plain.append((value, number))
         elif plain and step == "remove":
-            _, _, entry = plain.pop(int(value) % len(plain))
-            heap.remove(entry)
+            _, key = plain.pop(int(value) % len(plain))
+            heap.remove(key)
         elif plain:
-            lowest = min(plain, key=lambda item: item[:2])
+            lowest = min(plain)
             plain.remove(lowest)
-            assert heap.pop() is lowest[2]
+            assert heap.pop() == lowest[1]
         assert len(heap) == len(plain)
-        assert heap.first == min((item[0] for item in plain), default=math.inf)
-        assert set(heap.entries()) == {item[2] for item in plain}
+        assert heap.first == min((rank for rank, _ in plain), default=math.inf)
+        assert set(heap.members()) == {key for _, key in plain}
 
 
 @pytest.mark.rule("P5")
 @pytest.mark.rule("queue-memory")
 def test_keys_that_are_raised_leave_their_old_priority_also_in_memory() -> None:
     order: StrictOrder[int] = StrictOrder()
-    entries = [Entry(number, 0, 0.0, NO_CAUSES) for number in range(1000)]
-    for entry in entries:
-        order.push(entry)
-    for entry in entries[:990]:
-        entry.priority = 1
-        order.raised(entry, 0)
-        assert order.depths()[1] == entry.key + 1
+    for key in range(1000):
+        order.push(key, 0, 0.0)
+    for key in range(990):
+        order.raised(key, 0, 1, 0.0)
+        assert order.depths()[1] == key + 1
     assert (len(order), order.depths()) == (1000, {0: 10, 1: 990})
-    assert len(order._classes[0].items) < 100
-    popped = [entry.key for _ in entries if (entry := order.pop()) is not None]
-    assert popped == list(range(1000))
-    assert order.pop() is None
+    assert len(order._classes[0].places) < 100
+    assert [order.pop() for _ in range(1000)] == list(range(1000))
+    with pytest.raises(IndexError):
+        order.pop()
     assert order.depths() == {}
 
 
 @pytest.mark.rule("queue-memory")
 def test_a_heap_does_not_fill_up_with_what_has_left_it() -> None:
     heap: Heap[int] = Heap()
-    heap.push(Entry(-1, 0, 0.0, NO_CAUSES), 0.0)
+    heap.push(-1, 0.0)
     for number in range(1000):
-        entry = Entry(number, 0, 0.0, NO_CAUSES)
-        heap.push(entry, 1.0)
-        heap.remove(entry)
+        heap.push(number, 1.0)
+        heap.remove(number)
     assert len(heap._items) < 100
