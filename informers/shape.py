@@ -1,11 +1,12 @@
 """What of an object a store keeps: what is dropped, changed or compressed on the way in."""
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from attrs import define, field, frozen
+from attrs import field, frozen
+
+from informers.compression import Codec
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
 """From an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
@@ -15,28 +16,6 @@ _KEPT_BY_METADATA_ONLY = ("apiVersion", "kind", "metadata")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, Any])
-
-
-@define(eq=False)
-class Codec:
-    """Compresses the objects of one store with zlib, by what the first of them looks like.
-
-    Objects of one resource are alike. With one of them as the dictionary a body of 2.8 KB became
-    0.7 KB in 46 us, without it 1.2 KB in 62 us; reading one back took 18 us.
-    """
-
-    _sample: bytes = field(default=b"", init=False)
-
-    def pack(self, body: bytes) -> bytes:
-        """Compressed; the first body packed is the dictionary of all."""
-        if not self._sample:
-            self._sample = body
-        packer = zlib.compressobj(1, zlib.DEFLATED, -15, 8, zlib.Z_DEFAULT_STRATEGY, self._sample)
-        return packer.compress(body) + packer.flush()
-
-    def unpack(self, packed: bytes) -> bytes:
-        """What was packed by this very codec."""
-        return zlib.decompressobj(-15, zdict=self._sample).decompress(packed)
 
 
 @frozen(eq=False)

@@ -14,8 +14,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from attrs import define, field
 
+from informers.compression import Codec
 from informers.resource import Key
-from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Codec, Shape
+from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
 
 T = TypeVar("T")
 

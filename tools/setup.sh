@@ -59,6 +59,6 @@ say "Installing what the build needs"
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --constraint constraints.txt pip hatchling editables
 say "Installing reconcile-runtime and its tools (a minute or two the first time)"
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-build-isolation --constraint constraints.txt \
-    --editable '.[cli,embedded,testing,tracing,dev]'
+    --editable '.[cli,embedded,testing,tracing,zstd,dev]'
 touch "$stamp"
 say "Ready"

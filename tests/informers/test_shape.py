@@ -1,6 +1,8 @@
 """What of an object is kept: dropped, transformed, compressed, and known to be lacking."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import InformerOptions, Resource, Snapshot
-from informers.shape import Codec, Shape, without_managed_fields
+from informers.compression import Codec, ZlibCodec, ZstdCodec, codec
+from informers.shape import Shape, without_managed_fields
 
 SITES = Resource("example.com", "v1", "Site", "sites")
 MANAGED = {"manager": "m", "fieldsV1": {"f:spec": {".": {}}}}
@@ -45,18 +48,35 @@ def test_managed_fields_go_and_everything_else_stays_however_the_object_is_writt
     assert kept == body
 
 
-@given(st.lists(VALUES, min_size=1, max_size=5))
-def test_what_was_compressed_comes_back_as_it_was(values: list[Any]) -> None:
-    codec = Codec()
+@pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
+@given(values=st.lists(VALUES, min_size=1, max_size=5))
+def test_what_was_compressed_comes_back_as_it_was(made: type[Codec], values: list[Any]) -> None:
+    codec = made()
     bodies = [encode({"metadata": {"name": "a"}, "spec": value}) for value in values]
     packed = [codec.pack(body) for body in bodies]
     assert [codec.unpack(one) for one in packed] == bodies
 
 
-def test_a_compressed_snapshot_reads_like_any_other_and_takes_less() -> None:
+def test_bodies_can_be_read_in_many_threads_at_once() -> None:
+    codec = ZstdCodec()
+    bodies = [encode({"metadata": {"name": str(number)}, "spec": "x" * number}) for number in range(200)]
+    packed = [codec.pack(body) for body in bodies]
+    with ThreadPoolExecutor(8) as pool:
+        read = pool.map(lambda _: [codec.unpack(one) for one in packed], range(40))
+        assert all(one == bodies for one in read)
+
+
+def test_zstd_is_taken_where_it_is_installed_and_zlib_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(codec(), ZstdCodec)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    assert isinstance(codec(), ZlibCodec)
+
+
+@pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
+def test_a_compressed_snapshot_reads_like_any_other_and_takes_less(made: type[Codec]) -> None:
     settings = {f"setting-{number}": "always the same" for number in range(50)}
     body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
-    shape = Shape(codec=Codec())
+    shape = Shape(codec=made())
     Snapshot.from_json(body, shape)
     packed = Snapshot.from_json(body, shape)
     assert packed.raw == body

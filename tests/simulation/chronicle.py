@@ -84,7 +84,7 @@ class Chronicle:
         self.timelines: list[dict[int, Content]] = [{100: {}}]
         self._chance = random.Random(seed)
         self._streaming = streaming
-        self._bookmarks = bookmarks
+        self.bookmarks = bookmarks
         self._log: list[Told] = []
         self._forgotten = 100
         self._watches: list[_Watch] = []
@@ -150,7 +150,7 @@ class Chronicle:
         for watch in self._watches:
             if watch.untold is not None:
                 self._tell_whole(watch)
-            elif self._bookmarks:
+            elif self.bookmarks:
                 watch.say(_bookmark(self.version))
 
     def repeat(self, times: int) -> None:
@@ -221,8 +221,8 @@ class Chronicle:
             return None
         version = int(query["resourceVersion"])
         if version > self.version:
-            # Some servers say so, some only with their first bookmark.
-            return None if self._bookmarks and self._chance.random() < 0.5 else TOO_LARGE
+            # Some servers say so; of others one knows only by a bookmark, or by an event of old.
+            return None if self._proof_of_age() and self._chance.random() < 0.5 else TOO_LARGE
         return EXPIRED if version < self._forgotten else None
 
     def _page(self, token: str) -> bytes:
@@ -240,7 +240,7 @@ class Chronicle:
         if "sendInitialEvents" not in query:
             after = int(query["resourceVersion"])
             if after > self.version:
-                watch.say(_bookmark(self.version))
+                watch.say(self._proof_of_age())
             for told in self._log:
                 if told.version > after:
                     watch.say(_line(told))
@@ -249,9 +249,18 @@ class Chronicle:
         for name in self._chance.sample(sorted(self.content), len(self.content)):
             state = self.content[name]
             watch.say(_line(Told(state.version, "ADDED", name, state)))
+            if self.bookmarks and self._chance.random() < 0.1:
+                watch.say(_bookmark(self.version))
         if self._chance.random() < 0.5:
             self._tell_whole(watch)
         return watch
+
+    def _proof_of_age(self) -> bytes:
+        """What tells whoever has seen later versions that this server is of an earlier time, if anything."""
+        if self.bookmarks:
+            return _bookmark(self.version)
+        oldest = min(self.content.items(), key=lambda item: item[1].version, default=None)
+        return _line(Told(oldest[1].version, "MODIFIED", *oldest)) if oldest else b""
 
     def _append(self, told: Told) -> None:
         content = {name: state for name, state in self.content.items() if name != told.name}

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import anyio
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import AsyncHandler, Delta, Informer, Registration, Resource, Snapshot
+from informers.pacing import Pace
 from reconcile.testing import VirtualClock, simulate
 from tests.simulation.chronicle import DISRUPTIONS, REFUSALS, Chronicle, State, Streaming, owner_of, parsed
 
@@ -138,7 +139,7 @@ class Play:
     async def listen(self, number: int) -> None:
         """A handler comes late: synchronous or slow, with a replay or without."""
         heard = Heard()
-        resync = 50.0 if number % 3 == 2 else None
+        resync = 4.0 if number % 3 == 2 else None
         present = {snapshot.key.name: snapshot for snapshot in self.informer.store}
         if number % 2:
             registration = self.informer.add_async_handler(self._slow(heard), resync=resync)
@@ -176,6 +177,7 @@ EVENTS = [
     "restore",
     "relist",
     "restart",
+    "restart",
     "listen",
     "leave",
 ]
@@ -188,8 +190,19 @@ STEPS = st.tuples(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _counted() -> None:
+def _busy_machine() -> Iterator[None]:
+    """Whatever hands on many things pauses after each of them, and for long."""
     print(f"\n{HISTORIES} of {IN_FULL} histories run")
+
+    async def pause(pace: Pace) -> None:
+        await anyio.sleep(0.2)
+        pace.start()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("informers.pacing.SLICE", -1.0)
+        patch.setattr("informers.pacing.LOOK_EVERY", 1)
+        patch.setattr(Pace, "pause", pause)
+        yield
 
 
 @pytest.mark.rule("inv-20")
@@ -231,16 +244,20 @@ async def _played(steps: Steps, server: Chronicle, seed: int) -> None:
             await anyio.sleep(seconds)
         await anyio.sleep(2 * LONG + 100.0 * sum(what == "refuse" for what, *_ in steps))
         quiet = anyio.current_time()
-        await anyio.sleep(3600)
+        await anyio.sleep(1500)
+        for _ in range(3):
+            server.bookmark()
+            await anyio.sleep(20)
         group.cancel_scope.cancel()
     _judge(play, server)
     # Watches of five to ten minutes, and nothing else.
-    assert sum(at > quiet for at in server.requests) <= 13
+    assert sum(at > quiet for at in server.requests) <= 6
 
 
 def _judge(play: Play, server: Chronicle) -> None:
     assert play.wrong == []
     assert {snapshot.key.name: parsed(snapshot.raw) for snapshot in play.informer.store} == server.content
+    assert play.informer.store.version == server.version or not server.bookmarks
     for heard in [play.first, *(heard for heard, _ in play.late)]:
         assert {name: parsed(snapshot.raw) for name, snapshot in heard.last.items()} == server.content
     for heard in [play.first, *(heard for heard, _ in (*play.late, *play.left))]:
