@@ -114,6 +114,8 @@ class _ObjectReader:
     """Reads an attrs class: by its constructor, so that its converters and validators have their say."""
 
     def __init__(self, cls: type[Any]) -> None:
+        if not attrs.inspect(cls).is_frozen:
+            raise TypeError(f"{cls.__name__} can be changed, and what is decoded cannot: make it @frozen")
         self._cls = cls
         self._plan: dict[str, _Slot] | None = None
         self._needed: frozenset[str] = frozenset()

@@ -155,8 +155,8 @@ def test_the_definition_is_accepted_by_the_server_and_says_what_the_class_says()
 def test_a_class_that_is_no_object_is_refused() -> None:
     with pytest.raises(TypeError, match=r"must be a subclass of Object: class Wrong\(Object\)"):
 
-        @resource("example.com/v1")  # type: ignore[type-var]
-        class Wrong:
+        @resource("example.com/v1")
+        class Wrong:  # type: ignore[type-var]
             pass
 
 
@@ -184,9 +184,21 @@ class Twice:
     podIp: str = ""
 
 
+@attrs.define
+class Loose:
+    x: int = 0
+
+
+@frozen
+class Holder:
+    loose: Mapping[str, tuple[Loose, ...]] = field(factory=dict)
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        (Loose, r"Loose can be changed, and what is decoded cannot: make it @frozen"),
+        (Holder, r"Holder\.loose: Loose can be changed"),
         (Odd, r"Odd\.thing: int \| bytes: a union is"),
         (Listed, r"Listed\.ports: list\[int\] has no place in a model: .*write tuple\[X, \.\.\.\]"),
         (Twice, r"Twice\.pod_ip and \.podIp are both 'podIp' in JSON"),
