@@ -32,8 +32,8 @@ format: setup ## let ruff format and fix what it can
 bench: setup ## measure; ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-fuzz: setup ## 20,000 bad requests to the embedded server; the tests send 400 of them
-	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_bad_requests.py $(ARGS)
+fuzz: setup ## 20,000 bad requests to the embedded server over sockets, and as many to its engine; the tests send 400
+	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
 
 soak: setup ## the work queue: 10,000 seeds of cancellation at every await, a million keys for leaks
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)

@@ -108,7 +108,7 @@ def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
         obj = _DECODER.decode(body)
         if msgspec.json.encode(obj) == body:
             return obj
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     return _parse_closely(body, duplicates)
 

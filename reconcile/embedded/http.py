@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpVersion11
+from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
 from attrs import define, field, frozen
 
 from informers.transport import Response
@@ -44,7 +44,20 @@ _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
 _DOTS_IN_JWT = 2
 
+_LONGEST_HEADERS = 1024 * 1024
+_MOST_HEADERS = 2000
+
 log = logging.getLogger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """What is no HTTP is answered with 400, and is no news; it may also hold secrets of its sender."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_protocol_log = logging.getLogger(f"{__name__}.protocol")
+_protocol_log.addFilter(_is_ours)
 
 
 class NotLoopback(ValueError):
@@ -92,9 +105,17 @@ async def serve(
     certificate = make_certificate(host) if tls else None
     tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
     handler = _Handler(server, token, patience, max_in_flight)
-    runner = web.ServerRunner(
-        web.Server(handler.answer, handler_cancellation=True, access_log=None), shutdown_timeout=_CLOSING
+    protocol = web.Server(
+        handler.answer,
+        handler_cancellation=True,
+        access_log=None,
+        logger=_protocol_log,
+        max_line_size=_LONGEST_HEADERS,
+        max_field_size=_LONGEST_HEADERS,
+        max_headers=_MOST_HEADERS,
+        auto_decompress=False,
     )
+    runner = web.ServerRunner(protocol, shutdown_timeout=_CLOSING)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=certificate.context if certificate else None)
@@ -136,6 +157,8 @@ class _Handler:
     watches: dict[int, Watch] = field(factory=dict)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.version not in (HttpVersion10, HttpVersion11):
+            return _other_version()
         if self.in_flight >= self.max_in_flight:
             return _too_many()
         self.in_flight += 1
@@ -280,6 +303,12 @@ def _too_many() -> web.Response:
     return web.Response(
         status=429, text="Too many requests, please try again later.\n", headers={"Retry-After": "1"}
     )
+
+
+def _other_version() -> web.Response:
+    response = web.Response(status=505, text="505 HTTP Version Not Supported: unsupported protocol version\n")
+    response.force_close()
+    return response
 
 
 def _refusal(failure: Failure) -> Response:

@@ -1,4 +1,4 @@
-"""No request can crash the server, stop a watch of another client or corrupt the log.
+"""No request can crash the engine, stop a watch of another client or corrupt the log.
 
 `make fuzz` sends 20,000; the suite sends a few hundred of them.
 """
@@ -6,7 +6,6 @@
 import os
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,25 +15,14 @@ from hypothesis import strategies as st
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, Watch
 from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, events, widget
-from tests.embedded.bad_requests import KINDS, bad_request, whole_object
+from tests.embedded.bad_requests import bad_request
+from tests.embedded.bystanders import apply_event, furnished, listable, state_of
 
 IN_FULL = 20_000
 AT_ONCE = 20
 """Requests to one server, one after the other: what one seed stands for."""
 
 SEEDS = int(os.environ.get("FUZZ_REQUESTS", "400")) // AT_ONCE
-
-Key = tuple[str, str]
-State = dict[Key, dict[str, Any]]
-
-
-def key_of(obj: dict[str, Any]) -> Key:
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
-def bare(obj: dict[str, Any]) -> dict[str, Any]:
-    """Items of lists of built-in kinds do not say what they are."""
-    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
 
 
 class Bystander:
@@ -43,29 +31,12 @@ class Bystander:
     def __init__(self, api: Api, path: str) -> None:
         self.path = path
         answer = api.ok("GET", path)
-        self.state: State = {key_of(item): bare(item) for item in answer["items"]}
+        self.state = state_of(answer)
         self.watch = api.watch(path, resourceVersion=answer["metadata"]["resourceVersion"])
 
     def read(self) -> None:
         for kind, obj in events(self.watch):
-            assert kind in ("ADDED", "MODIFIED", "DELETED"), obj
-            if kind == "DELETED":
-                del self.state[key_of(obj)]
-            else:
-                self.state[key_of(obj)] = bare(obj)
-
-
-def listable() -> list[str]:
-    return [path for path in KINDS if "review" not in path]
-
-
-def furnished() -> Api:
-    """A server with an object `a` of most kinds, so that there is something to harm."""
-    api = Api()
-    for path in listable():
-        if path not in ("/api/v1/namespaces", DEFINITIONS):
-            api.ok("POST", path, whole_object(path, "a"))
-    return api
+            apply_event(self.state, kind, obj)
 
 
 def sent(api: Api, request: ApiRequest) -> None:
@@ -93,7 +64,7 @@ def assert_healthy(api: Api, bystanders: list[Bystander]) -> None:
         if bystander.watch.ending:
             assert bystander.path == WIDGETS, "only a change of its definition ends a watch"
             continue
-        assert {key_of(item): bare(item) for item in answer.body["items"]} == bystander.state
+        assert state_of(answer.body) == bystander.state
         assert api.server.version == int(answer.body["metadata"]["resourceVersion"])
     probe = {"metadata": {"name": "probe"}, "data": {"a": "b"}}
     assert api.send("POST", "/api/v1/namespaces/kube-system/configmaps", probe).status == 201
