@@ -206,12 +206,20 @@ class LeaderElector:
 
     async def _wait_for_change(self) -> None:
         """Until the Lease is written, or it is time to look again."""
-        seconds = self.election.terms.retry * (1 + 1.2 * self._client.clock.random())
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(self._patience()):
             if self._seen is not None:
                 await self._until_written(self._seen.lease)
             else:
                 await anyio.sleep_forever()
+
+    def _patience(self) -> float:
+        """Seconds until the next look: soon after the Lease runs out, if that is sooner than usual."""
+        retry, chance = self.election.terms.retry, self._client.clock.random()
+        usual = retry * (1 + 1.2 * chance)
+        if self._seen is None:
+            return usual
+        held = self._seen.since + (self._seen.lease.spec.lease_duration_seconds or 0) - anyio.current_time()
+        return min(usual, max(held, 0.0) + retry * (0.1 + 0.9 * chance))
 
     async def _until_written(self, lease: Lease) -> None:
         query = {
