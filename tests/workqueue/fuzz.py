@@ -12,10 +12,10 @@ from collections.abc import Coroutine, Generator
 from typing import Any
 
 import anyio
-import trio.testing
 from attrs import define, field
 
 from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import simulate_trio
 from workqueue import Backoff, Item, KeyBackoff, QueueClosed, WorkQueue
 
 PRODUCERS = 10
@@ -150,8 +150,7 @@ def play(seed: int, backend: str = "asyncio") -> int:
     """Play one seed under virtual time; how often something was cancelled."""
     if backend == "asyncio":
         return simulate(scenario, seed, seed=seed)
-    clock = trio.testing.MockClock(autojump_threshold=0)
-    return anyio.run(scenario, seed, backend=backend, backend_options={"clock": clock})
+    return simulate_trio(scenario, seed)
 
 
 def main(arguments: list[str]) -> int:

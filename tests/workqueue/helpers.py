@@ -1,14 +1,40 @@
 """Working a queue step by step."""
 
-from collections.abc import Hashable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Protocol, TypeVar, TypeVarTuple
 
 import anyio
+import trio.testing
 from attrs import define, field
 
 from workqueue import Item, Work, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+class Simulate(Protocol):
+    """Run a function to its end in virtual time, which begins at 0."""
+
+    def __call__(
+        self,
+        fn: Callable[[*Arguments], Awaitable[T]],
+        *args: *Arguments,
+        seed: int = 0,
+        limit_seconds: float = 3600,
+    ) -> T: ...
+
+
+def simulate_trio(
+    fn: Callable[[*Arguments], Awaitable[T]],
+    *args: *Arguments,
+    seed: int = 0,
+    limit_seconds: float = 3600,
+) -> T:
+    """As `reconcile.testing.simulate`, on trio, which knows neither seeds nor a limit."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    return anyio.run(fn, *args, backend="trio", backend_options={"clock": clock})
 
 
 async def take(queue: WorkQueue[K]) -> tuple[Work[K], Item[K]]:

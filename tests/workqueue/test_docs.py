@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import Simulate
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "workqueue.md"
@@ -17,7 +17,7 @@ def test_the_examples_of_the_page_do_what_they_say() -> None:
     assert results.failed == 0
 
 
-def test_a_key_goes_through_its_states_as_in_the_timing_diagram() -> None:
+def test_a_key_goes_through_its_states_as_in_the_timing_diagram(simulate: Simulate) -> None:
     async def scenario() -> list[tuple[str, int, int]]:
         queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(2, 100, jitter=0)))
         seen: list[tuple[str, int, int]] = []

@@ -3,8 +3,7 @@
 import anyio
 import pytest
 
-from reconcile.testing.loop import simulate
-from tests.workqueue.helpers import drained, end, starts, take
+from tests.workqueue.helpers import Simulate, drained, end, starts, take
 from workqueue import QueueClosed, WorkQueue
 
 
@@ -153,7 +152,7 @@ async def test_in_a_drain_a_key_of_a_worker_that_dies_is_finished_by_another() -
 
 
 @pytest.mark.rule("inv-05")
-def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds() -> None:
+def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=10)
         queue.add("held")
@@ -174,7 +173,7 @@ def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds() ->
 
 
 @pytest.mark.rule("inv-05")
-def test_a_delayed_add_during_work_is_dropped_by_a_drain() -> None:
+def test_a_delayed_add_during_work_is_dropped_by_a_drain(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")

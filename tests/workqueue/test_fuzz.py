@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from reconcile.testing.loop import simulate
 from tests.workqueue.fuzz import CancelledAt, play
+from tests.workqueue.helpers import Simulate
 from workqueue import WorkQueue
 
 SEEDS = 40
@@ -31,7 +31,7 @@ def test_the_same_holds_on_trio() -> None:
 @pytest.mark.parametrize("nth", range(1, 8))
 @pytest.mark.parametrize("seed", range(5))
 def test_a_worker_that_is_cancelled_at_any_one_await_leaves_its_key_to_the_other(
-    seed: int, nth: int, delay: float
+    simulate: Simulate, seed: int, nth: int, delay: float
 ) -> None:
     served: list[str] = []
 
@@ -69,7 +69,9 @@ async def queue_is_empty(queue: WorkQueue[str]) -> None:
 
 
 @pytest.mark.rule("P9")
-def test_of_many_workers_that_are_woken_at_once_the_first_to_run_has_the_first_key() -> None:
+def test_of_many_workers_that_are_woken_at_once_the_first_to_run_has_the_first_key(
+    simulate: Simulate,
+) -> None:
     async def scenario() -> list[int]:
         queue: WorkQueue[int] = WorkQueue()
         order: list[int] = []

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.testing.loop import simulate
-from tests.workqueue.helpers import drained, end, starts, take
+from tests.workqueue.helpers import Simulate, drained, end, starts, take
 from workqueue import WorkQueue
 from workqueue.order import Heap, StrictOrder
 
 
 @pytest.mark.rule("queue-ageing")
-def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher() -> None:
+def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("low", priority=-1)
@@ -28,7 +27,7 @@ def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher() -> N
 
 
 @pytest.mark.rule("queue-ageing")
-def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> None:
+def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(ageing=2)
         queue.add("low", priority=-10)
@@ -45,7 +44,7 @@ def test_with_ageing_low_priority_comes_when_its_age_makes_up_for_it() -> None:
 
 @pytest.mark.rule("queue-ageing")
 @pytest.mark.rule("P3")
-def test_an_add_that_raises_an_old_key_does_not_take_its_age_away() -> None:
+def test_an_add_that_raises_an_old_key_does_not_take_its_age_away(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(ageing=1)
         queue.add("old", priority=-10)
@@ -58,7 +57,7 @@ def test_an_add_that_raises_an_old_key_does_not_take_its_age_away() -> None:
 
 
 @pytest.mark.rule("queue-interval")
-def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started() -> None:
+def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=10)
         queue.add("a")
@@ -74,7 +73,7 @@ def test_a_key_starts_no_sooner_than_an_interval_after_it_last_started() -> None
 
 
 @pytest.mark.rule("queue-interval")
-def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
+def test_an_urgent_add_passes_the_interval_and_starts_it_anew(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=10)
         queue.add("a")
@@ -91,7 +90,7 @@ def test_an_urgent_add_passes_the_interval_and_starts_it_anew() -> None:
 
 
 @pytest.mark.rule("queue-interval")
-def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add() -> None:
+def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=10)
         for urgent in (False, True):
@@ -105,7 +104,7 @@ def test_work_that_fails_comes_back_after_the_interval_or_at_an_urgent_add() -> 
 
 
 @pytest.mark.rule("queue-interval")
-def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not() -> None:
+def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=10)
         for key in ("short", "long"):
@@ -120,7 +119,7 @@ def test_a_delay_longer_than_the_interval_counts_and_a_shorter_one_does_not() ->
 
 @pytest.mark.rule("queue-interval")
 @given(interval=st.floats(1e-9, 1e6), start=st.floats(0, 1e9))
-def test_an_interval_of_any_size_ends_at_any_time(interval: float, start: float) -> None:
+def test_an_interval_of_any_size_ends_at_any_time(simulate: Simulate, interval: float, start: float) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(min_interval=interval)
         await anyio.sleep(start)

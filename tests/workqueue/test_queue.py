@@ -6,8 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile.testing.loop import simulate
-from tests.workqueue.helpers import drained, end, starts, take
+from tests.workqueue.helpers import Simulate, drained, end, starts, take
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
 
@@ -82,7 +81,7 @@ async def test_a_key_in_work_does_not_block_others_of_lower_priority() -> None:
 
 @pytest.mark.rule("P1")
 @pytest.mark.rule("inv-08")
-def test_an_undelayed_add_cancels_a_pending_delay() -> None:
+def test_an_undelayed_add_cancels_a_pending_delay(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 60)
@@ -95,7 +94,7 @@ def test_an_undelayed_add_cancels_a_pending_delay() -> None:
 
 
 @pytest.mark.rule("inv-07")
-def test_of_several_delays_the_shortest_counts_and_it_is_exact() -> None:
+def test_of_several_delays_the_shortest_counts_and_it_is_exact(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 60)
@@ -109,7 +108,7 @@ def test_of_several_delays_the_shortest_counts_and_it_is_exact() -> None:
     simulate(scenario)
 
 
-def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one() -> None:
+def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("late", 100)
@@ -133,7 +132,7 @@ def test_a_shorter_delay_wakes_a_worker_that_waits_for_a_longer_one() -> None:
 
 
 @pytest.mark.rule("P5")
-def test_the_length_counts_ready_keys_only() -> None:
+def test_the_length_counts_ready_keys_only(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
@@ -147,7 +146,7 @@ def test_the_length_counts_ready_keys_only() -> None:
 
 
 @pytest.mark.rule("P8")
-def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes() -> None:
+def test_a_hand_out_carries_the_highest_priority_and_the_newest_causes(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         for number in range(12):
@@ -174,7 +173,7 @@ async def test_work_that_ends_in_an_exception_puts_its_key_back_with_its_causes(
 
 
 @pytest.mark.rule("P7")
-def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
+def test_a_rate_limited_add_waits_for_the_back_off_of_its_key(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 10, jitter=0)))
         times = []
@@ -192,7 +191,9 @@ def test_a_rate_limited_add_waits_for_the_back_off_of_its_key() -> None:
 
 
 @pytest.mark.rule("P7")
-def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too() -> None:
+def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts_too(
+    simulate: Simulate,
+) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(8, 100, jitter=0)))
         queue.add_after("a", 3)
@@ -206,7 +207,7 @@ def test_a_wished_delay_and_a_back_off_the_earlier_counts_and_the_failure_counts
 
 
 @pytest.mark.rule("queue-delay")
-def test_a_delay_too_small_for_the_clock_still_ends_later_than_now() -> None:
+def test_a_delay_too_small_for_the_clock_still_ends_later_than_now(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1e-300, 1e-300)))
         await anyio.sleep(80_000)
@@ -222,7 +223,7 @@ def test_a_delay_too_small_for_the_clock_still_ends_later_than_now() -> None:
 
 
 @pytest.mark.rule("P2")
-def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay() -> None:
+def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("third", 5)
@@ -236,7 +237,7 @@ def test_keys_whose_delays_end_line_up_by_the_end_of_their_delay() -> None:
 
 
 @pytest.mark.rule("P2")
-def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are() -> None:
+def test_a_delayed_key_is_ready_at_its_time_however_busy_the_workers_are(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("high", 1, priority=1)
@@ -309,7 +310,7 @@ async def test_a_key_that_is_raised_a_thousand_times_is_handed_out_once(ageing: 
 
 
 @pytest.mark.rule("inv-08")
-def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind() -> None:
+def test_a_key_that_is_delayed_and_added_a_thousand_times_leaves_nothing_behind(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("other", 1000)

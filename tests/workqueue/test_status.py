@@ -3,13 +3,12 @@
 import anyio
 import pytest
 
-from reconcile.testing.loop import simulate
-from tests.workqueue.helpers import Recorded, drained, starts
+from tests.workqueue.helpers import Recorded, Simulate, drained, starts
 from workqueue import Backoff, KeyBackoff, WorkQueue
 
 
 @pytest.mark.rule("inv-06")
-def test_status_says_for_how_long_keys_have_been_in_work() -> None:
+def test_status_says_for_how_long_keys_have_been_in_work(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
@@ -29,7 +28,7 @@ def test_status_says_for_how_long_keys_have_been_in_work() -> None:
 
 
 @pytest.mark.rule("inv-06")
-def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay() -> None:
+def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay(simulate: Simulate) -> None:
     async def scenario() -> None:
         metrics = Recorded()
         queue: WorkQueue[str] = WorkQueue(metrics=metrics)
@@ -49,7 +48,7 @@ def test_latency_counts_from_the_first_add_or_from_the_end_of_the_delay() -> Non
 
 
 @pytest.mark.rule("queue-metrics")
-def test_adds_count_once_for_each_time_a_key_becomes_ready() -> None:
+def test_adds_count_once_for_each_time_a_key_becomes_ready(simulate: Simulate) -> None:
     async def scenario() -> None:
         metrics = Recorded()
         queue: WorkQueue[str] = WorkQueue(metrics=metrics)
@@ -70,7 +69,7 @@ def test_adds_count_once_for_each_time_a_key_becomes_ready() -> None:
 
 
 @pytest.mark.rule("inv-10")
-def test_retries_count_each_rate_limited_add_and_no_other_delay() -> None:
+def test_retries_count_each_rate_limited_add_and_no_other_delay(simulate: Simulate) -> None:
     async def scenario() -> None:
         metrics = Recorded()
         queue: WorkQueue[str] = WorkQueue(limiter=KeyBackoff(Backoff(1, 1)), metrics=metrics)

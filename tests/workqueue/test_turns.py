@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconcile.testing.loop import simulate
+from tests.workqueue.helpers import Simulate
 from workqueue import WorkQueue
 
 
@@ -57,7 +57,7 @@ def test_the_loop_turns_each_millisecond_however_many_workers_take_keys(workers:
 
 
 @pytest.mark.rule("queue-turn")
-def test_a_worker_that_feeds_itself_lets_others_run_also_where_time_stands_still() -> None:
+def test_a_worker_that_feeds_itself_lets_others_run_also_where_time_stands_still(simulate: Simulate) -> None:
     async def scenario() -> int:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")

@@ -3,8 +3,7 @@
 import anyio
 import pytest
 
-from reconcile.testing.loop import simulate
-from tests.workqueue.helpers import drained
+from tests.workqueue.helpers import Simulate, drained
 from workqueue import WorkQueue
 
 
@@ -23,7 +22,7 @@ async def wait_and_be_cancelled(queue: WorkQueue[str], scope: anyio.CancelScope)
 
 @pytest.mark.rule("inv-07")
 @pytest.mark.parametrize("seed", range(5))
-def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(seed: int) -> None:
+def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(simulate: Simulate, seed: int) -> None:
     async def scenario() -> dict[str, float]:
         queue: WorkQueue[str] = WorkQueue()
         started: dict[str, float] = {}
@@ -44,7 +43,7 @@ def test_while_one_worker_is_busy_the_other_watches_for_the_next_delay(seed: int
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("same_moment", [False, True])
 def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
-    delay: float, same_moment: bool
+    simulate: Simulate, delay: float, same_moment: bool
 ) -> None:
     async def scenario() -> dict[str, float]:
         queue: WorkQueue[str] = WorkQueue()
@@ -69,7 +68,7 @@ def test_a_worker_that_is_cancelled_as_it_waits_leaves_its_turn_to_the_next(
 
 
 @pytest.mark.rule("queue-cancelled")
-def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next() -> None:
+def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next(simulate: Simulate) -> None:
     async def scenario() -> dict[str, float]:
         queue: WorkQueue[str] = WorkQueue()
         started: dict[str, float] = {}
@@ -89,7 +88,7 @@ def test_a_worker_that_is_cancelled_as_it_watches_leaves_the_watch_to_the_next()
 
 
 @pytest.mark.rule("P2")
-def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -> None:
+def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work(simulate: Simulate) -> None:
     async def scenario() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("worked on")
@@ -103,7 +102,7 @@ def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work() -
 
 
 @pytest.mark.rule("queue-cancelled")
-def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next() -> None:
+def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next(simulate: Simulate) -> None:
     async def scenario() -> dict[str, float]:
         queue: WorkQueue[str] = WorkQueue()
         started: dict[str, float] = {}
