@@ -32,7 +32,7 @@ from informers import (
     Unauthorized,
     Unreachable,
 )
-from reconcile import predicates
+from reconcile import conditions, owners, predicates, replicas
 from reconcile.background import Background
 from reconcile.blocking import RunOver
 from reconcile.client import Client
@@ -72,6 +72,7 @@ from reconcile.models import (
     thaw,
     unstructured,
 )
+from reconcile.owners import AlreadyOwned
 from reconcile.passes import ReconcileTimeout
 from reconcile.predicates import Predicate
 from reconcile.reading import WatchEvent
@@ -84,6 +85,7 @@ __all__ = [
     "SYNCED",
     "UNSET",
     "AlreadyExists",
+    "AlreadyOwned",
     "ApiError",
     "Background",
     "BadRequest",
@@ -156,11 +158,14 @@ __all__ = [
     "Unstructured",
     "Watch",
     "WatchEvent",
+    "conditions",
     "definition_of",
     "encode",
     "field",
     "kind_of",
+    "owners",
     "predicates",
+    "replicas",
     "resource",
     "thaw",
     "ticker",

@@ -31,7 +31,7 @@ from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.redaction import SecretValues
 from reconcile.run_record import RunRecord
 from reconcile.selectors import Labels
-from reconcile.sending import JSON, JSON_PATCH, FieldValidation
+from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
 from reconcile.writing import guard_of
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -174,7 +174,8 @@ class Client(Applier):
         """Send a merge patch for `obj`; one that is empty is no request.
 
         `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
-        object, at this version where the patch touches a list or the choice within a union.
+        object, at this version where the patch touches a list or the choice within a union; raises
+        ValueError where it was not read. `guard={}` is a blind write.
         """
         if not patch:
             return obj
@@ -219,6 +220,29 @@ class Client(Applier):
                 return wanted
             await anyio.sleep(SCALE_WAIT * (0.5 + self.clock.random()))
         raise StaleVersion(409, "Conflict", f"others keep changing the replicas of {str(obj.key)!r}")
+
+    async def apply_scale(self, obj: Object, replicas: int, *, force: bool = False) -> int:
+        """Own the replicas of `obj` through /scale, by server-side apply; returns how many it has then.
+
+        Raises OwnedByOther where another field manager owns the number, unless `force` takes it over,
+        and PreconditionFailed if the object was replaced by another of its name.
+        """
+        resource = kind_of(obj).resource
+        key = self._placed_key(resource, obj.key)
+        metadata = {"name": key.name, "namespace": key.namespace, "uid": obj.uid}
+        body = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {name: value for name, value in metadata.items() if value},
+            "spec": {"replicas": replicas},
+        }
+        path = resource.path(key.namespace, key.name, "scale")
+        query = {"force": "true" if force else "false"}
+        answer = await self._guarded("PATCH", resource, key, path, body, APPLY_PATCH, query)
+        if not self.dry_run:
+            self._journal.scaled(resource, Snapshot.from_json(answer))
+        scaled: int = msgspec.json.decode(answer)["spec"].get("replicas", 0)
+        return scaled
 
     async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
         """Change the replicas of `obj` through /scale from `expect` to `replicas`, in one attempt.

@@ -12,18 +12,19 @@ import structlog
 from informers import Clock, Key, Resource, Snapshot
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
-from reconcile.diffing import merge_diff, needs_version, pointers, same
+from reconcile.conditions import merge_conditions
+from reconcile.diffing import merge_diff, needs_version, pointers
 from reconcile.models import (
     Intent,
+    LabelSelector,
     Object,
-    ObjectMeta,
-    OwnerReference,
     Unstructured,
     decode,
     kind_of,
     unstructure,
 )
 from reconcile.models.codec import format_time, wire_name
+from reconcile.owners import can_own, with_owner
 from reconcile.pruning import prune
 from reconcile.requests import Cause, Request
 
@@ -78,6 +79,7 @@ class Context(Generic[T]):
         self._time = asyncio.get_running_loop().time
         self._status: dict[str, Any] = {}
         self._conditions: dict[str, dict[str, Any]] = {}
+        self._removed: set[str] = set()
         self._events: list[PendingEvent] = []
         self._owns = tuple(owns)
         self._pruned: dict[type[Object], None] = {}
@@ -116,7 +118,7 @@ class Context(Generic[T]):
 
         `obj` is an intent, a mapping, or a manifest in YAML. The namespace is this object's unless `obj`
         names one; an object of another namespace cannot be owned and is applied as it is. `force` and
-        `unforced` are those of `Client.apply`.
+        `unforced` are those of `Client.apply`. Raises AlreadyOwned for a child of another controller.
         """
         if isinstance(obj, Mapping | str):
             obj = await self.client.unstructured(obj)
@@ -158,13 +160,15 @@ class Context(Generic[T]):
     def status(self, **fields: Any) -> None:
         """Collect status fields; they are written once, at the end of the run, and only if changed.
 
+        A `LabelSelector` for the selector of the kind's `scale=` becomes the text that autoscalers read.
         Raises TypeError for a field that the status of the model does not have.
         """
         names = self._status_fields()
         for name, value in fields.items():
             if names is not None and name not in names:
                 raise TypeError(f"the status of {type(self.object).__name__} has no field {name!r}")
-            self._status[names[name] if names is not None else name] = unstructure(value)
+            wire = names[name] if names is not None else name
+            self._status[wire] = unstructure(self._selector_text(wire, value))
 
     def condition(
         self,
@@ -176,7 +180,13 @@ class Context(Generic[T]):
     ) -> None:
         """Collect the condition of type `name`; its lastTransitionTime moves only when its status does."""
         word = status if isinstance(status, str) else str(bool(status))
+        self._removed.discard(name)
         self._conditions[name] = {"type": name, "status": word, "reason": reason, "message": message}
+
+    def remove_condition(self, name: str) -> None:
+        """Collect that there is no condition of type `name` any more."""
+        self._conditions.pop(name, None)
+        self._removed.add(name)
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
         """Tell people about the object: one Event, or one more of a series, written beside the runs.
@@ -222,7 +232,7 @@ class Context(Generic[T]):
         The difference is to the object of this run, or to a live read where the cache does not keep
         what would be written.
         """
-        if not (self._status or self._conditions):
+        if not (self._status or self._conditions or self._removed):
             return False
         patch = self._status_patch(self._snapshot, self.object)
         if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
@@ -251,11 +261,11 @@ class Context(Generic[T]):
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
         for name in [name for name, value in self._status.items() if value is None]:
             after.pop(name, None)
-        if self._conditions:
+        if self._conditions or self._removed:
             now = format_time(self.clock.now())
             before["conditions"] = stored.get("conditions") or []
             after["conditions"] = merge_conditions(
-                before["conditions"], self._conditions.values(), now, snapshot.generation
+                before["conditions"], self._conditions.values(), now, snapshot.generation, self._removed
             )
         return merge_diff(before, after, stored)
 
@@ -267,27 +277,16 @@ class Context(Generic[T]):
             raise TypeError(f"{type(self.object).__name__} has no status")
         return {attribute.name: wire_name(attribute) for attribute in attrs.fields(type(status))}
 
-    def _as_child(self, obj: O) -> O:
-        resource = kind_of(obj).resource
-        mine = kind_of(self.object).resource
-        if resource.namespaced and not obj.namespace:
-            obj = obj.with_metadata(namespace=self.object.namespace)
-        if mine.namespaced and not (resource.namespaced and obj.namespace == self.object.namespace):
-            return obj
-        return obj.with_metadata(owner_references=self._owners(obj.metadata))
+    def _selector_text(self, wire: str, value: Any) -> Any:
+        scale = kind_of(self.object).scale
+        if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
+            return value
+        return value.text()
 
-    def _owners(self, metadata: ObjectMeta) -> tuple[OwnerReference, ...]:
-        resource = kind_of(self.object).resource
-        mine = OwnerReference(
-            api_version=resource.api_version,
-            kind=resource.kind,
-            name=self.object.name,
-            uid=self.object.uid,
-            controller=True,
-            block_owner_deletion=True,
-        )
-        others = (owner for owner in metadata.owner_references if not _same_owner(owner, mine))
-        return (*others, mine)
+    def _as_child(self, obj: O) -> O:
+        if kind_of(obj).resource.namespaced and not obj.namespace:
+            obj = obj.with_metadata(namespace=self.object.namespace)
+        return with_owner(obj, self.object, controller=True) if can_own(self.object, obj) else obj
 
 
 def _seen_status(obj: Object) -> dict[str, Any]:
@@ -299,32 +298,5 @@ def _seen_status(obj: Object) -> dict[str, Any]:
     return seen
 
 
-def _same_owner(one: OwnerReference, other: OwnerReference) -> bool:
-    """Group, kind and name say who owns; the version in which a reference names the kind may differ."""
-    return (_group(one), one.kind, one.name) == (_group(other), other.kind, other.name)
-
-
-def _group(owner: OwnerReference) -> str:
-    group, slash, _ = owner.api_version.partition("/")
-    return group if slash else ""
-
-
 def _status_of(snapshot: Snapshot) -> dict[str, Any]:
     return snapshot.to_dict().get("status") or {}
-
-
-def merge_conditions(
-    before: Sequence[Mapping[str, Any]], wanted: Any, now: str, generation: int | None
-) -> list[dict[str, Any]]:
-    """The condition list after a run: those not `wanted` stay as they are, in their places.
-
-    A condition's lastTransitionTime moves to `now` (RFC 3339) only when its status changes.
-    """
-    merged = {condition.get("type", ""): dict(condition) for condition in before}
-    for condition in wanted:
-        old = merged.get(condition["type"], {})
-        changed = not same(old.get("status"), condition["status"])
-        since = now if changed or not old.get("lastTransitionTime") else old["lastTransitionTime"]
-        observed = {} if generation is None else {"observedGeneration": generation}
-        merged[condition["type"]] = {**old, **condition, **observed, "lastTransitionTime": since}
-    return list(merged.values())

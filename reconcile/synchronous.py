@@ -199,6 +199,10 @@ class SyncClient:
         """Set the replicas of `obj` through /scale to what `decide` makes of them; returns them."""
         return self._do(partial(self.waiting.scale, obj, decide))
 
+    def apply_scale(self, obj: Object, replicas: int, *, force: bool = False) -> int:
+        """Own the replicas of `obj` through /scale, by server-side apply; returns how many it has then."""
+        return self._do(partial(self.waiting.apply_scale, obj, replicas, force=force))
+
     def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
         """Change the replicas of `obj` through /scale from `expect` to `replicas`, in one attempt."""
         self._do(partial(self.waiting.set_scale, obj, replicas, expect=expect))
@@ -337,6 +341,10 @@ class SyncContext(Generic[T]):
     ) -> None:
         """Collect the condition of type `name`; its lastTransitionTime moves only when its status does."""
         self.waiting.condition(name, status, reason=reason, message=message)
+
+    def remove_condition(self, name: str) -> None:
+        """Collect that there is no condition of type `name` any more."""
+        self.waiting.remove_condition(name)
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
         """Tell people about the object: one Event, or one more of a series; see `Context.event`."""

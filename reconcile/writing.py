@@ -210,12 +210,19 @@ class Writer(Reader):
 
 
 def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
-    """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it."""
-    guard = {"uid": obj.uid} if obj.uid else {}
+    """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it.
+
+    Raises ValueError for an object that was not read: nothing would guard the patch.
+    """
     version = _version(obj)
-    if version and (versioned or needs_version(patch, encode(obj))):
-        guard["resourceVersion"] = version
-    return guard
+    if not (obj.uid and version):
+        raise ValueError(
+            f"{type(obj).__name__} {str(obj.key)!r} was not read, so a patch of it would be blind: "
+            f"read it first, or say guard={{}} if that is meant"
+        )
+    if versioned or needs_version(patch, encode(obj)):
+        return {"uid": obj.uid, "resourceVersion": version}
+    return {"uid": obj.uid}
 
 
 def _version(obj: Object) -> str:

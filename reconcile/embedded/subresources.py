@@ -5,11 +5,13 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.apply import apply
 from reconcile.embedded.bodies import (
     APPLY_PATCH,
     check_type,
     media_type,
     parse_json,
+    parse_yaml,
     read_body,
     write_options,
 )
@@ -23,7 +25,6 @@ from reconcile.embedded.failures import (
     not_found,
     stale,
     unsupported_media_type,
-    untidy,
     value_invalid,
 )
 from reconcile.embedded.log import Stored
@@ -71,9 +72,9 @@ def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response
     kind = media_type(request)
     if kind not in accepted_patches(target):
         raise unsupported_media_type(accepted_patches(target))
-    if kind == APPLY_PATCH:
-        raise untidy(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = _stored(engine, target)
+    if kind == APPLY_PATCH:
+        return _apply_scale(write, stored)
     scale = _scale_of(object_in(stored, target.resource), _paths(target))
     body = parse_json(request.body)
     return _write_scale(
@@ -81,8 +82,45 @@ def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response
     )
 
 
+def _apply_scale(write: Write, stored: Stored) -> Response:
+    """Own the replicas: an apply of that one field of the object, as a manager of its scale."""
+    target, resource, paths = write.target, write.resource, _paths(write.target)
+    live = object_in(stored, resource)
+    scale = parse_yaml(write.request.body, [])
+    _check_scale(target, stored, scale, resource.custom)
+    uid = (scale.get("metadata") or {}).get("uid")
+    if uid and uid != live["metadata"]["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+        )
+        raise conflict(resource, target.name, why)
+    intent = {name: live[name] for name in ("apiVersion", "kind")}
+    intent["metadata"] = {name: live["metadata"][name] for name in ("name", "namespace")}
+    _put_at(intent, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+    obj = apply(
+        live,
+        intent,
+        schema=resource.schema,
+        manager=write.options.manager,
+        force=write.options.force,
+        subresource="scale",
+        api_version=resource.api_version,
+        time=write.engine.now(),
+    )
+    replace(write, stored, obj, tracked=True, subresource="")
+    return _scale_after(write, obj)
+
+
 def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
     target, paths = write.target, _paths(write.target)
+    _check_scale(target, stored, scale, target.resource.custom)
+    obj = object_in(stored, target.resource)
+    _put_at(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+    replace(write, stored, obj, tracked=target.resource.custom, subresource="")
+    return _scale_after(write, obj)
+
+
+def _check_scale(target: Target, stored: Stored, scale: Any, custom: bool) -> None:
     if not isinstance(scale, dict) or scale.get("kind") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
     metadata = scale.get("metadata") or {}
@@ -96,15 +134,16 @@ def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
         raise bad_request("json: cannot unmarshal spec.replicas: expected an integer")
     if replicas < 0:
         why = "must be greater than or equal to 0"
-        fields = (paths.spec_replicas, "spec.replicas") if target.resource.custom else ("spec.replicas",)
+        fields = (_paths(target).spec_replicas, "spec.replicas") if custom else ("spec.replicas",)
         causes = [value_invalid(field, replicas, why) for field in fields]
         raise invalid(target.resource, target.name, causes)
-    obj = object_in(stored, target.resource)
-    _put_at(obj, paths.spec_replicas, replicas)
-    replace(write, stored, obj, tracked=target.resource.custom, subresource="")
+
+
+def _scale_after(write: Write, obj: dict[str, Any]) -> Response:
+    target = write.target
     after = write.engine.get(target.resource, target.namespace, target.name)
     shown = object_in(after, target.resource) if after is not None and not write.options.dry_run else obj
-    return json_response(200, _scale_of(shown, paths))
+    return json_response(200, _scale_of(shown, _paths(target)))
 
 
 def _paths(target: Target) -> ScalePaths:

@@ -232,6 +232,40 @@ async def test_a_namesake_made_anew_is_never_patched() -> None:
     assert (await stored(client))["spec"]["count"] == 1
 
 
+@pytest.mark.rule("patch-1")
+async def test_a_patch_of_what_was_not_read_is_refused_unless_a_blind_one_is_meant() -> None:
+    client = planned()
+    named = Plan(metadata=ObjectMeta("p", "default"))
+    with pytest.raises(ValueError, match="would be blind"):
+        await client.merge(named, {"spec": {"count": 2}})
+    with pytest.raises(ValueError, match="would be blind"):
+        await client.merge(named.with_metadata(uid="u"), {"spec": {"steps": []}})
+    assert client.transport.writes == []
+    await client.merge(named, {"spec": {"count": 2}}, guard={})
+    assert (await stored(client))["spec"]["count"] == 2
+
+
+@pytest.mark.rule("patch-1")
+async def test_every_diff_carries_the_uid_and_one_of_a_list_the_version() -> None:
+    client = planned()
+    plan = await client.get(Plan, "p", "default")
+    await client.merge(plan, {"spec": {"count": 2}})
+    assert last_body(client)["metadata"] == {"uid": plan.uid}
+    plan = await client.get(Plan, "p", "default")
+    await client.merge(plan, {"spec": {"steps": None}})
+    assert last_body(client)["metadata"] == {
+        "uid": plan.uid,
+        "resourceVersion": plan.metadata.resource_version,
+    }
+
+
+async def test_a_client_without_a_cache_remembers_none_of_its_writes() -> None:
+    client = planned()
+    for _ in range(3):
+        await client.modify(Plan, "p", "default", lambda p: p.replace(spec=Spec(p.spec.count + 1)))
+    assert not client._journal
+
+
 async def test_modify_does_not_go_on_with_a_namesake() -> None:
     client = planned()
 

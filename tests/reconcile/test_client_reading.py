@@ -159,7 +159,8 @@ def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
         async with client.watch(ConfigMap, "default") as events:
             first = await anext(events)
             client.add(config("b"))
-            second = await anext(events)
+            while (second := await anext(events)).type == "BOOKMARK":
+                assert second.object is None
         assert [(e.type, e.object and e.object.name) for e in (first, second)] == [
             ("ADDED", "a"),
             ("ADDED", "b"),

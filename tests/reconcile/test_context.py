@@ -6,7 +6,7 @@ import pytest
 from attrs import frozen
 
 from reconcile import Condition, Context, Controller, Object, ObjectMeta, OwnerReference, Result, resource
-from reconcile.context import merge_conditions
+from reconcile.conditions import merge_conditions
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, When, run_once
 
@@ -137,8 +137,8 @@ async def test_an_owner_is_set_once_whatever_version_of_its_kind_a_reference_nam
     assert (await run_once(controller(twice, owns=[ConfigMap]), THING, client)).error is None
     owners = (await client.get(ConfigMap, "child", "default")).metadata.owner_references
     assert [(owner.kind, owner.api_version) for owner in owners] == [
-        ("ConfigMap", "v1"),
         ("Thing", "example.com/v1"),
+        ("ConfigMap", "v1"),
     ]
 
 

@@ -1,0 +1,91 @@
+"""Owner references: who has an object, and whose end is its end too."""
+
+from typing import TypeVar
+
+from reconcile.models import Object, OwnerReference, kind_of
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+class AlreadyOwned(Exception):
+    """An object has a controller, and it is another one; `owner` is its reference."""
+
+    def __init__(self, obj: Object, owner: OwnerReference) -> None:
+        super().__init__(
+            f"{type(obj).__name__} {str(obj.key)!r} is controlled by {owner.kind} {owner.name!r} already"
+        )
+        self.owner = owner
+
+
+def can_own(owner: Object, obj: Object) -> bool:
+    """Whether the garbage collector heeds such a reference.
+
+    A namespaced owner has objects of its own namespace alone (one of another never protects, and its
+    dependents are collected); one without a namespace may own anything.
+    """
+    if not kind_of(owner).resource.namespaced:
+        return True
+    return kind_of(obj).resource.namespaced and owner.namespace == obj.namespace
+
+
+def with_owner(obj: O, owner: Object, *, controller: bool = False) -> O:
+    """The same object, owned by `owner`; as its `controller`, which also holds up a foreground deletion.
+
+    A reference to an owner of the same group, kind and name is replaced where it stands, whatever
+    version of the kind it names, so doing it twice is doing it once. Raises ValueError for an owner
+    that was not read or cannot own it (see `can_own`), and AlreadyOwned.
+    """
+    if not owner.uid:
+        raise ValueError(f"{type(owner).__name__} {str(owner.key)!r} was not read, so it can own nothing")
+    if not can_own(owner, obj):
+        raise ValueError(
+            f"{type(owner).__name__} {str(owner.key)!r} cannot own {type(obj).__name__} {str(obj.key)!r}: "
+            f"owners with a namespace own objects of that namespace alone"
+        )
+    mine = _reference(owner, controller)
+    present = obj.metadata.owner_references
+    other = next((one for one in present if one.controller and not _same(one, mine)), None)
+    if controller and other is not None:
+        raise AlreadyOwned(obj, other)
+    replaced = tuple(mine if _same(one, mine) else one for one in present)
+    owners = replaced if mine in replaced else (*replaced, mine)
+    return obj.with_metadata(owner_references=tuple(dict.fromkeys(owners)))
+
+
+def without_owner(obj: O, owner: Object) -> O:
+    """The same object without any reference to `owner` (by group, kind and name)."""
+    mine = _reference(owner, controller=False)
+    rest = tuple(one for one in obj.metadata.owner_references if not _same(one, mine))
+    return obj.with_metadata(owner_references=rest)
+
+
+def is_owned(obj: Object, owner: Object) -> bool:
+    """Whether `owner` owns it: by uid, so that a namesake of a former owner owns nothing."""
+    return bool(owner.uid) and any(one.uid == owner.uid for one in obj.metadata.owner_references)
+
+
+def controller_of(obj: Object) -> OwnerReference | None:
+    """The one owner that manages the object, if it has one."""
+    return next((one for one in obj.metadata.owner_references if one.controller), None)
+
+
+def _reference(owner: Object, controller: bool) -> OwnerReference:
+    resource = kind_of(owner).resource
+    return OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=owner.name,
+        uid=owner.uid,
+        controller=True if controller else None,
+        block_owner_deletion=True if controller else None,
+    )
+
+
+def _same(one: OwnerReference, other: OwnerReference) -> bool:
+    """Group, kind and name say who owns; the version in which a reference names the kind may differ."""
+    return (_group(one), one.kind, one.name) == (_group(other), other.kind, other.name)
+
+
+def _group(owner: OwnerReference) -> str:
+    group, slash, _ = owner.api_version.partition("/")
+    return group if slash else ""
