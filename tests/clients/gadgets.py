@@ -48,3 +48,17 @@ def gadget(group: str, name: str, *, finalizers: tuple[str, ...] = (), **spec: A
     if finalizers:
         metadata["finalizers"] = list(finalizers)
     return {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": metadata, "spec": spec}
+
+
+def deployment(name: str, *images: str) -> dict[str, Any]:
+    """With a container for each image: c0, c1 and so on."""
+    containers = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
+    template = {"metadata": {"labels": {"a": name}}, "spec": {"containers": containers}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": name}}, "template": template}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def image_of(container: str, image: str) -> dict[str, Any]:
+    """A strategic patch of a deployment that changes one of its containers."""
+    return {"spec": {"template": {"spec": {"containers": [{"name": container, "image": image}]}}}}

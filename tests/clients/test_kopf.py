@@ -30,15 +30,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 def client(kubeconfig: Path) -> Iterator[lightkube.Client]:
     settings = lightkube.KubeConfig.from_file(str(kubeconfig))
     with lightkube.Client(config=settings, field_manager="test", trust_env=False) as made:
-        crd = definition(GROUP)
-        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        schema["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
-        made.create(CustomResourceDefinition.from_dict(crd))
         yield made
 
 
 @pytest.fixture
-def operator(kubeconfig: Path, client: lightkube.Client) -> Iterator["subprocess.Popen[str]"]:
+def operator(kubeconfig: Path) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "-m", "kopf", "run", "--standalone", "-n", "default", str(OPERATOR)]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     process = subprocess.Popen(
@@ -53,6 +49,14 @@ def operator(kubeconfig: Path, client: lightkube.Client) -> Iterator["subprocess
         process.stdout.close()
 
 
+def define(client: lightkube.Client) -> None:
+    crd = definition(GROUP)
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["status"]["x-kubernetes-preserve-unknown-fields"] = True
+    client.create(CustomResourceDefinition.from_dict(crd))
+    client.wait(CustomResourceDefinition, f"gadgets.{GROUP}", for_conditions=["Established"])
+
+
 def until(met: Callable[[], Any], process: "subprocess.Popen[str]") -> Any:
     deadline = time.monotonic() + 15
     while not (found := met()):
@@ -64,12 +68,16 @@ def until(met: Callable[[], Any], process: "subprocess.Popen[str]") -> Any:
     return found
 
 
-def test_an_operator_sees_its_objects_made_changed_and_deleted(
+def test_an_operator_awaits_its_kind_and_sees_its_objects_made_changed_and_deleted(
     client: lightkube.Client, operator: "subprocess.Popen[str]"
 ) -> None:
     def phase() -> Any:
         return (client.get(Gadget, "a", namespace="default").status or {}).get("phase")
 
+    assert operator.stdout
+    while "unresolved" not in operator.stdout.readline().lower():
+        assert operator.poll() is None
+    define(client)
     client.create(Gadget.from_dict(gadget(GROUP, "a", size=1)))
     until(lambda: phase() == "made-1", operator)
     assert client.get(Gadget, "a", namespace="default").metadata.finalizers

@@ -1,5 +1,6 @@
 """kr8s, which tells resources apart by their plural alone: this one is in no other test."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,24 @@ async def test_objects_are_found_by_their_kinds_name_through_discovery(api: Any)
     found = [item.name async for item in api.get(f"gizmos.{GROUP}", label_selector={"of": "kr8s"})]
     assert found == ["found"]
     await made.delete()
+
+
+async def test_an_apply_goes_through_its_open_door(api: Any) -> None:
+    intent = {**gadget(GROUP, "applied", size=1), "kind": "Gizmo"}
+    async with api.call_api(
+        "PATCH",
+        version=f"{GROUP}/v1",
+        url="gizmos/applied",
+        namespace="default",
+        params={"fieldManager": "kr8s"},
+        content=json.dumps(intent),
+        headers={"Content-Type": "application/apply-patch+yaml"},
+    ) as answer:
+        assert answer.status_code == 201
+    made = await Gizmo.get("applied", api=api)
+    assert made.metadata.managedFields[0].operation == "Apply"
+    await made.delete()
+    await made.wait("delete", timeout=5)
 
 
 async def test_a_watch_sees_a_finalizer_hold_and_let_go(api: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client, config, dynamic, informer, utils, watch
 from kubernetes.client.exceptions import ApiException
 
-from tests.clients.gadgets import FINALIZER, definition, gadget
+from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
 
 GROUP = "official.example.com"
 JSON_PATCH = "application/json-patch+json"
@@ -26,9 +26,19 @@ def api(kubeconfig: Path) -> Iterator[client.ApiClient]:
         except ApiException as error:
             if error.status != 409:
                 raise
-        status = definitions.read_custom_resource_definition(f"gadgets.{GROUP}").status
-        assert {c.type: c.status for c in status.conditions}["Established"] == "True"
+        await_established(definitions, f"gadgets.{GROUP}")
         yield made
+
+
+def await_established(definitions: client.ApiextensionsV1Api, name: str) -> None:
+    stream = watch.Watch()
+    for event in stream.stream(
+        definitions.list_custom_resource_definition, field_selector=f"metadata.name={name}", timeout_seconds=5
+    ):
+        status = event["object"].status
+        if {c.type: c.status for c in status.conditions or ()}.get("Established") == "True":
+            return
+    raise AssertionError("the definition was not established")
 
 
 def test_the_informer_follows_config_maps(api: client.ApiClient) -> None:
@@ -82,6 +92,20 @@ def test_custom_objects_are_made_patched_watched_and_deleted(api: client.ApiClie
     assert seen == [
         ("ADDED", 1), ("MODIFIED", 2), ("MODIFIED", None), ("MODIFIED", None), ("DELETED", None)
     ]  # fmt: skip
+
+
+def test_a_typed_deployment_is_patched_strategically_and_applied(api: client.ApiClient) -> None:
+    apps, place = client.AppsV1Api(api), ("typed", "default")
+    made = apps.create_namespaced_deployment("default", deployment("typed", "a:1", "b:1"))
+    assert made.spec.strategy.type == "RollingUpdate"
+    patched = apps.patch_namespaced_deployment(*place, image_of("c1", "b:2"))
+    assert [one.image for one in patched.spec.template.spec.containers] == ["a:1", "b:2"]
+    intent = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}}
+    applied = apps.patch_namespaced_deployment(
+        *place, intent, field_manager="one", force=True, _content_type="application/apply-patch+yaml"
+    )
+    assert applied.spec.replicas == 5
+    apps.delete_namespaced_deployment(*place)
 
 
 def test_a_finalizer_holds_an_object(api: client.ApiClient) -> None:

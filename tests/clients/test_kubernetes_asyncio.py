@@ -8,7 +8,7 @@ import pytest
 from kubernetes_asyncio import client, config, dynamic, watch
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from tests.clients.gadgets import FINALIZER, definition, gadget
+from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
 
 GROUP = "asyncio.example.com"
 PLACE = (GROUP, "v1", "default", "gadgets")
@@ -29,8 +29,15 @@ async def define(api: client.ApiClient, group: str) -> None:
     except ApiException as error:
         if error.status != 409:
             raise
-    made = await definitions.read_custom_resource_definition(f"gadgets.{group}")
-    assert {c.type: c.status for c in made.status.conditions}["Established"] == "True"
+    selector = f"metadata.name=gadgets.{group}"
+    async with watch.Watch() as stream:
+        async for event in stream.stream(
+            definitions.list_custom_resource_definition, field_selector=selector, timeout_seconds=5
+        ):
+            status = event["object"].status
+            if {c.type: c.status for c in status.conditions or ()}.get("Established") == "True":
+                return
+    raise AssertionError("the definition was not established")
 
 
 async def test_typed_objects_are_made_read_changed_and_deleted(api: client.ApiClient) -> None:
@@ -60,6 +67,29 @@ async def test_typed_workloads_come_back_as_they_went(api: client.ApiClient) -> 
     scaled = await apps.patch_namespaced_stateful_set_scale("typed", "default", {"spec": {"replicas": 3}})
     assert scaled.spec.replicas == 3
     await apps.delete_namespaced_stateful_set("typed", "default", propagation_policy="Background")
+
+
+async def test_a_typed_deployment_is_patched_in_every_way_and_applied(api: client.ApiClient) -> None:
+    apps, place = client.AppsV1Api(api), ("patched", "default")
+    await apps.create_namespaced_deployment("default", deployment("patched", "a:1", "b:1"))
+    strategic = await apps.patch_namespaced_deployment(
+        *place, image_of("c1", "b:2"), _content_type="application/strategic-merge-patch+json"
+    )
+    assert [one.image for one in strategic.spec.template.spec.containers] == ["a:1", "b:2"]
+    operations = [{"op": "replace", "path": "/spec/replicas", "value": 3}]
+    patched = await apps.patch_namespaced_deployment(
+        *place, operations, _content_type="application/json-patch+json"
+    )
+    assert patched.spec.replicas == 3
+    intent = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 5}}
+    apply = {"field_manager": "one", "_content_type": "application/apply-patch+yaml"}
+    with pytest.raises(ApiException) as conflict:
+        await apps.patch_namespaced_deployment(*place, intent, **apply)
+    assert conflict.value.status == 409
+    applied = await apps.patch_namespaced_deployment(*place, intent, force=True, **apply)
+    assert applied.spec.replicas == 5
+    assert "one" in [entry.manager for entry in applied.metadata.managed_fields]
+    await apps.delete_namespaced_deployment(*place)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +164,40 @@ async def test_the_dynamic_client_discovers_applies_and_watches(api: client.ApiC
     listed = await gadgets.get(namespace="default")
     assert "applied" in [item.metadata.name for item in listed.items]
     await gadgets.delete(name="applied", namespace="default")
+
+
+async def test_the_dynamic_client_patches_watches_and_lets_go(api: client.ApiClient) -> None:
+    dyn = await dynamic.DynamicClient(api)
+    gadgets = await dyn.resources.get(api_version=f"{GROUP}/v1", kind="Gadget")
+    made = await gadgets.create(body=gadget(GROUP, "dynamic", size=1, finalizers=(FINALIZER,)))
+    place = {"name": "dynamic", "namespace": "default"}
+    merged = await gadgets.patch(
+        body={"spec": {"size": 2}}, content_type="application/merge-patch+json", **place
+    )
+    assert merged.spec.size == 2
+    operations = [{"op": "remove", "path": "/spec/size"}]
+    patched = await gadgets.patch(body=operations, content_type="application/json-patch+json", **place)
+    assert patched.spec.to_dict() == {"color": "red"}
+    replaced = await gadgets.replace(body={**patched.to_dict(), "spec": {"size": 4}}, namespace="default")
+    assert replaced.spec.size == 4
+    status = await gadgets.status.patch(
+        body={"status": {"phase": "Up"}}, content_type="application/merge-patch+json", **place
+    )
+    assert status.status.phase == "Up"
+    await gadgets.delete(**place)
+    held = await gadgets.get(**place)
+    assert held.metadata.deletionTimestamp
+    released = {"metadata": {"finalizers": None}}
+    await gadgets.patch(body=released, content_type="application/merge-patch+json", **place)
+    seen = []
+    async with watch.Watch() as watcher:
+        async for event in dyn.watch(
+            gadgets, namespace="default", resource_version=made.metadata.resourceVersion, watcher=watcher
+        ):
+            seen.append(event["type"])
+            if event["type"] == "DELETED":
+                break
+    assert seen == ["MODIFIED"] * 5 + ["DELETED"]
 
 
 async def test_a_user_is_held_to_its_role(api: client.ApiClient) -> None:

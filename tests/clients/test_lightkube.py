@@ -9,10 +9,11 @@ from lightkube.core.exceptions import ApiError
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
+from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap
 from lightkube.types import PatchType
 
-from tests.clients.gadgets import FINALIZER, definition, gadget
+from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
 
 GROUP = "lightkube.example.com"
 Gadget = create_namespaced_resource(GROUP, "v1", "Gadget", "gadgets")
@@ -58,6 +59,17 @@ def test_custom_objects_are_patched_in_every_way(client: lightkube.Client) -> No
     )
     assert scaled.spec.replicas == 4
     client.delete(Gadget, "a", namespace="default")
+
+
+def test_a_deployment_is_patched_strategically_and_scaled(client: lightkube.Client) -> None:
+    client.create(Deployment.from_dict(deployment("light", "a:1", "b:1")))
+    patched = client.patch(Deployment, "light", image_of("c1", "b:2"), namespace="default")
+    assert patched.spec
+    assert patched.spec.template.spec
+    assert [one.image for one in patched.spec.template.spec.containers] == ["a:1", "b:2"]
+    client.patch(Deployment.Scale, "light", {"spec": {"replicas": 3}}, namespace="default")
+    assert client.get(Deployment, "light", namespace="default").spec.replicas == 3
+    client.delete(Deployment, "light", namespace="default")
 
 
 def test_an_apply_of_another_manager_conflicts_unless_forced(client: lightkube.Client) -> None:
