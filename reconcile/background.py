@@ -66,6 +66,7 @@ class Backgrounds(Generic[T]):
     enqueue: Callable[[Request, Cause], None]
     clock: Clock
     log: structlog.stdlib.BoundLogger
+    cluster: str = ""
     _tasks: dict[Request, _Task] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
 
@@ -75,7 +76,7 @@ class Backgrounds(Generic[T]):
             return
         self._group = group
         for snapshot in self.informer.store:
-            self._keep(Request(*snapshot.key), snapshot)
+            self._keep(Request(*snapshot.key, self.cluster), snapshot)
 
     def stop(self) -> None:
         """Start no more tasks. Those that run end with their group."""
@@ -84,7 +85,7 @@ class Backgrounds(Generic[T]):
     def follow(self, delta: Delta) -> None:
         """Look whether a change of the store is the beginning or the end of an object."""
         if self._group is not None:
-            self._keep(Request(*delta.last.key), delta.new)
+            self._keep(Request(*delta.last.key, self.cluster), delta.new)
 
     async def ended(self, request: Request) -> None:
         """Wait until no task of an object that is going runs any more."""

@@ -77,12 +77,15 @@ class Client(Applier):
         )
         self._for_key = False
 
-    def bound(self, journal: Journal, field_manager: str = "") -> Self:
-        """The same client for one key: its writes are noted in `journal`, its reads wait for them."""
+    def bound(self, journal: Journal, field_manager: str = "", beside: "Client | None" = None) -> Self:
+        """The same client for one key: its writes are noted in `journal`, its reads wait for them.
+
+        What it sees of Secrets is also known to the client `beside` it, of the same run.
+        """
         manager = field_manager or self.field_manager
         return self._copied(
             _journal=journal,
-            _secrets=SecretValues(),
+            _secrets=SecretValues() if beside is None else beside._secrets,
             run=RunRecord(),
             field_manager=manager,
             _for_key=True,

@@ -4,14 +4,15 @@ One table, OPTIONS, is what variables, flags and their documentation are made fr
 """
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from attrs import evolve, fields_dict, frozen
 
-from informers import Clock, SystemClock
+from informers import Clock, SystemClock, Transport
 from reconcile.blocking import THREADS, Blocking, InStep, Threads
-from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS
+from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
@@ -51,6 +52,7 @@ class ManagerOptions:
     stop_seconds: float
     leader_election: LeaderElection | None
     embedded: bool = False
+    clusters: Mapping[str, Transport | str] = {}
     serve: str = ""
     ready_when: ReadyWhen = "up"
     liveness: Mapping[str, Check] = {}
@@ -141,6 +143,24 @@ def _by_controller(read: Callable[[str], N]) -> Callable[[str], "ByController[N]
     return each
 
 
+def _clusters(text: str) -> Mapping[str, str]:
+    if not text:
+        return {}
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+    clusters = {name: context for name, _, context in pairs}
+    if len(clusters) < len(pairs) or not all(clusters.values()):
+        raise ValueError(f"NAME=CONTEXT is wanted, each name once, with commas, not {text!r}")
+    return cast(Mapping[str, str], check_clusters(clusters))
+
+
+def check_clusters(clusters: Mapping[str, Transport | str]) -> Mapping[str, Transport | str]:
+    """The same. Raises ValueError for what is no name: letters, digits and dashes, as of a DNS label."""
+    for name in clusters:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+            raise ValueError(f"{name!r} is no name of a cluster: a-z, 0-9 and dashes are wanted")
+    return clusters
+
+
 def _limit(text: str) -> float:
     seconds = _seconds(text)
     if not seconds:
@@ -186,6 +206,9 @@ OPTIONS = (
     Option("namespace", "", "Keep to this namespace; empty for all of them.", str),
     Option("name", "reconcile", "Field manager of writes that belong to no controller.", _not_empty),
     Option("embedded", "false", "Run on an API server inside the process.", _switch),
+    Option(
+        "clusters", "", "Run on these: NAME=CONTEXT of the kubeconfig, with commas; empty: on one.", _clusters
+    ),
     Option("serve", "", "Serve health, metrics and /debug/state on HOST:PORT; empty: do not.", _address),
     Option(
         "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when
@@ -273,8 +296,16 @@ def of_controller(option: "ByController[N]", name: str, own: N | None) -> N | No
     return option.get(name, option.get("") if own is None else own)
 
 
-def check_controllers(options: ManagerOptions, names: Collection[str]) -> None:
-    """Raises ConfigurationError where an option is for a controller that does not exist."""
+def check_controllers(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
+    """Raises ConfigurationError where an option and a controller do not know each other's names."""
+    names = [controller.name for controller in controllers]
+    for controller in controllers:
+        for cluster in controller.clusters:
+            if cluster not in options.clusters:
+                known = ", ".join(options.clusters) or "none by name"
+                raise ConfigurationError(
+                    f"controller {controller.name} is to work in cluster {cluster}; there are: {known}"
+                )
     for option in ("workers", "timeout"):
         value = getattr(options, option)
         for name in value if isinstance(value, Mapping) else ():
@@ -288,10 +319,15 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
     """What a log line may say of them: the options of the table, by name. None of them is a secret."""
     election = options.leader_election
     values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
+    values["clusters"] = ",".join(f"{name}={_place(way)}" for name, way in options.clusters.items())
     if election is None:
         return {**values, "leader_election": ""}
     times = {name: getattr(election.terms, field) for name, field in _LEASE_TIMES.items()}
     return {**values, "leader_election": f"{election.namespace}/{election.name}", **times}
+
+
+def _place(way: Transport | str) -> str:
+    return way if isinstance(way, str) else way.server
 
 
 def table() -> str:

@@ -66,6 +66,7 @@ class Context(Generic[T]):
         attempt: int = 0,
         deadline: float = math.inf,
         owns: Sequence[type[Object]] = (),
+        client_of: Callable[[str], Client] | None = None,
     ) -> None:
         self.object: T = obj
         self.request = request
@@ -75,6 +76,7 @@ class Context(Generic[T]):
         self.attempt = attempt
         self._snapshot = snapshot
         self.deadline = deadline
+        self._client_of = client_of
         self._blocking = blocking
         self._time = asyncio.get_running_loop().time
         self._status: dict[str, Any] = {}
@@ -94,6 +96,18 @@ class Context(Generic[T]):
     def remaining(self) -> float:
         """Seconds until `deadline`; from any thread."""
         return self.deadline - self._time()
+
+    def client_of(self, cluster: str) -> Client:
+        """The client of another of `Manager(clusters=)`, for this key. Raises LookupError for an unknown one.
+
+        It reads and writes as `client` does, own writes seen and leadership held; nothing there can be
+        owned by an object here.
+        """
+        if cluster == self.request.cluster:
+            return self.client
+        if self._client_of is None:
+            raise LookupError(f"there is no cluster {cluster!r}")
+        return self._client_of(cluster)
 
     # --- children -------------------------------------------------------------------------------
 

@@ -66,6 +66,10 @@ def _sources(given: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") 
     return tuple(as_source(source) for source in given)
 
 
+def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
     return tuple(given)
 
@@ -82,10 +86,11 @@ class _Options(Generic[T]):
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
     on_gone: OnGone[T] | None = None
     background: InBackground[T] | None = None
+    clusters: Sequence[str] = field(default=(), converter=_names)
     sources: Sequence[Source] = field(default=(), converter=_sources)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
-    _triggers: list[Trigger] = field(factory=list, init=False, eq=False, repr=False)
+    _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
 
 @frozen(slots=False)
@@ -110,6 +115,9 @@ class Controller(_Options[T]):
     `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
     `workers` objects (default: what the manager says, or 10) are worked on at a time; a run longer than
     `timeout` seconds (default: what the manager says, or 300) fails.
+
+    `clusters` names those of `Manager(clusters=)` in which it works (default: all). In each it has a queue
+    and workers of its own.
 
     `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
     and the new snapshot (default: any change outside its status). `sources` are further origins of
@@ -141,26 +149,28 @@ class Controller(_Options[T]):
     def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
         """Have an object reconciled, in every manager that runs this controller; from any task or thread.
 
-        `cause` says why, in a few words. Raises RuntimeError where no manager runs it: nothing is lost
-        in silence. An object that does not exist is no error.
+        `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in
+        all of them. Raises RuntimeError where no manager runs it, or not there: nothing is lost in
+        silence. An object that does not exist is no error.
         """
         request = as_request(key)
         if kind_of(self.kind).resource.namespaced != bool(request.namespace):
             raise ValueError(f"{key!r} is no key of {self.kind.__name__}: it has a namespace, or must not")
-        if not self._triggers:
-            raise RuntimeError(f"no manager runs controller {self.name}: nothing can be triggered")
+        triggers = [trigger for cluster, trigger in tuple(self._triggers) if request.cluster in ("", cluster)]
+        if not triggers:
+            where = f" in cluster {request.cluster}" if request.cluster else ""
+            raise RuntimeError(f"no manager runs controller {self.name}{where}: nothing can be triggered")
         said = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
-        for trigger in tuple(self._triggers):
+        for trigger in triggers:
             trigger(request, said, priority)
 
-    def connect(self, trigger: Trigger) -> None:
-        """Let `trigger` reach a manager; for the runtime."""
-        self._triggers.append(trigger)
+    def connect(self, trigger: Trigger, cluster: str = "") -> None:
+        """Let `trigger` reach a manager, in one of its clusters; for the runtime."""
+        self._triggers.append((cluster, trigger))
 
     def disconnect(self, trigger: Trigger) -> None:
         """Undo `connect`; for the runtime."""
-        if trigger in self._triggers:
-            self._triggers.remove(trigger)
+        self._triggers[:] = [pair for pair in self._triggers if pair[1] is not trigger]
 
     @property
     def finalizer(self) -> str:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import structlog
 from attrs import define, field, frozen
 
-from informers import Delta, Snapshot
+from informers import Delta, Key, Snapshot
 from reconcile.client import Client
 from reconcile.models import DoesNotFit, Object, decode
 from reconcile.requests import Request
@@ -36,18 +36,18 @@ class Departures(Generic[T]):
 
     kind: type[T]
     on_gone: OnGone[T] | None
-    _gone: dict[Request, list[Snapshot]] = field(factory=dict, init=False)
+    _gone: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
 
     def note(self, delta: Delta) -> None:
         """Look whether a change of the store is the end of an object."""
         old, new = delta.old, delta.new
         if self.on_gone is None or old is None or (new is not None and new.uid == old.uid):
             return
-        self._gone.setdefault(Request(*old.key), []).append(old)
+        self._gone.setdefault(old.key, []).append(old)
 
     async def tell(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
         """Call `on_gone` for those of this key; one that fails is told again in the next run."""
-        waiting = self._gone.get(request)
+        waiting = self._gone.get(request.key)
         while waiting and self.on_gone is not None:
             try:
                 last = decode(self.kind, waiting[0].raw)
@@ -57,4 +57,4 @@ class Departures(Generic[T]):
                 await self.on_gone(Gone(last, request, client, log))
             waiting.pop(0)
         if waiting is not None and not waiting:
-            self._gone.pop(request, None)
+            self._gone.pop(request.key, None)

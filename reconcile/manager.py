@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +16,7 @@ from attrs import evolve
 from informers import Cache, Clock, SystemClock, Transport, get_logger
 from reconcile.blocking import THREADS, Blocking
 from reconcile.client import Client
+from reconcile.clusters import Cluster, Clusters
 from reconcile.configuration import (
     CLIENT_BURST,
     CLIENT_QPS,
@@ -23,26 +24,27 @@ from reconcile.configuration import (
     ConfigurationError,
     ManagerOptions,
     ReadyWhen,
+    check_clusters,
     check_controllers,
     configured,
     from_environment,
     of_controller,
     shown,
 )
+from reconcile.connecting import connected, define
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
 from reconcile.health import Check, ping
-from reconcile.installed import check_scales
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.limiter import RateLimiter
-from reconcile.models import Object, definition_of, kind_of
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
+from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
 from reconcile.runners import Runners
 from reconcile.serving import Address, Pages, parse_address, serving
 from reconcile.status import ManagerStatus
-from reconcile.supervision import first_error
+from reconcile.supervision import first_error, noted
 from reconcile.watchdog import Watchdog, log_stall
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class Manager:
 
     `transport` is the way to the API server; without one, the kubeconfig rules of kubectl apply
     (`reconcile run` and in-cluster use), and `embedded=True` runs an API server inside this process.
+    `clusters` are several, by names of your own: each a transport, or a context of the kubeconfig. Each
+    has a cache and a client of its own (`client_of`), and keys carry its name; one that cannot be read
+    does not hold up the others. The first has the Lease, and is what `client` is for.
     `namespace` keeps the manager to one namespace. `name` is the field manager of writes that belong
     to no controller. Names of controllers are unique in one manager.
 
@@ -93,6 +98,7 @@ class Manager:
         self,
         *controllers: Controller[Any],
         transport: Transport | None = None,
+        clusters: Mapping[str, Transport | str] = _NOTHING,
         embedded: bool = False,
         namespace: str = "",
         name: str = "reconcile",
@@ -116,8 +122,8 @@ class Manager:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         _check_names(controllers)
-        if embedded and transport is not None:
-            raise ValueError("embedded=True brings its own transport: give one or the other")
+        if bool(embedded) + bool(clusters) + (transport is not None) > 1:
+            raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
         self.controllers = controllers
         if serve:
             parse_address(serve)
@@ -136,6 +142,7 @@ class Manager:
             blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
+            clusters=check_clusters(clusters),
             serve=serve,
             ready_when=ready_when,
             liveness=liveness,
@@ -152,10 +159,8 @@ class Manager:
         self._log: structlog.stdlib.BoundLogger = get_logger("reconcile")
         self._stopping = anyio.Event()
         self._started = anyio.Event()
-        self._cache: Cache | None = None
-        self._client: Client | None = None
+        self._clusters: Clusters | None = None
         self._elector: LeaderElector | None = None
-        self._fleet: Runners | None = None
         self._watchdog: Watchdog | None = None
         self._server: ApiServer | None = None
         self._task: asyncio.Task[None] | None = None
@@ -163,9 +168,13 @@ class Manager:
     @property
     def client(self) -> Client:
         """Reads through the manager's cache, writes to its cluster. Raises RuntimeError before the start."""
-        if self._client is None:
+        if self._clusters is None:
             raise RuntimeError("the manager has no client before it runs")
-        return self._client
+        return self._clusters.members[0].client
+
+    def client_of(self, cluster: str) -> Client:
+        """The same for one of several clusters. Raises LookupError, and RuntimeError before the start."""
+        return self._running.of(cluster).client
 
     @property
     def embedded(self) -> bool:
@@ -185,7 +194,7 @@ class Manager:
     def on(self, transport: Transport, *, namespace: str | None = None) -> "Manager":
         """The same manager, not started, on that way to a server, and in that namespace if one is given."""
         other = Manager(*self.controllers, transport=transport, environ=self._environ)
-        other.options = evolve(self.options, embedded=False)
+        other.options = evolve(self.options, embedded=False, clusters={})
         if namespace is not None:
             other.options = evolve(other.options, namespace=namespace)
         other._configured = self._configured
@@ -198,9 +207,11 @@ class Manager:
         """
         environ = os.environ if self._environ is None else self._environ
         options = configured(self.options, {**from_environment(environ), **flags})
-        check_controllers(options, [controller.name for controller in self.controllers])
+        check_controllers(options, self.controllers)
         if options.embedded and self._transport is not None:
             raise ConfigurationError("an embedded server is asked for, but the manager brings its transport")
+        if options.clusters and (options.embedded or self._transport is not None):
+            raise ConfigurationError("clusters are asked for, but the manager runs on another server")
         self.options = options
         self._configured = True
 
@@ -208,10 +219,11 @@ class Manager:
         """What every controller and every informer does now."""
         return ManagerStatus(
             server=self._transport.server if self._transport is not None else "",
+            clusters=[cluster.status() for cluster in self._clusters or ()],
             leading=self.options.leader_election is None
             or (self._elector is not None and self._elector.is_leader),
             controllers=[runner.status() for runner in self._runners],
-            informers=[informer.status() for informer in self._cache or ()],
+            informers=[status for cluster in self._clusters or () for status in cluster.informers()],
         )
 
     def state(self) -> Mapping[str, Any]:
@@ -225,14 +237,13 @@ class Manager:
         NotAsDeclared, and RuntimeError where the manager stops: what is added either runs and is awaited,
         or is refused.
         """
-        if self._fleet is None:
+        if self._clusters is None:
             _check_names((*self.controllers, controller))
             self.controllers = (*self.controllers, controller)
             return
         if self._server is not None:
-            await self._define(self._server, controller.kinds)
-        await check_scales(self.client.transport, controller.kinds)
-        await self._fleet.add(controller)
+            await define(self._server, self.client, controller.kinds)
+        await self._clusters.add(controller)
 
     async def remove(self, name: str) -> None:
         """Let a controller go: its runs end (within `stop_seconds`, then they are cancelled).
@@ -243,11 +254,13 @@ class Manager:
 
     def pause(self, name: str) -> None:
         """Let a controller begin no runs until `resume`; its keys are collected. Raises LookupError."""
-        self._running.get(name).pause()
+        for runner in self._running.named(name):
+            runner.pause()
 
     def resume(self, name: str) -> None:
         """Undo `pause`. Raises LookupError."""
-        self._running.get(name).resume()
+        for runner in self._running.named(name):
+            runner.resume()
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns when it is done."""
@@ -262,7 +275,7 @@ class Manager:
         LeadershipLost among them. `task_status` is told when the caches are synced and, without
         leader election, the workers have started.
         """
-        if self._cache is not None:
+        if self._clusters is not None:
             raise RuntimeError("a manager runs once; make another one")
         if not self._configured:
             self.configure()
@@ -275,15 +288,14 @@ class Manager:
             await self._run_embedded(task_status)
             return
         if self._transport is not None:
-            await self._run_on(self._transport, task_status)
+            await self._run_on({"": self._transport}, task_status)
             return
-        transport = await _connect()
-        self._transport = transport
-        try:
-            await self._run_on(transport, task_status)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await transport.aclose()
+        async with AsyncExitStack() as connections:
+            transports: dict[str, Transport] = {}
+            for name, way in (self.options.clusters or {"": ""}).items():
+                transports[name] = await connected(way, connections) if isinstance(way, str) else way
+            self._transport = next(iter(transports.values()))
+            await self._run_on(transports, task_status)
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
@@ -321,9 +333,10 @@ class Manager:
             self._watchdog.check()
 
     def _check_caches(self) -> None:
-        if self._cache is None:
+        if self._clusters is None:
             raise RuntimeError("not connected yet")
-        behind = [str(informer.resource) for informer in self._cache if not informer.synced]
+        informers = [informer for cluster in self._clusters for informer in cluster.cache]
+        behind = [str(informer.resource) for informer in informers if not informer.synced]
         if behind:
             raise RuntimeError(f"no first list of {', '.join(behind)} yet")
 
@@ -356,80 +369,81 @@ class Manager:
         transport = InProcessTransport(server)
         self._transport = transport
         self._server = server
-        await self._define(server, [kind for controller in self.controllers for kind in controller.kinds])
+        client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
+        await define(server, client, [kind for controller in self.controllers for kind in controller.kinds])
         async with anyio.create_task_group() as group:
             group.start_soon(server.run)
-            await self._run_on(transport, task_status)
+            await self._run_on({"": transport}, task_status)
             group.cancel_scope.cancel()
 
-    async def _define(self, server: "ApiServer", kinds: Iterable[type[Object]]) -> None:
-        """Let an embedded server serve what it does not know yet."""
-        assert self._transport is not None
-        client = Client(self._transport, field_manager=self.options.name, clock=self.options.clock)
-        for kind in dict.fromkeys(kinds):
-            served = kind_of(kind).resource
-            if server.resources.get(served.group, served.version, served.plural) is None:
-                await client.apply(definition_of(kind))
-
-    async def _run_on(self, transport: Transport, task_status: TaskStatus[None]) -> None:
-        if self._metrics is not None:
-            transport = self._metrics.metered(transport)
-        cache = Cache(transport, namespace=self.options.namespace, clock=self.options.clock)
-        self._cache = cache
-        if self.options.leader_election is not None:
-            client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
-            self._elector = LeaderElector(client, self.options.leader_election)
-            transport = LedTransport(transport, self._elector)
+    async def _run_on(self, transports: Mapping[str, Transport], task_status: TaskStatus[None]) -> None:
+        self._blocking = self.options.blocking_code()
         if self.options.traces is not None:
             from reconcile.tracing import Traces
 
             self._traces = Traces(self.options.traces)
-            transport = self._traces.traced(transport)
-        self._client = Client(
-            transport,
-            cache=cache,
-            field_manager=self.options.name,
-            clock=self.options.clock,
-            limiter=self.options.request_limiter(),
-        )
-        self._blocking = self.options.blocking_code()
-        self._fleet = Runners(cache, partial(self._runner, cache=cache), self.options.sync_seconds)
+        clusters = Clusters([self._cluster(*way) for way in transports.items()], self._log)
+        self._clusters = clusters
         try:
             for controller in self.controllers:
-                self._fleet.declare(controller)
-            async with self._watched(self._fleet), anyio.create_task_group() as informers:
+                clusters.declare(controller)
+            async with self._watched(clusters), anyio.create_task_group() as informers:
                 if self._metrics is not None:
                     informers.start_soon(self._metrics.watch_loop)
-                informers.start_soon(cache.run)
-                await self._run_workers(cache, self._fleet, task_status)
+                for cluster in clusters:
+                    what = f"the informers of {cluster.name or 'the cluster'}"
+                    informers.start_soon(noted, cluster.cache.run, what)
+                await self._run_workers(clusters, task_status)
                 informers.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise first_error(group) from None
+            raise first_error(group, self._log) from None
         finally:
-            self._fleet.end()
+            clusters.end()
+
+    def _cluster(self, name: str, transport: Transport) -> Cluster:
+        """One of them; the Lease is in the first."""
+        options = self.options
+        if self._metrics is not None:
+            transport = self._metrics.metered(transport)
+        cache = Cache(transport, namespace=options.namespace, clock=options.clock)
+        if options.leader_election is not None:
+            if self._elector is None:
+                client = Client(transport, field_manager=options.name, clock=options.clock)
+                self._elector = LeaderElector(client, options.leader_election)
+            transport = LedTransport(transport, self._elector)
+        if self._traces is not None:
+            transport = self._traces.traced(transport)
+        client = Client(
+            transport,
+            cache=cache,
+            field_manager=options.name,
+            clock=options.clock,
+            limiter=options.request_limiter(),
+        )
+        make = partial(self._runner, name, client, cache)
+        runners = Runners(cache, make, options.sync_seconds)
+        return Cluster(name, cache, client, runners, options.sync_seconds)
 
     @asynccontextmanager
-    async def _watched(self, fleet: Runners) -> AsyncIterator[None]:
+    async def _watched(self, clusters: Clusters) -> AsyncIterator[None]:
         """Report what holds the event loop; not where the clock is a test's: time may be virtual there."""
         if not isinstance(self.options.clock, SystemClock):
             yield
             return
-        self._watchdog = Watchdog(log_stall(self._log), fleet.key_of)
+        self._watchdog = Watchdog(log_stall(self._log), clusters.key_of)
         with self._watchdog.watching():
             yield
 
-    async def _run_workers(self, cache: Cache, fleet: Runners, task_status: TaskStatus[None]) -> None:
+    async def _run_workers(self, clusters: Clusters, task_status: TaskStatus[None]) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch_for_stop, fleet, group)
-                await cache.wait_synced(self.options.sync_seconds)
-                kinds = (kind for controller in self.controllers for kind in controller.kinds)
-                await check_scales(self.client.transport, kinds)
+                group.start_soon(self._watch_for_stop, clusters, group)
+                await clusters.sync(group)
                 if self._elector is not None:
                     self._tell_started(task_status)
                     await self._elector.acquire()
-                    group.start_soon(self._elector.hold)
-                fleet.start(group)
+                    group.start_soon(noted, self._elector.hold, "leader election")
+                clusters.start(group)
                 self._tell_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
         finally:
@@ -442,34 +456,38 @@ class Manager:
             self._started.set()
             task_status.started()
 
-    async def _watch_for_stop(self, fleet: Runners, group: TaskGroup) -> None:
+    async def _watch_for_stop(self, clusters: Clusters, group: TaskGroup) -> None:
         """On `stop`, close the queues; what still runs after the grace period is cancelled."""
         await self._stopping.wait()
-        await fleet.stop(self.options.stop_seconds)
+        await clusters.stop(self.options.stop_seconds)
         group.cancel_scope.cancel()
 
     @property
     def _runners(self) -> Sequence[Runner[Any]]:
-        return list(self._fleet or ())
+        return [] if self._clusters is None else self._clusters.runners
 
     @property
-    def _running(self) -> Runners:
-        if self._fleet is None:
+    def _running(self) -> Clusters:
+        if self._clusters is None:
             raise RuntimeError("the manager does not run")
-        return self._fleet
+        return self._clusters
 
-    def _runner(self, controller: Controller[Any], cache: Cache) -> Runner[Any]:
-        client = self.client
-        recorder = Recorder(
-            Client(client.transport, field_manager=controller.name, clock=self.options.clock), controller.name
-        )
-        log = get_logger(f"reconcile.{controller.name}").bind(controller=controller.name)
-        workers = of_controller(self.options.workers, controller.name, controller.workers) or DEFAULT_WORKERS
-        metrics = None if self._metrics is None else self._metrics.controller(controller.name, workers)
-        traces = None if self._traces is None else self._traces.controller(controller.name)
-        timeout = of_controller(self.options.timeout, controller.name, controller.timeout) or DEFAULT_TIMEOUT
-        passes = Passes(controller, client, recorder, log, self._blocking, timeout)
-        return Runner(controller, passes, cache, metrics, traces, workers)
+    def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
+        options, name = self.options, controller.name
+        recorder = Recorder(Client(client.transport, field_manager=name, clock=options.clock), name)
+        log = get_logger(f"reconcile.{name}").bind(controller=name)
+        workers = of_controller(options.workers, name, controller.workers) or DEFAULT_WORKERS
+        timeout = of_controller(options.timeout, name, controller.timeout) or DEFAULT_TIMEOUT
+        shown_name = f"{cluster}/{name}" if cluster else name
+        metrics = None if self._metrics is None else self._metrics.controller(shown_name, workers)
+        traces = None if self._traces is None else self._traces.controller(shown_name)
+        client_of = self.client_of if cluster else None
+        passes = Passes(controller, client, recorder, log, self._blocking, timeout, client_of)
+        elsewhere = self._elsewhere if cluster else None
+        return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere)
+
+    def _elsewhere(self, controller: str, request: Request, cause: Cause, priority: int) -> None:
+        self._running.enqueue(controller, request, cause, priority)
 
 
 def _check_names(controllers: Sequence[Controller[Any]]) -> None:
@@ -477,9 +495,3 @@ def _check_names(controllers: Sequence[Controller[Any]]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two controllers are named {name!r}: give one of them another name=")
-
-
-async def _connect() -> Transport:
-    from informers.kubernetes import connect
-
-    return await connect()

@@ -77,7 +77,8 @@ class Outcome:
 class Passes(Generic[T]):
     """Runs a controller, one pass at a time for each key; remembers what each key has written.
 
-    A run may take `timeout` seconds; 0: what the controller says, or the default.
+    A run may take `timeout` seconds; 0: what the controller says, or the default. `client_of` gives the
+    client of another cluster, by its name; raises LookupError.
     """
 
     controller: Controller[T]
@@ -86,9 +87,11 @@ class Passes(Generic[T]):
     log: structlog.stdlib.BoundLogger
     blocking: Blocking = field(factory=Threads)
     timeout: float = 0.0
+    client_of: Callable[[str], Client] | None = None
     on_wait: Callable[[float, bool], None] | None = None
     departures: Departures[T] = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
+    _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
@@ -115,8 +118,23 @@ class Passes(Generic[T]):
         finally:
             if not journal:
                 self._journals.pop(request, None)
+            if self._distant:
+                self._forget_distant(request)
         late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
         return Outcome(error=late, reconcile_id=reconcile_id)
+
+    def _client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
+        """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
+        if self.client_of is None:
+            raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
+        journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
+        return self.client_of(cluster).bound(journal, self.controller.name, beside=client)
+
+    def _forget_distant(self, request: Request) -> None:
+        for place in [
+            place for place, journal in self._distant.items() if place[0] == request and not journal
+        ]:
+            del self._distant[place]
 
     async def _pass(self, request: Request, client: Client, make: Callable[[Snapshot], Context[T]]) -> Result:
         controller = self.controller
@@ -151,6 +169,7 @@ class Passes(Generic[T]):
             causes=causes,
             attempt=attempt,
             deadline=deadline,
+            client_of=partial(self._client_elsewhere, request, client),
             owns=self.controller.owns,
         )
 

@@ -9,10 +9,14 @@ from reconcile.models import Object
 
 
 class Request(NamedTuple):
-    """The key of the object to reconcile: all that travels through the queue."""
+    """The key of the object to reconcile: all that travels through the queue.
+
+    `cluster` names one of `Manager(clusters=)`; it is empty where there is one cluster only.
+    """
 
     namespace: str
     name: str
+    cluster: str = ""
 
     @property
     def key(self) -> Key:
@@ -20,7 +24,7 @@ class Request(NamedTuple):
         return Key(self.namespace, self.name)
 
     def __str__(self) -> str:
-        return str(self.key)
+        return f"{self.cluster}:{self.key}" if self.cluster else str(self.key)
 
 
 Named: TypeAlias = Request | Key | Object | str

@@ -1,10 +1,10 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from logging import DEBUG, ERROR, WARNING
 from threading import get_ident
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -44,6 +44,10 @@ class ControllerStatus:
     paused: bool = False
 
 
+Elsewhere: TypeAlias = Callable[[str, Request, Cause, int], None]
+"""Has a key of another cluster reconciled, by the controller of that name there."""
+
+
 class _Paused(Exception):
     """The key in hand goes back: nobody works now."""
 
@@ -63,8 +67,12 @@ class Runner(Generic[T]):
         metrics: ControllerMetrics | None = None,
         traces: ControllerTraces | None = None,
         workers: int = 0,
+        cluster: str = "",
+        elsewhere: "Elsewhere | None" = None,
     ) -> None:
         self.controller = controller
+        self.cluster = cluster
+        self._elsewhere = elsewhere
         self.queue: WorkQueue[Request] = WorkQueue(
             limiter=KeyBackoff(chance=passes.client.clock.random),
             metrics=None if metrics is None else metrics.queue,
@@ -84,7 +92,7 @@ class Runner(Generic[T]):
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
         self._registrations: list[Registration] = []
-        self._trigger = _trigger_of(self.queue, traces)
+        self._trigger = _trigger_of(self.enqueue_at, traces)
         resource = kind_of(controller.kind).resource
         self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
@@ -94,6 +102,7 @@ class Runner(Generic[T]):
             self.enqueue,
             passes.client.clock,
             self._log,
+            cluster,
         )
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
@@ -101,12 +110,17 @@ class Runner(Generic[T]):
             self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self.enqueue))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
-        controller.connect(self._trigger)
+        controller.connect(self._trigger, cluster)
+
+    @property
+    def name(self) -> str:
+        """The controller's, behind that of its cluster where there are several: `east/site`."""
+        return f"{self.cluster}/{self.controller.name}" if self.cluster else self.controller.name
 
     def status(self) -> ControllerStatus:
         """What the controller does now."""
         return ControllerStatus(
-            self.controller.name, self.queue.status(), self._runs, self._failures, not self._resumed.is_set()
+            self.name, self.queue.status(), self._runs, self._failures, not self._resumed.is_set()
         )
 
     async def run(self) -> None:
@@ -171,8 +185,19 @@ class Runner(Generic[T]):
         self._declared.clear()
 
     def enqueue(self, request: Request, cause: Cause, initial: bool = False) -> None:
-        """Have a key reconciled."""
-        self.queue.add(request, priority=INITIAL_PRIORITY if initial else 0, cause=cause)
+        """Have a key reconciled: in this cluster, unless it names another one."""
+        self.enqueue_at(request, cause, INITIAL_PRIORITY if initial else 0)
+
+    def enqueue_at(self, request: Request, cause: Cause, priority: int) -> None:
+        """The same with a priority."""
+        if request.cluster == self.cluster:
+            self.queue.add(request, priority=priority, cause=cause)
+        elif not request.cluster:
+            self.queue.add(request._replace(cluster=self.cluster), priority=priority, cause=cause)
+        elif self._elsewhere is not None:
+            self._elsewhere(self.controller.name, request, cause, priority)
+        else:
+            self._log.error("woken in a cluster that this manager does not have", key=str(request))
 
     # --- events to keys -------------------------------------------------------------------------
 
@@ -182,7 +207,7 @@ class Runner(Generic[T]):
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
             late = delta.initial or delta.resync
-            self.enqueue(Request(*delta.last.key), cause_of(self._primary, delta), late)
+            self.enqueue(Request(*delta.last.key, self.cluster), cause_of(self._primary, delta), late)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
@@ -227,7 +252,7 @@ class Runner(Generic[T]):
         synced.set()
 
     def _objects(self) -> Iterator[Request]:
-        return (Request(*snapshot.key) for snapshot in self._primary.store)
+        return (Request(*snapshot.key, self.cluster) for snapshot in self._primary.store)
 
     # --- working ----------------------------------------------------------------------------------
 
@@ -289,14 +314,14 @@ class Runner(Generic[T]):
             log.debug("traceback", traceback=outcome.traceback)
 
 
-def _trigger_of(queue: WorkQueue[Request], traces: ControllerTraces | None) -> Trigger:
+def _trigger_of(enqueue: Trigger, traces: ControllerTraces | None) -> Trigger:
     """Adds to a queue of this thread's event loop, also from other threads."""
     thread, token = get_ident(), anyio.lowlevel.current_token()
 
     def trigger(request: Request, cause: Cause, priority: int) -> None:
         if traces is not None:
             traces.triggered(request, cause)
-        add = partial(queue.add, request, priority=priority, cause=cause)
+        add = partial(enqueue, request, cause, priority)
         if get_ident() == thread:
             add()
         else:

@@ -11,7 +11,7 @@ from attrs import define, field
 from informers import Cache
 from reconcile.controller import Controller
 from reconcile.runner import Runner
-from reconcile.supervision import first_error
+from reconcile.supervision import first_error, noted
 
 
 @define(eq=False)
@@ -34,11 +34,16 @@ class Runners:
         self._check_name(controller.name)
         self._runners[controller.name] = self.make(controller)
 
+    def admit(self, controller: Controller[Any]) -> None:
+        """Take one in that begins with the others. Raises ValueError, and RuntimeError at the end."""
+        self._refuse_at_the_end(controller.name)
+        self.declare(controller)
+
     def start(self, group: TaskGroup) -> None:
         """Have them all work in that group, and whoever is added later."""
         self._group = group
         for runner in self:
-            group.start_soon(runner.run)
+            group.start_soon(noted, runner.run, f"controller {runner.name}")
 
     async def add(self, controller: Controller[Any]) -> None:
         """Take one in, and have it work when its caches are synced (and the others work).
@@ -61,7 +66,10 @@ class Runners:
             del self._joining[controller.name]
         self._runners[controller.name] = runner
         if self._group is not None:
-            self._group.start_soon(runner.run)
+            self._group.start_soon(noted, runner.run, f"controller {runner.name}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._runners
 
     async def remove(self, name: str, seconds: float) -> None:
         """Let one go: runs under way may end within `seconds`; what nobody else reads is not followed."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from informers import InformerStatus
+from reconcile.clusters import ClusterStatus
 from reconcile.runner import ControllerStatus
 
 
@@ -16,3 +17,4 @@ class ManagerStatus:
     leading: bool
     controllers: Sequence[ControllerStatus]
     informers: Sequence[InformerStatus]
+    clusters: Sequence[ClusterStatus] = ()

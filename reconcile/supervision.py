@@ -1,6 +1,6 @@
 """Keeping a task alive that may fail, and what to say where tasks have failed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
 import structlog
@@ -33,9 +33,33 @@ async def supervise(
             return
 
 
-def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that a caller wants to see, out of the groups that task groups wrap it in."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def noted(run: Callable[[], Awaitable[None]], what: str) -> None:
+    """Run, and note on an error where it came from."""
+    try:
+        await run()
+    except Exception as error:
+        error.add_note(f"in {what}")
+        raise
+
+
+def first_error(
+    group: BaseExceptionGroup[BaseException], log: structlog.stdlib.BoundLogger | None = None
+) -> BaseException:
+    """The error that a caller wants to see, out of the groups that task groups wrap it in.
+
+    The others go to `log`: each is told once.
+    """
+    first, *others = _errors(group)
+    for error in others:
+        if log is None:
+            break
+        log.error("one more error", error=f"{type(error).__name__}: {error}", exc_info=error)
+    return first
+
+
+def _errors(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _errors(inner)

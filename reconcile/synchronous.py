@@ -289,6 +289,10 @@ class SyncContext(Generic[T]):
         """Seconds until the run has taken too long. A thread is not ended then: look, and return."""
         return self.waiting.remaining
 
+    def client_of(self, cluster: str) -> SyncClient:
+        """The client of another of `Manager(clusters=)`, for this key. Raises LookupError."""
+        return SyncClient(self.waiting.client_of(cluster), self._ask)
+
     def owned(self, model: type[O]) -> Sequence[O]:
         """The objects of a kind that this object owns, own writes of earlier runs included."""
         return self._do(partial(self.waiting.owned, model))

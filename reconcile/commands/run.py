@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers import ApiError, CacheSyncFailed, Transport, get_logger
 from informers.credentials import load_in_cluster
@@ -82,7 +82,13 @@ def run(
     manager = load_manager(targets)
     try:
         manager.configure(from_flags({**flags, "namespace": namespace}))
-        if embedded or manager.embedded:
+        if manager.options.clusters and not embedded:
+            _refuse_cluster_options(options, "a manager that names its clusters")
+            for way in manager.options.clusters.values():
+                if isinstance(way, str):
+                    choose_connection(evolve(options, context=way), manager.options.namespace)
+            ctx.exit(anyio.run(_run_alone, manager))
+        elif embedded or manager.embedded:
             _refuse_cluster_options(options, "the embedded server")
             ctx.exit(anyio.run(_run_embedded, manager))
         elif manager.transport is not None:
@@ -191,6 +197,15 @@ async def _run_on(manager: Manager, transport: Transport) -> int:
     _announce("of the manager itself", transport.server, manager.options.namespace)
     with _stoppable() as stop:
         await _run(manager, transport, stop)
+    return 0
+
+
+async def _run_alone(manager: Manager) -> int:
+    """Run a manager that knows by itself where."""
+    with _stoppable() as stop:
+        stop.act = manager.stop
+        with _state_on_signal(manager):
+            await manager.run()
     return 0
 
 

@@ -369,10 +369,10 @@ def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go()
         async with world.running(Controller(Toy, idle, on_gone=forget), namespace="default") as manager:
             await world.make()
             await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system")))
-            assert manager._cache is not None
-            manager._cache.add_namespace("kube-system")
+            cache = manager._running.members[0].cache
+            cache.add_namespace("kube-system")
             await anyio.sleep(5)
-            await manager._cache.remove_namespace("kube-system")
+            await cache.remove_namespace("kube-system")
             await anyio.sleep(5)
         assert told == []
 
