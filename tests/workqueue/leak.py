@@ -32,16 +32,16 @@ async def work_through(keys: int, at_once: int) -> Left:
     """Add, fail, run and forget `keys` distinct keys, `at_once` of them at a time."""
     backoff: KeyBackoff[str] = KeyBackoff(Backoff(1e-9, 1e-9))
     queue: WorkQueue[str] = WorkQueue(limiter=MaxOf(backoff, TokenBucket(1e9)), min_interval=1e-9, ageing=60)
-    await _work(queue, range(WARM_UP), WARM_UP)
+    await work(queue, range(WARM_UP), WARM_UP)
     before = resident_megabytes()
-    await _work(queue, range(keys), at_once)
+    await work(queue, range(keys), at_once)
     await anyio.sleep(0.001)
     grown = resident_megabytes() - before
     status = queue.status()
     return Left(status.ready + status.delayed + status.working, len(backoff), grown)
 
 
-async def _work(queue: WorkQueue[str], keys: range, at_once: int) -> None:
+async def work(queue: WorkQueue[str], keys: range, at_once: int) -> None:
     for first in range(keys.start, keys.stop, at_once):
         batch = range(first, min(first + at_once, keys.stop))
         for number in batch:

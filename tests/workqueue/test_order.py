@@ -1,6 +1,7 @@
 """Ageing, the minimum interval, and the heap below them."""
 
 import math
+from collections import Counter
 
 import anyio
 import pytest
@@ -163,6 +164,38 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
         assert len(heap) == len(plain)
         assert heap.first == min((rank for rank, _ in plain), default=math.inf)
         assert set(heap.members()) == {key for _, key in plain}
+
+
+@pytest.mark.rule("P2")
+@pytest.mark.rule("P5")
+@given(
+    st.lists(st.one_of(st.tuples(st.integers(0, 5), st.integers(0, 2)), st.just("pop")), max_size=300),
+    st.booleans(),
+)
+def test_keys_that_come_go_and_are_raised_come_out_by_priority_and_then_in_line(
+    steps: list[tuple[int, int] | str], crowded: bool
+) -> None:
+    order: StrictOrder[int] = StrictOrder()
+    plain: list[tuple[int, int, int]] = []  # priority falling, place, key
+    others = 100 if crowded else 0  # at the lowest priority, so that no class is swept or ends
+    for number in range(others):
+        order.push(-number - 1, 0, 0.0)
+        plain.append((0, number, -number - 1))
+    for place, step in enumerate(steps, others):
+        if isinstance(step, tuple):
+            key, priority = step
+            known = next((item for item in plain if item[2] == key), None)
+            if known is None:
+                order.push(key, priority, 0.0)
+                plain.append((-priority, place, key))
+            elif priority > -known[0]:
+                order.raised(key, -known[0], priority, 0.0)
+                plain[plain.index(known)] = (-priority, place, key)
+        elif plain:
+            assert order.pop() == min(plain)[2]
+            plain.remove(min(plain))
+        assert len(order) == len(plain)
+        assert order.depths() == Counter(-falling for falling, _, _ in plain)
 
 
 @pytest.mark.rule("P5")
