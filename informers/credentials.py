@@ -4,6 +4,7 @@ The library knows kubeconfigs, service accounts, exec plugins and cloud tokens. 
 token ages and a plugin has to run again is seen to here.
 """
 
+import asyncio
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +19,8 @@ from informers.logs import get_logger
 
 # How often a token file is read again; the service account's is rewritten long before its token ends.
 REREAD_SECONDS = 60.0
+# How long closing waits for a plugin, of which nothing but its own end leaves no process behind.
+PATIENCE_SECONDS = 2.0
 
 _log = get_logger(__name__)
 
@@ -43,6 +46,7 @@ class Credentials:
         self._configuration = configuration
         self._reload = reload
         self._renewal = anyio.Lock()
+        self._beside: asyncio.Task[None] | None = None
         self.certificates = self._read_certificates()
 
     @property
@@ -98,6 +102,25 @@ class Credentials:
                 except Exception as error:
                     _log.warning("refused by the server, and no other credentials", error=_one_line(error))
             return self._found() != refused
+
+    def renew_beside(self) -> None:
+        """Look again while requests go on with what there is. One look at a time."""
+        if self._beside is None or self._beside.done():
+            # No task group lives as long as these credentials do.
+            self._beside = asyncio.create_task(self._renew_quietly())
+
+    async def _renew_quietly(self) -> None:
+        async with self._renewal:
+            try:
+                await self.look_again(refused=False)
+            except Exception as error:
+                _log.warning("token not renewed, the last one is used on", error=_one_line(error))
+
+    async def aclose(self) -> None:
+        """Look no more; a plugin that runs is given a little time to end."""
+        if self._beside is not None:
+            await asyncio.wait([self._beside], timeout=PATIENCE_SECONDS)
+            self._beside.cancel()
 
     def _found(self) -> Proof:
         token = self._configuration.api_key.get("BearerToken")
@@ -167,15 +190,23 @@ def _now_and_then(loader: Any, credentials: Credentials) -> Callable[[Any], Awai
         if now < due or _lasts_until_refused(loader):
             return
         due = now + REREAD_SECONDS
-        await credentials.look_again(refused=False)
+        if _runs_a_plugin(loader):
+            # The library holds a token to be old five minutes before it ends: nobody need wait for another.
+            credentials.renew_beside()
+        else:
+            await credentials.look_again(refused=False)
 
     return hook
 
 
+def _runs_a_plugin(loader: Any) -> bool:
+    user = getattr(loader, "_user", None)
+    return user is not None and "exec" in user
+
+
 def _lasts_until_refused(loader: Any) -> bool:
     """Whether an exec plugin gave a token without saying how long it lives."""
-    user = getattr(loader, "_user", None)
-    return user is not None and "exec" in user and not hasattr(loader, "exec_plugin_expiry")
+    return _runs_a_plugin(loader) and not hasattr(loader, "exec_plugin_expiry")
 
 
 def _one_line(error: Exception) -> str:

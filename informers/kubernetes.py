@@ -119,6 +119,7 @@ class KubernetesTransport:
     async def aclose(self) -> None:
         """Give back connections. Requests under way fail, and so does every later one."""
         self._closed = True
+        await self._credentials.aclose()
         for sessions in filter(None, (self._sessions, self._retired)):
             await sessions.close()
 

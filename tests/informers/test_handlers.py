@@ -61,6 +61,39 @@ def test_a_handler_that_takes_its_time_hears_everything_in_order_and_holds_up_no
     informed(scenario)
 
 
+@pytest.mark.rule("inv-15")
+@pytest.mark.rule("inv-28")
+def test_handlers_that_raise_or_never_return_are_in_nobodys_way() -> None:
+    async def scenario(client: Client, informer: Informer) -> None:
+        heard: list[str] = []
+        heard_in_time: list[str] = []
+
+        def raise_at_once(delta: Delta) -> None:
+            raise RuntimeError("broken")
+
+        async def raise_later(delta: Delta) -> None:
+            await anyio.sleep(1)
+            raise RuntimeError("broken")
+
+        async def never_return(delta: Delta) -> None:
+            await anyio.sleep_forever()
+
+        async def listen(delta: Delta) -> None:
+            heard_in_time.append(delta.last.key.name)
+
+        informer.add_handler(raise_at_once)
+        informer.add_async_handler(raise_later)
+        stuck = informer.add_async_handler(never_return)
+        informer.add_handler(lambda delta: heard.append(delta.last.key.name))
+        informer.add_async_handler(listen)
+        await make(client, *"abcd")
+        assert heard == heard_in_time == list("abcd")
+        await anyio.sleep(10)
+        assert informer.status().backlog == len(stuck.backlog) == 4
+
+    informed(scenario)
+
+
 @pytest.mark.rule("inv-30")
 def test_a_late_asynchronous_handler_is_synced_when_it_is_done_with_what_there_was() -> None:
     async def scenario(client: Client, informer: Informer) -> None:

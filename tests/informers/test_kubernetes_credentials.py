@@ -6,9 +6,11 @@ import json
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import trustme
 
@@ -97,15 +99,20 @@ async def test_a_token_file_is_read_again_without_being_refused_first(
         assert len(peer.seen) == 1
 
 
-def plugin(folder: Path, expiry: str = "") -> dict[str, Any]:
-    """An exec plugin that gives out token-1, token-2, ... or the files status-1, ...; it counts its runs."""
+def plugin(folder: Path, expiry: str = "", gate: str = "runs") -> dict[str, Any]:
+    """An exec plugin that gives out token-1, token-2, ... or the files status-1, ...; it counts its runs.
+
+    From its second run on it takes until there is a file `gate` in the folder.
+    """
     script = folder / "plugin.py"
     script.write_text(
         f"""
-import json, pathlib
+import json, pathlib, time
 runs = pathlib.Path({str(folder / "runs")!r})
 count = int(runs.read_text() or 0) + 1 if runs.exists() else 1
 runs.write_text(str(count))
+while count > 1 and not runs.with_name({gate!r}).exists():
+    time.sleep(0.01)
 file = runs.with_name(f"status-{{count}}")
 status = json.loads(file.read_text()) if file.exists() else {{"token": f"token-{{count}}"}}
 if {expiry!r}:
@@ -133,6 +140,22 @@ async def test_an_exec_plugin_runs_again_only_when_its_token_is_refused(
         responses = await asyncio.gather(*(transport.request("GET", "/x") for _ in range(10)))
     assert {response.status for response in responses} == {200}
     assert (tmp_path / "runs").read_text() == "2"
+
+
+async def test_an_exec_plugin_runs_beside_requests_while_its_last_token_is_good(
+    connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
+    soon = datetime.now(UTC) + timedelta(minutes=2)
+    async with serving(always(reply())) as peer:
+        transport = await connecting(peer.port, user=plugin(tmp_path, soon.isoformat(), "gate"))
+        for _ in range(3):
+            await transport.request("GET", "/x")
+        assert {seen.headers["authorization"] for seen in peer.seen} == {"Bearer token-1"}
+        (tmp_path / "gate").touch()
+        with anyio.fail_after(10):
+            while peer.seen[-1].headers["authorization"] == "Bearer token-1":
+                await transport.request("GET", "/x")
 
 
 async def test_a_plugin_that_fails_is_a_configuration_problem_in_one_line(connecting: Connect) -> None:
