@@ -284,6 +284,8 @@ def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_the_metadata() -> 
         ("self.size > 1", {"messageExpression": ""}, "FieldValueRequired", ".messageExpression"),
         ("self.size > 1", {"reason": "Because"}, "FieldValueNotSupported", ".reason"),
         ("self.size > 1", {"fieldPath": "size["}, "FieldValueInvalid", ".fieldPath"),
+        ("self.size > 1", {"fieldPath": ".nothing"}, "FieldValueInvalid", ".fieldPath"),
+        ("self.size > 1", {"fieldPath": ".size.more"}, "FieldValueInvalid", ".fieldPath"),
         ("self.size > 1", {"optionalOldSelf": True}, "FieldValueInvalid", ".optionalOldSelf"),
         ("self.size > 1", {"message": 1}, "FieldValueTypeInvalid", ".message"),
     ],
@@ -293,6 +295,11 @@ def test_a_broken_rule_is_a_fault_of_the_schema(
 ) -> None:
     causes = check_structural(schema(rule, **more), PATH)
     assert [(cause.reason, cause.field) for cause in causes] == [(reason, RULE + place)]
+
+
+@pytest.mark.parametrize("path", [".size", ".labels.any", ".labels['a.b/c']", ""])
+def test_a_field_path_leads_through_properties_and_maps(path: str) -> None:
+    assert check_structural(schema("self.size > 1", fieldPath=path), PATH) == []
 
 
 @pytest.mark.rule("api-122")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from reconcile.embedded.schema.nodes import compile_node
 from tests.embedded.api_client import DEFINITIONS, Api
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
@@ -259,3 +260,25 @@ def test_they_go_cleanly_with_all_their_objects() -> None:
     assert api.send("GET", SCALERS).status == 404
     api.ok("POST", DEFINITIONS, definition)
     assert api.ok("GET", SCALERS)["items"] == []
+
+
+def test_a_schema_of_a_megabyte_is_compiled_once_for_all_its_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[int] = []
+
+    def counted(openapi: dict[str, Any]) -> Any:
+        compiled.append(len(openapi))
+        return compile_node(openapi)
+
+    monkeypatch.setattr("reconcile.embedded.schema.compile_node", counted)
+    api = Api()
+    compiled.clear()
+    path = f"{DEFINITIONS}/rayclusters.ray.io"
+    api.ok("POST", DEFINITIONS, sample("kuberay/crd-rayclusters.yaml"))
+    cluster = sample("kuberay/ray-cluster.sample.yaml")
+    for number in range(3):
+        api.ok("POST", CLUSTERS, changed(cluster, "metadata.name", f"c{number}"))
+        api.merge(path, {"metadata": {"labels": {"number": str(number)}}})
+        api.merge(f"{CLUSTERS}/c{number}", {"spec": {"rayVersion": str(number)}})
+    assert len(compiled) == 1
+    api.ok("GET", CLUSTERS.replace("v1", "v1alpha1"))
+    assert len(compiled) <= 2

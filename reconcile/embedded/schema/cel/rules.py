@@ -269,6 +269,7 @@ def _judged_place(
 ) -> Iterator[FieldCause]:
     for index, entry in enumerate(schema["x-kubernetes-validations"]):
         where = f"{place}.x-kubernetes-validations[{index}]"
+        yield from _field_faults(schema, entry, where)
         yield from _judged_rule(checker, entry, where, comparable=comparable)
 
 
@@ -325,14 +326,28 @@ def _faults(rule: Rule, entry: Mapping[str, Any], where: str, *, comparable: boo
         listed = ", ".join(quoted(reason) for reason in REASONS)
         message = f"Unsupported value: {quoted(rule.reason)}: supported values: {listed}"
         yield FieldCause("FieldValueNotSupported", message, f"{where}.reason")
-    if rule.field_path and field_steps(rule.field_path) is None:
-        yield _invalid(f"{where}.fieldPath", rule.field_path, "fieldPath must be a valid path")
     if rule.uses_old and not comparable:
         why = "oldSelf cannot be used on the uncorrelatable portion of the schema"
         yield _invalid(f"{where}.rule", rule.text, why)
     if rule.optional_old and not rule.uses_old:
         why = "may not be set unless the rule uses oldSelf"
         yield _invalid(f"{where}.optionalOldSelf", True, why)
+
+
+def _field_faults(schema: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> Iterator[FieldCause]:
+    """A `fieldPath` leads to a field that the schema knows."""
+    path = entry.get("fieldPath", "")
+    steps = field_steps(path)
+    if steps is None:
+        yield _invalid(f"{where}.fieldPath", path, "fieldPath must be a valid path")
+        return
+    at: Any = schema
+    for step in steps:
+        at = at.get("properties", {}).get(step) or at.get("additionalProperties")
+        if not isinstance(at, Mapping):
+            why = "fieldPath must be a valid path: does not refer to a valid field"
+            yield _invalid(f"{where}.fieldPath", path, why)
+            return
 
 
 _FIELD_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)\"\]")
