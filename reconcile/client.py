@@ -25,6 +25,7 @@ from informers import (
 )
 from reconcile.applier import Applier
 from reconcile.consistency import Journal
+from reconcile.diffing import sets_null
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
@@ -113,12 +114,13 @@ class Client(Applier):
     async def update(self, obj: O, *, subresource: str = "") -> O:
         """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion.
 
-        It replaces all of it: `modify` and `editing` are for changing some of it.
+        It replaces all of it that its class has; fields that the class does not have stay. `modify` and
+        `editing` are for changing some of it.
         """
         obj = self._placed(obj)
         resource = kind_of(obj).resource
         path = resource.path(obj.namespace, obj.name, subresource)
-        written = await self._write("PUT", resource, obj.key, path, encode(obj), JSON)
+        written = await self._write("PUT", resource, obj.key, path, await self._whole_body(obj), JSON)
         return decode(type(obj), written.raw)
 
     async def modify(
@@ -327,6 +329,8 @@ class Client(Applier):
     ) -> O:
         before = decode(model, stored.raw)
         after = change(before)
+        if sets_null(encode(before), encode(after)):
+            return await self._rewrite(before, after, subresource)
         patch = await self._difference(before, after, stored.to_dict(), subresource)
         return await self.merge(
             before, patch, guard=guard_of(before, patch, versioned=True), subresource=subresource
@@ -345,6 +349,9 @@ class Client(Applier):
             draft = Draft(before)
             yield draft
             after = finished(draft)
+        if sets_null(encode(before), encode(after)):
+            await self._rewrite(before, after, subresource)
+            return
         patch = await self._difference(before, after, None, subresource)
         await self.merge(before, patch, subresource=subresource)
 

@@ -45,6 +45,31 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
+def overlaid(before: Any, after: Any, raw: Any) -> Any:
+    """`raw`, of which `before` is a view, with what changed from `before` to `after`, null included."""
+    if same(before, after):
+        return raw
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping) and isinstance(raw, Mapping)):
+        return _rewritten(before, after, raw)
+    result = {name: value for name, value in raw.items() if name in after or name not in before}
+    for name, value in after.items():
+        if name in before and same(before[name], value):
+            continue
+        result[name] = overlaid(before[name], value, raw[name]) if name in before and name in raw else value
+    return result
+
+
+def sets_null(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a value becomes null, which a merge patch cannot say: its null removes."""
+    for name, value in after.items():
+        old = before.get(name)
+        if value is None and (name not in before or old is not None):
+            return True
+        if isinstance(value, Mapping) and sets_null(old if isinstance(old, Mapping) else {}, value):
+            return True
+    return False
+
+
 def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """Whether a merge patch could undo what somebody else did, and so must name the version it is for.
 
@@ -106,17 +131,9 @@ def _rewritten(before: Any, after: Any, raw: Any) -> Any:
         return after
     origins = _origins(before, after)
     return [
-        element if origin is None else _overwritten(before[origin], element, raw[origin])
+        element if origin is None else overlaid(before[origin], element, raw[origin])
         for element, origin in zip(after, origins, strict=True)
     ]
-
-
-def _overwritten(before: Any, after: Any, raw: Any) -> Any:
-    if same(before, after):
-        return raw
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and isinstance(raw, Mapping):
-        return merged(raw, merge_diff(before, after, raw))
-    return _rewritten(before, after, raw)
 
 
 def _origins(before: Sequence[Any], after: Sequence[Any]) -> list[int | None]:

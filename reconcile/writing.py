@@ -24,11 +24,11 @@ from informers import (
 )
 from informers.shape import MANAGED_FIELDS
 from reconcile.applying import SERVER_SET
-from reconcile.diffing import merge_diff, needs_version
+from reconcile.diffing import merge_diff, needs_version, overlaid
 from reconcile.limiter import RateLimiter
-from reconcile.models import Object, Unstructured, encode, kind_of
+from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.reading import Reader
-from reconcile.sending import MERGE_PATCH, FieldValidation
+from reconcile.sending import JSON_PATCH, MERGE_PATCH, FieldValidation
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
@@ -82,6 +82,32 @@ class Writer(Reader):
         if raw is None and not isinstance(before, Unstructured) and _has_list(patch):
             raw = (await self._stored_form(before)).to_dict()
         return patch if raw is None else _authored(merge_diff(old, new, raw), subresource)
+
+    async def _rewrite(self, before: O, after: O, subresource: str) -> O:
+        """Write what changed, where something becomes null: each changed part whole, at this version only."""
+        old, new = encode(before), encode(after)
+        wanted = overlaid(old, new, (await self._stored_form(before)).to_dict())
+        operations = [
+            {"op": "add", "path": f"/metadata/{name}", "value": value}
+            for name, value in guard_of(before, {}, versioned=True).items()
+        ]
+        for name, change in _authored(merge_diff(old, new), subresource).items():
+            if name == "metadata":
+                operations += [_put(wanted[name], member, "/metadata") for member in change]
+            else:
+                operations.append(_put(wanted, name))
+        resource = kind_of(before).resource
+        path = resource.path(before.namespace, before.name, subresource)
+        written = await self._write("PATCH", resource, before.key, path, operations, JSON_PATCH)
+        return decode(type(before), written.raw)
+
+    async def _whole_body(self, obj: Object) -> dict[str, Any]:
+        """An object for a PUT: what was read and has a class is written over its stored form."""
+        if isinstance(obj, Unstructured) or not obj.uid:
+            return encode(obj)
+        raw = (await self._stored_form(obj)).to_dict()
+        body: dict[str, Any] = overlaid(encode(decode(type(obj), raw)), encode(obj), raw)
+        return body
 
     async def _stored_form(self, obj: Object) -> Snapshot:
         """The whole object at the version at which it was read. Raises StaleVersion if it has changed."""
@@ -239,6 +265,14 @@ def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
         beside = ", ".join(sorted(set(rest) - {"status"}))
         raise ValueError(f"a write to /status changes status alone, and this one changes {beside} as well")
     return rest
+
+
+def _put(body: Mapping[str, Any], name: str, above: str = "") -> dict[str, Any]:
+    """The operation of a JSON patch that makes a member what it is in `body`."""
+    path = f"{above}/{name}"
+    return (
+        {"op": "add", "path": path, "value": body[name]} if name in body else {"op": "remove", "path": path}
+    )
 
 
 def _has_list(patch: Any) -> bool:

@@ -4,9 +4,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from attrs import evolve, frozen
 
-from reconcile import Object, field, resource
+from reconcile import Object, StaleVersion, field, resource
 from reconcile.testing import FakeClient
 
 
@@ -117,3 +118,17 @@ async def test_a_draft_of_a_snapshot_can_be_changed_at_any_depth_and_the_snapsho
     assert await spec_of(client) == wanted
     assert gate.spec.template == SPEC["template"]
     assert gate.spec.size == 0
+
+
+async def test_an_update_keeps_what_the_class_does_not_know() -> None:
+    client = await stored()
+    gate = await client.get(Gate, "g", "default")
+    first, second = gate.spec.ports
+    await client.update(gate.replace(spec=evolve(gate.spec, size=7, ports=(second, first))))
+    wanted = copy.deepcopy(SPEC)
+    wanted["size"] = 7
+    wanted["ports"].reverse()
+    assert await spec_of(client) == wanted
+    with pytest.raises(StaleVersion):
+        await client.update(gate)
+    assert await spec_of(client) == wanted
