@@ -94,6 +94,14 @@ def test_the_same_version_again_is_no_change() -> None:
     assert store.replace([snapshot("a", 1)], 5) == []
 
 
+def test_snapshots_are_equal_that_are_of_one_object_at_one_version() -> None:
+    assert snapshot("a", 1) == snapshot("a", 1)
+    assert snapshot("a", 1) != snapshot("a", 2)
+    assert snapshot("a", 1) != snapshot("b", 1)
+    assert snapshot("a", 1, uid="one") != snapshot("a", 1, uid="other")
+    assert len({snapshot("a", 1), snapshot("a", 1), snapshot("a", 2)}) == 2
+
+
 def test_removing_an_unknown_object_is_no_change() -> None:
     assert Store().remove(snapshot("a", 1)) is None
 
