@@ -5,12 +5,13 @@ from collections import Counter
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.workqueue.helpers import Simulate, drained, end, starts, take
 from workqueue import WorkQueue
 from workqueue.order import Heap, StrictOrder
+from workqueue.pacing import Pace
 
 
 @pytest.mark.rule("queue-ageing")
@@ -135,6 +136,17 @@ def test_an_interval_of_any_size_ends_at_any_time(simulate: Simulate, interval: 
     simulate(scenario, limit_seconds=1e10)
 
 
+@pytest.mark.rule("queue-memory")
+def test_a_key_that_started_again_does_not_keep_others_in_memory() -> None:
+    pace: Pace[str] = Pace(10)
+    pace.start("urgent", 0)
+    pace.start("other", 1)
+    pace.start("urgent", 5)
+    pace.forget_passed(11)
+    assert len(pace) == 1
+    assert pace.held("urgent", 11) == 15
+
+
 @given(
     st.lists(
         st.one_of(
@@ -172,6 +184,7 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
     st.lists(st.one_of(st.tuples(st.integers(0, 5), st.integers(0, 2)), st.just("pop")), max_size=300),
     st.booleans(),
 )
+@example([(0, 0), (0, 1), "pop", (0, 0), (0, 1), "pop", (1, 0), (0, 0)], True)
 def test_keys_that_come_go_and_are_raised_come_out_by_priority_and_then_in_line(
     steps: list[tuple[int, int] | str], crowded: bool
 ) -> None:
@@ -181,7 +194,7 @@ def test_keys_that_come_go_and_are_raised_come_out_by_priority_and_then_in_line(
     for number in range(others):
         order.push(-number - 1, 0, 0.0)
         plain.append((0, number, -number - 1))
-    for place, step in enumerate(steps, others):
+    for place, step in enumerate([*steps, *["pop"] * (others + len(steps))], others):
         if isinstance(step, tuple):
             key, priority = step
             known = next((item for item in plain if item[2] == key), None)

@@ -11,7 +11,7 @@ import pytest
 
 from reconcile.testing.loop import RealWorldError, simulate
 from tests.workqueue.helpers import drained, take
-from workqueue import QueueStatus, WorkQueue
+from workqueue import Backoff, KeyBackoff, QueueStatus, WorkQueue
 
 
 async def in_a_thread(call: Callable[[], None]) -> None:
@@ -63,7 +63,7 @@ async def test_adds_from_several_threads_wake_workers_and_none_is_lost() -> None
 @pytest.mark.anyio
 @pytest.mark.rule("queue-threads")
 async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_there() -> None:
-    queue: WorkQueue[Any] = WorkQueue()
+    queue: WorkQueue[Any] = WorkQueue(limiter=KeyBackoff(Backoff(3600, 3600)))
     assert len(queue) == 0
     queue.add("here", priority=9)
     delays: list[float] = []
