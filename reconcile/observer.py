@@ -82,8 +82,7 @@ async def observe(
     observer = Observer(cache, kinds)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        for informer in cache:
-            group.start_soon(informer.run)
+        group.start_soon(cache.run)
         try:
             await cache.wait_synced()
             yield observer
