@@ -1,7 +1,8 @@
 """Type checkers accept a good operator, and refuse each wrong line of a bad one.
 
 They see the project as its users do: as a wheel that is installed, next to files of their own, among
-them the classes that `reconcile models` writes of the samples (where they are on this machine).
+them the README's operator and the classes that `reconcile models` writes of the samples (where they are
+on this machine).
 """
 
 import json
@@ -25,7 +26,8 @@ BIN = Path(sys.executable).parent
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFINITIONS = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
 GENERATED = tuple(f"generated_{number}.py" for number in range(len(DEFINITIONS)))
-FILES = ("good.py", "bad.py", *GENERATED)
+README = ROOT / "docs" / "examples" / "site"
+FILES = ("good.py", "bad.py", "sites.py", "dns.py", *GENERATED)
 
 Refused = dict[str, set[int]]
 """The lines that a checker finds wrong, by file."""
@@ -62,6 +64,8 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     for name in ("good.py", "bad.py"):
         (folder / name).write_text((HERE / name).read_text())
+    for name in ("sites.py", "dns.py"):
+        (folder / name).write_text((README / name).read_text())
     for name, definition in zip(GENERATED, DEFINITIONS, strict=True):
         (folder / name).write_text(source_of(yaml.load(definition.read_text(), Loader=LOADER)))
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict", "include": FILES}))
@@ -98,7 +102,7 @@ def test_a_good_operator_passes_and_each_wrong_line_of_a_bad_one_is_an_error(
 ) -> None:
     refused = checker(operator)
     assert refused.pop("bad.py") == wrong_lines(checker.__name__)
-    assert refused == {name: set() for name in ("good.py", *GENERATED)}
+    assert refused == {name: set() for name in FILES if name != "bad.py"}
 
 
 def test_the_checkers_see_the_wheel_and_not_the_repository(operator: Operator) -> None:
