@@ -1,0 +1,96 @@
+"""An embedded API server in a process of its own; it writes down each request, when it came and from whom."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+import msgspec
+from attrs import frozen
+
+from informers import Response
+from reconcile.embedded import ApiRequest, ApiServer, User, Watch
+from reconcile.embedded.http import serve
+from reconcile.embedded.kubeconfig import write_kubeconfig
+
+LOG = "requests.jsonl"
+AWAY_SECONDS = 2.0
+
+
+class _Recorded(ApiServer):
+    def __init__(self, log: TextIO) -> None:
+        self._file = log
+        super().__init__(rbac=False)
+
+    def handle(self, request: ApiRequest) -> Response | Watch:
+        answer = super().handle(request)
+        status = answer.status if isinstance(answer, Response) else 200
+        line = {
+            "at": time.monotonic(),
+            "user": request.user.name,
+            "method": request.method,
+            "path": request.path,
+            "status": status,
+        }
+        if request.body and "/leases" in request.path:
+            line["holder"] = msgspec.json.decode(request.body).get("spec", {}).get("holderIdentity")
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        return answer
+
+
+def run(folder: Path, users: list[str], port: int, tls: bool, ready: Any) -> None:
+    """Serve until killed; tells `ready` its port. Each user's token is its name.
+
+    SIGUSR1 cuts all connections and closes the port for a while; what the server holds stays.
+    """
+    anyio.run(_run, folder, users, port, tls, ready)
+
+
+async def _run(folder: Path, users: list[str], port: int, tls: bool, ready: Any) -> None:
+    known = {name: User(name) for name in users}
+    with (folder / LOG).open("a") as log:
+        server = _Recorded(log)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            with anyio.open_signal_receiver(signal.SIGUSR1) as signals:
+                while True:
+                    async with serve(server, port=port, tls=tls, token="admin", users=known) as face:
+                        port = face.port
+                        for name in ["admin", *users]:
+                            write_kubeconfig(folder / name, face.url, face.ca_pem, name)
+                        if not ready.closed:
+                            ready.send(port)
+                            ready.close()
+                        await anext(signals)
+                    await anyio.sleep(AWAY_SECONDS)
+
+
+@frozen
+class Asked:
+    """One request, as the server wrote it down; `at` is the machine's monotonic clock."""
+
+    at: float
+    user: str
+    method: str
+    path: str
+    status: int
+    holder: str | None = None
+
+    @property
+    def committed(self) -> bool:
+        """Whether it changed something."""
+        return self.method not in ("GET", "HEAD") and self.status < 400
+
+    @property
+    def election(self) -> bool:
+        """Whether it is about a Lease."""
+        return "/leases" in self.path
+
+
+def asked_of(folder: Path) -> list[Asked]:
+    """What has been asked so far, in order."""
+    lines = (folder / LOG).read_text().splitlines(keepends=True)
+    return [Asked(**json.loads(line)) for line in lines if line.endswith("\n")]
