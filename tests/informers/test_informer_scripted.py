@@ -343,3 +343,12 @@ def test_a_line_that_is_no_event_is_a_failure_after_which_the_store_is_right(gar
     informer = followed(server, a_while)
     assert names(informer) == {"b": 8}
     assert informer.status().failures == 1
+
+
+def test_a_stream_that_ends_within_a_line_is_a_failure_and_goes_on_from_the_last_whole_line() -> None:
+    streams: list[Sequence[bytes]] = [[line("ADDED", pod("b", 7)), line("ADDED", pod("c", 8))[:20]]]
+    server = ScriptedServer([page(5, pod("a", 1))], streams)
+    informer = followed(server, a_while)
+    assert names(informer) == {"a": 1, "b": 7}
+    assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7"]
+    assert informer.status().failures == 1
