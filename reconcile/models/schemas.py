@@ -138,12 +138,32 @@ def _property(
         schema["nullable"] = True
     if field.type == tuple[Condition, ...] and field.schema.list_type is None:
         schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    _refuse_keys(schema, f"{cls.__name__}.{field.name}")
     default = _published(field)
     if default is not UNSET and "default" not in schema:
         schema["default"] = default
     if description:
         schema["description"] = description
     return schema
+
+
+def _refuse_keys(schema: Mapping[str, Any], where: str) -> None:
+    """A list of type map needs keys that all its items have; a server refuses the definition otherwise."""
+    if schema.get("x-kubernetes-list-type") != "map":
+        return
+    items = schema.get("items", {})
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    if not keys:
+        raise TypeError(f"{where}: a list of type map needs list_map_keys")
+    for key in keys:
+        member = items.get("properties", {}).get(key)
+        if member is None:
+            names = ", ".join(items.get("properties", {}))
+            raise TypeError(f"{where}: no item has the key {key!r}; in JSON they have {names or 'nothing'}")
+        if key not in items.get("required", ()) and "default" not in member:
+            raise TypeError(
+                f"{where}: an item may lack its key {key!r}: give it a default, or none and no None"
+            )
 
 
 def _published(field: ModelField) -> Any:

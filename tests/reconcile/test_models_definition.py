@@ -447,3 +447,27 @@ async def test_null_is_stored_where_a_class_tells_it_from_absence_and_from_a_def
         }
     )
     assert stored["spec"] == {"needed": "x", "given": None, "names": [None]}
+
+
+@frozen
+class Lamp:
+    lamp_name: str | None = None
+    number: int = 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ((), r"Spec\.lamps: a list of type map needs list_map_keys"),
+        (("lamp_name",), r"no item has the key 'lamp_name'; in JSON they have lampName, number"),
+        (("lampName",), r"Spec\.lamps: an item may lack its key 'lampName'"),
+    ],
+)
+def test_keys_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], message: str) -> None:
+    @frozen
+    class Spec:
+        lamps: tuple[Lamp, ...] = field(default=(), list_type="map", list_map_keys=keys)
+
+    made = resource("example.com/v1")(type("House", (Object,), {"__annotations__": {"spec": Spec}}))
+    with pytest.raises(TypeError, match=message):
+        definition_of(made)
