@@ -1,15 +1,12 @@
 """Runs controllers: connects them to a cluster, starts and stops everything in order."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from attrs import evolve
 
@@ -36,6 +33,7 @@ from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
 from reconcile.health import Check, ping
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
+from reconcile.life import Life
 from reconcile.limiter import RateLimiter
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Manager:
+class Manager(Life):
     """Controllers that share one cluster, one cache and one life.
 
     `transport` is the way to the API server; without one, the kubeconfig rules of kubectl apply
@@ -121,6 +119,7 @@ class Manager:
         threads: int = THREADS,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         _check_names(controllers)
         if bool(embedded) + bool(clusters) + (transport is not None) > 1:
             raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
@@ -156,14 +155,10 @@ class Manager:
         self._traces: Traces | None = None
         self._address: Address | None = None
         self._transport = transport
-        self._log: structlog.stdlib.BoundLogger = get_logger("reconcile")
-        self._stopping = anyio.Event()
-        self._started = anyio.Event()
         self._clusters: Clusters | None = None
         self._elector: LeaderElector | None = None
         self._watchdog: Watchdog | None = None
         self._server: ApiServer | None = None
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def client(self) -> Client:
@@ -262,10 +257,6 @@ class Manager:
         for runner in self._running.named(name):
             runner.resume()
 
-    def stop(self) -> None:
-        """Ask for a clean stop; `run` returns when it is done."""
-        self._stopping.set()
-
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call.
 
@@ -343,24 +334,6 @@ class Manager:
     def _check_leader(self) -> None:
         if not self._started.is_set() or (self._elector is not None and not self._elector.is_leader):
             raise RuntimeError("another manager leads, or none")
-
-    async def __aenter__(self) -> Self:
-        """Start in a task of its own and wait until the workers run."""
-        self._task = asyncio.create_task(self.run(), name=f"manager {self.options.name}")
-        started = asyncio.create_task(self._started.wait())
-        await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
-        if not started.done():
-            started.cancel()
-            await self._task
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._task is not None:
-            with anyio.CancelScope(shield=True):  # the stop has a deadline of its own
-                await self._task
 
     async def _run_embedded(self, task_status: TaskStatus[None]) -> None:
         from reconcile.embedded import ApiServer, InProcessTransport
@@ -450,11 +423,6 @@ class Manager:
             if self._elector is not None:
                 with anyio.CancelScope(shield=True):
                     await self._elector.release()
-
-    def _tell_started(self, task_status: TaskStatus[None]) -> None:
-        if not self._started.is_set():
-            self._started.set()
-            task_status.started()
 
     async def _watch_for_stop(self, clusters: Clusters, group: TaskGroup) -> None:
         """On `stop`, close the queues; what still runs after the grace period is cancelled."""

@@ -267,6 +267,9 @@ class Runner(Generic[T]):
                 await self._resumed.wait()
             except QueueClosed:
                 return
+            except Exception:
+                self.pause()  # the key goes back: no other worker shall meet the same fault before the end
+                raise
 
     async def _reconcile(self, item: Item[Request]) -> None:
         await self._backgrounds.ended(item.key)

@@ -38,7 +38,8 @@ async def noted(run: Callable[[], Awaitable[None]], what: str) -> None:
     try:
         await run()
     except Exception as error:
-        error.add_note(f"in {what}")
+        for one in _errors(error):
+            one.add_note(f"in {what}")
         raise
 
 

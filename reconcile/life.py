@@ -1,0 +1,91 @@
+"""What runs until it is stopped: as a program, as a task, or as a context of an application."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskStatus
+
+from informers import get_logger
+from reconcile.signals import on_signal
+
+
+class Life(ABC):
+    """Has a start, an end that can be asked for, and one call between them that nothing outlives.
+
+    As a context it runs in a task of its own, so that who enters and who leaves may be different tasks,
+    as with the fixtures of pytest-asyncio. An error of `run` comes out where the context is left.
+    """
+
+    def __init__(self) -> None:
+        self._log = get_logger("reconcile")
+        self._stopping = anyio.Event()
+        self._started = anyio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run until `stop` or cancellation."""
+
+    def stop(self) -> None:
+        """Ask for a clean stop; `run` returns when it is done."""
+        self._stopping.set()
+
+    def main(self) -> None:
+        """Run in an event loop of its own, as a program does: until SIGINT or SIGTERM asks for a clean stop.
+
+        A second signal ends the process at once, with status 130. Raises what `run` does.
+        """
+
+        async def until_told() -> None:
+            with on_signal(self.stop):
+                await self.run()
+
+        anyio.run(until_told)
+
+    async def __aenter__(self) -> Self:
+        """Start in a task of its own and wait until the workers run."""
+        self._task = asyncio.create_task(self.run(), name=type(self).__name__.lower())
+        started = asyncio.create_task(self._started.wait())
+        try:
+            await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self._end(tell=True)
+            raise
+        finally:
+            started.cancel()
+        if not self._started.is_set():
+            await self._task
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(tell=False)
+
+    async def _end(self, *, tell: bool) -> None:
+        """Stop, and wait for it: less patiently once cancelled. Its error is raised, or told in the log."""
+        assert self._task is not None
+        interrupted: asyncio.CancelledError | None = None
+        self.stop()
+        with anyio.CancelScope(shield=True):  # the stop has a deadline of its own
+            while not self._task.done():
+                try:
+                    await asyncio.wait((self._task,))
+                except asyncio.CancelledError as error:
+                    interrupted = error
+                    self._task.cancel()
+        failure = None if self._task.cancelled() else self._task.exception()
+        if failure is not None and (tell or interrupted is not None):
+            self._log.error("failed on its way out", error=str(failure), exc_info=failure)
+        if interrupted is not None:
+            raise interrupted
+        if not tell:
+            self._task.result()
+
+    def _tell_started(self, task_status: TaskStatus[None]) -> None:
+        if not self._started.is_set():
+            self._started.set()
+            task_status.started()
