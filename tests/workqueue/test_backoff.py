@@ -29,6 +29,12 @@ def test_a_delay_is_finite_after_any_number_of_failures(failures: int, chance: f
     assert 0.005 <= backoff.delay(failures, chance) <= 1100.0
 
 
+@pytest.mark.rule("inv-09")
+def test_jitter_makes_a_delay_longer_by_its_share_of_it_as_chance_has_it() -> None:
+    backoff = Backoff(1, 10, jitter=0.5)
+    assert [backoff.delay(2), backoff.delay(2, 0.5), backoff.delay(20, 0.5)] == [4, 5, 12.5]
+
+
 @pytest.mark.rule("queue-backoff")
 def test_a_failure_within_a_running_delay_does_not_count() -> None:
     backoff = exact()

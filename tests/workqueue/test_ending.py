@@ -173,6 +173,31 @@ def test_a_drain_drops_delays_and_waits_for_what_the_minimum_interval_holds(simu
 
 
 @pytest.mark.rule("inv-05")
+def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval(simulate: Simulate) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(min_interval=10)
+        queue.add("a")
+        await drained(queue)
+        queue.add_after("a", 40)
+        await queue.drain()
+        assert (anyio.current_time(), queue.status().delayed) == (0, 0)
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("inv-04")
+def test_a_delay_that_a_close_dropped_never_ends(simulate: Simulate) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("a", 5)
+        queue.close()
+        await anyio.sleep(10)
+        assert (len(queue), queue.status().delayed) == (0, 0)
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("inv-05")
 def test_a_delayed_add_during_work_is_dropped_by_a_drain(simulate: Simulate) -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()

@@ -90,6 +90,17 @@ def test_the_longest_delay_counts_and_every_limiter_is_asked() -> None:
     assert len(backoff) == 0
 
 
+@pytest.mark.rule("inv-09")
+@pytest.mark.rule("queue-memory")
+def test_every_limiter_forgets() -> None:
+    backoffs = [KeyBackoff[str](Backoff(1, 100)), KeyBackoff[str](Backoff(2, 100))]
+    limiter = MaxOf(*backoffs)
+    limiter.next_delay("a", 0.0)
+    assert [len(backoff) for backoff in backoffs] == [1, 1]
+    limiter.forget("a")
+    assert [len(backoff) for backoff in backoffs] == [0, 0]
+
+
 @pytest.mark.rule("queue-arguments")
 def test_the_longest_of_no_delays_is_refused() -> None:
     nothing: tuple[Any, ...] = ()

@@ -265,6 +265,21 @@ async def test_work_that_fails_after_its_key_was_added_again_comes_back_once_wit
 
 
 @pytest.mark.anyio
+@pytest.mark.rule("queue-causes")
+async def test_work_that_fails_keeps_count_of_the_causes_that_were_dropped_before_and_during_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for cause in range(10):
+        queue.add("a", cause=cause)
+    work, item = await take(queue)
+    assert item.dropped_causes == 2
+    for cause in range(100, 109):
+        queue.add("a", cause=cause)
+    await end(work, RuntimeError())
+    async with queue.get() as item:
+        assert (item.causes, item.dropped_causes) == (tuple(range(101, 109)), 11)
+
+
+@pytest.mark.anyio
 @pytest.mark.rule("P3")
 async def test_a_hand_out_starts_the_priority_and_the_causes_anew() -> None:
     queue: WorkQueue[str] = WorkQueue()
