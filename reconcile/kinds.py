@@ -62,7 +62,7 @@ class PodSpec(Open):
 
 @frozen
 class PodTemplate(Open):
-    """A pod as other kinds embed it: `template: PodTemplate` in a spec of your own."""
+    """A pod to be made: its metadata and what it runs."""
 
     metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
     spec: PodSpec = PodSpec()

@@ -24,6 +24,15 @@ class Scale:
 
 def check_scale(model: type[Any], scale: Scale) -> None:
     """Raises TypeError, with the line to add, if a model does not keep the scale contract."""
+    try:
+        _check_paths(model, scale)
+    except NameError as error:
+        raise TypeError(
+            f"scale of {model.__name__}: {error}: define the classes of its fields above it"
+        ) from None
+
+
+def _check_paths(model: type[Any], scale: Scale) -> None:
     replicas = _field_at(model, scale.replicas, ".spec.", "replicas")
     _refuse_absence_around(model, scale.replicas)
     if replicas.type is not int:

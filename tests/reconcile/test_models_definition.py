@@ -471,3 +471,9 @@ def test_keys_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], mess
     made = resource("example.com/v1")(type("House", (Object,), {"__annotations__": {"spec": Spec}}))
     with pytest.raises(TypeError, match=message):
         definition_of(made)
+
+
+def test_a_scale_over_classes_that_are_not_defined_yet_says_so() -> None:
+    made = type("Fleet", (Object,), {"__annotations__": {"spec": "Later"}})
+    with pytest.raises(TypeError, match="'Later' is not defined: define the classes of its fields above it"):
+        resource("example.com/v1", scale=Scale())(made)
