@@ -1,11 +1,13 @@
 """The resources that every server has."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.resources import ScalePaths, ServedResource
-from reconcile.embedded.schema import compile_schema
+from reconcile.embedded.schema import Node, Steps, compile_schema
+from reconcile.embedded.schema.json_schema import JSON_SCHEMA
 
 _APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
 _EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -177,6 +179,11 @@ def _rbac() -> tuple[ServedResource, ...]:
     )
 
 
+_GRAFTS: Mapping[str, Mapping[Steps, Node]] = {
+    "CustomResourceDefinition": {("spec", "versions", "", "schema", "openAPIV3Schema"): JSON_SCHEMA},
+}
+
+
 def _built_in(
     group: str,
     version: str,
@@ -195,7 +202,7 @@ def _built_in(
         plural=plural or f"{kind.lower()}s",
         singular=kind.lower(),
         list_kind=f"{kind}List",
-        schema=compile_schema(openapi, unique_lists=False),
+        schema=compile_schema(openapi, unique_lists=False, grafts=_GRAFTS.get(kind)),
         has_generation=has_generation,
         unconditional_update=unconditional_update,
         openapi=openapi,

@@ -86,3 +86,41 @@ def test_a_scale_reads_from_spec_and_status() -> None:
         (REQUIRED, "spec.subresources.scale.statusReplicasPath"),
         (INVALID, "spec.subresources.scale.labelSelectorPath"),
     ]
+
+
+@pytest.mark.rule("api-136")
+def test_a_word_that_no_schema_has_is_refused_warned_of_or_dropped_as_asked() -> None:
+    api = Api()
+    made = definition(names={"kind": "Thing", "plural": "things"})
+    made["metadata"]["name"] = "things.example.com"
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    size = schema["properties"]["spec"]["properties"]["size"]
+    size |= {"maxLenght": 1, "default": {"any": {"thing": 1}}, "x-kubernetes-validations": [{"rul": "self"}]}
+    schema["properties"]["spec"]["items"] = [{"tpye": "string"}]
+    where = "spec.versions[0].schema.openAPIV3Schema.properties.spec"
+    found = [
+        f"{where}.properties.size.maxLenght",
+        f"{where}.properties.size.x-kubernetes-validations[0].rul",
+        f"{where}.items[0].tpye",
+    ]
+    strict = api.send("POST", DEFINITIONS, made, {"fieldValidation": "Strict"})
+    assert strict.status == 400
+    assert all(f'unknown field "{path}"' in strict.body["message"] for path in found)
+
+
+@pytest.mark.rule("api-136")
+def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
+    api = Api()
+    made = definition(names={"kind": "Thing", "plural": "things"})
+    made["metadata"]["name"] = "things.example.com"
+    spec = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["size"]["x-vendor"] = 1
+    spec["properties"]["color"]["default"] = "x-vendor"
+    answer = api.send("POST", DEFINITIONS, made)
+    assert answer.status == 201
+    assert "openAPIV3Schema.properties.spec.properties.size.x-vendor" in answer.headers["warning"]
+    kept = api.ok("GET", f"{DEFINITIONS}/things.example.com")["spec"]["versions"][0]["schema"][
+        "openAPIV3Schema"
+    ]
+    assert kept["properties"]["spec"]["properties"]["size"] == {"type": "integer", "minimum": 0}
+    assert kept["properties"]["spec"]["properties"]["color"] == {"type": "string", "default": "x-vendor"}

@@ -13,7 +13,10 @@ from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
 from reconcile.embedded.status import FieldCause
 
-__all__ = ["EMPTY", "Node", "Schema", "check_structural", "compile_schema"]
+__all__ = ["EMPTY", "Node", "Schema", "Steps", "check_structural", "compile_schema"]
+
+Steps = tuple[str, ...]
+"""The way to a field; an empty step goes into the items of a list."""
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 
@@ -25,14 +28,27 @@ class Schema:
     the same for all resources.
     """
 
-    def __init__(self, openapi: Mapping[str, Any], *, unique_lists: bool = True) -> None:
+    def __init__(
+        self,
+        openapi: Mapping[str, Any],
+        *,
+        unique_lists: bool = True,
+        grafts: Mapping[Steps, Node] | None = None,
+    ) -> None:
         self._openapi = openapi
         self._unique_lists = unique_lists
+        self._grafts = grafts or {}
 
     @cached_property
     def root(self) -> Node:
         """The schema as the definition has it. It is compiled when it is first needed."""
-        return compile_node(self._openapi)
+        root = compile_node(self._openapi)
+        for (*way, last), node in self._grafts.items():
+            at = root
+            for step in way:
+                at = at.properties[step] if step else at.item()
+            at.properties[last] = node
+        return root
 
     @cached_property
     def whole(self) -> Node:
@@ -82,13 +98,20 @@ class Schema:
         return (*unevaluated_rules(self._openapi), *_unevaluated(self._openapi, ""))
 
 
-def compile_schema(openapi: Mapping[str, Any] | None, *, unique_lists: bool = True) -> Schema:
+def compile_schema(
+    openapi: Mapping[str, Any] | None,
+    *,
+    unique_lists: bool = True,
+    grafts: Mapping[Steps, Node] | None = None,
+) -> Schema:
     """The schema for an `openAPIV3Schema` that is structural; None gives `EMPTY`.
 
     Without `unique_lists`, duplicates in lists of type set and map are no fault: for built-in kinds
-    those types serve server-side apply only.
+    those types serve server-side apply only. `grafts` are nodes for places that no schema can describe.
     """
-    return EMPTY if openapi is None else Schema(openapi, unique_lists=unique_lists)
+    if openapi is None:
+        return EMPTY
+    return Schema(openapi, unique_lists=unique_lists, grafts=grafts)
 
 
 def _with_object_fields(root: Node) -> Node:

@@ -1,0 +1,38 @@
+"""What may stand in an `openAPIV3Schema`: the fields of JSONSchemaProps, which holds itself."""
+
+from typing import Final
+
+from reconcile.embedded.schema.nodes import ANYTHING, Node
+
+_VALUES: Final = (
+    "$ref", "$schema", "default", "dependencies", "description", "enum", "example", "exclusiveMaximum",
+    "exclusiveMinimum", "format", "id", "maxItems", "maxLength", "maxProperties", "maximum", "minItems",
+    "minLength", "minProperties", "minimum", "multipleOf", "nullable", "pattern", "required", "title", "type",
+    "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+)  # fmt: skip
+_SCHEMAS: Final = ("additionalItems", "additionalProperties", "not")
+_LISTS: Final = ("allOf", "anyOf", "items", "oneOf")
+_MAPS: Final = ("definitions", "patternProperties", "properties")
+_RULE: Final = ("fieldPath", "message", "messageExpression", "optionalOldSelf", "reason", "rule")
+
+
+def _json_schema() -> Node:
+    node = Node(nullable=True, atomic_map=True)
+    rule = Node(nullable=True, properties=dict.fromkeys(_RULE, ANYTHING))
+    documents = Node(nullable=True, properties=dict.fromkeys(("description", "url"), ANYTHING))
+    node.properties = {
+        **dict.fromkeys(_VALUES, ANYTHING),
+        **dict.fromkeys(_SCHEMAS, node),
+        **dict.fromkeys(_LISTS, Node(nullable=True, items=node)),
+        **dict.fromkeys(_MAPS, Node(nullable=True, additional=node)),
+        "externalDocs": documents,
+        "x-kubernetes-validations": Node(nullable=True, items=rule),
+    }
+    node.properties["items"] = Node(nullable=True, items=node, properties=node.properties)
+    return node
+
+
+JSON_SCHEMA: Final = _json_schema()
+"""Prunes a schema; what its values must be is the affair of `check_structural`."""
