@@ -184,6 +184,8 @@ def test_a_version_that_is_told_with_other_content_is_a_change() -> None:
     delta = store.put(other)
     assert delta is not None
     assert delta.new == delta.old
+    (again,) = store.replace([snapshot("a", 1)], 5)
+    assert (again.old, again.new) == (other, snapshot("a", 1))
 
 
 def test_the_size_of_a_store_is_that_of_its_bodies() -> None:
