@@ -5,6 +5,7 @@ import pytest
 
 from tests.workqueue.helpers import Simulate, drained
 from workqueue import WorkQueue
+from workqueue.waiters import Waiters
 
 
 async def work(queue: WorkQueue[str], seconds: float, started: dict[str, float]) -> None:
@@ -119,3 +120,26 @@ def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next(simul
         return started
 
     assert simulate(scenario) == {"key": 2}
+
+
+def test_of_many_who_wait_one_watches_for_the_next_delay_and_the_others_sleep_on(simulate: Simulate) -> None:
+    async def scenario() -> list[tuple[int, float]]:
+        waiters = Waiters()
+        woken: list[tuple[int, float]] = []
+
+        async def wait(number: int) -> None:
+            await waiters.wait(due=5)
+            woken.append((number, anyio.current_time()))
+
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(wait, number)
+                await anyio.sleep(1)
+            waiters.watch()
+            await anyio.sleep(10)
+            waiters.wake()
+            await anyio.sleep(1)
+            group.cancel_scope.cancel()
+        return woken
+
+    assert sorted(simulate(scenario)) == [(0, 5), (1, 13)]
