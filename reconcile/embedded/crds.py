@@ -29,6 +29,10 @@ MAX_SELECTABLE = 8
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "binary", "date", "date-time", "password")
 _SIMPLE_PATH = re.compile(r"(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
+_APPROVAL = "api-approved.kubernetes.io"
+_COMMUNITY_GROUPS = (".k8s.io", ".kubernetes.io")
+_POLICY = "https://github.com/kubernetes/enhancements/pull/1111"
+_URL = re.compile(r"[a-z]+://\S+$")
 _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 
@@ -62,7 +66,13 @@ def validate_definition(definition: Object, old: Object | None) -> list[FieldCau
     if spec.get("scope") not in SCOPES:
         causes.append(value_not_supported("spec.scope", spec.get("scope", ""), SCOPES))
     causes += _version_causes(spec) + _conversion_causes(spec)
-    if old is not None:
+    if spec.get("preserveUnknownFields"):
+        keyword = "x-kubernetes-preserve-unknown-fields"
+        why = f"cannot set to true, set {keyword} to true in spec.versions[*].schema instead"
+        causes.append(value_invalid("spec.preserveUnknownFields", True, why))
+    if old is None:
+        causes += _approval_causes(definition["metadata"], group)
+    else:
         causes += _change_causes(spec, old["spec"]) + _lost_version_causes(spec, old.get("status") or {})
     return causes
 
@@ -73,6 +83,29 @@ def _group_causes(group: str) -> list[FieldCause]:
     if "." not in group:
         return [value_invalid("spec.group", group, "should be a domain with at least one dot")]
     return [value_invalid("spec.group", group, fault) for fault in subdomain_faults(group)]
+
+
+def _approval_causes(metadata: Mapping[str, Any], group: str) -> list[FieldCause]:
+    """The community's groups are for reviewed APIs; unreviewed ones have to say that they are."""
+    if not group.endswith(_COMMUNITY_GROUPS):
+        return []
+    given, where = (
+        (metadata.get("annotations") or {}).get(_APPROVAL, ""),
+        f"metadata.annotations[{_APPROVAL}]",
+    )
+    if not given:
+        return [
+            value_required(
+                where, f'protected groups must have approval annotation "{_APPROVAL}", see {_POLICY}'
+            )
+        ]
+    if given.startswith("unapproved") or _URL.match(given):
+        return []
+    why = (
+        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason '
+        f'starting with "unapproved", see {_POLICY}'
+    )
+    return [value_invalid(where, given, why)]
 
 
 def _name_causes(names: Mapping[str, Any]) -> list[FieldCause]:

@@ -124,3 +124,31 @@ def test_a_definition_that_is_kept_has_only_words_that_schemas_have() -> None:
     ]
     assert kept["properties"]["spec"]["properties"]["size"] == {"type": "integer", "minimum": 0}
     assert kept["properties"]["spec"]["properties"]["color"] == {"type": "string", "default": "x-vendor"}
+
+
+@pytest.mark.parametrize(
+    ("group", "approval", "causes"),
+    [
+        ("shop.example.com", "", []),
+        ("cluster.x-k8s.io", "", []),
+        ("gateway.networking.k8s.io", "https://github.com/kubernetes-sigs/gateway-api/pull/1", []),
+        ("shop.kubernetes.io", "unapproved, an experiment", []),
+        ("shop.k8s.io", "", [(REQUIRED, "metadata.annotations[api-approved.kubernetes.io]")]),
+        ("shop.k8s.io", "yes", [(INVALID, "metadata.annotations[api-approved.kubernetes.io]")]),
+    ],
+)
+def test_the_communitys_groups_need_an_approval(
+    group: str, approval: str, causes: list[tuple[str, str]]
+) -> None:
+    made = definition(group=group, names={"kind": "Thing", "plural": "things"})
+    made["metadata"] = {"name": f"things.{group}", "annotations": {"api-approved.kubernetes.io": approval}}
+    answer = Api().send("POST", DEFINITIONS, made)
+    assert (answer.causes if answer.status == 422 else []) == causes
+
+
+def test_unknown_fields_are_preserved_by_the_schema_alone() -> None:
+    made = definition(names={"kind": "Thing", "plural": "things"}, preserveUnknownFields=True)
+    made["metadata"]["name"] = "things.example.com"
+    assert Api().send("POST", DEFINITIONS, made).causes == [(INVALID, "spec.preserveUnknownFields")]
+    made["spec"]["preserveUnknownFields"] = False
+    Api().ok("POST", DEFINITIONS, made)
