@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from reconcile import Object, Scale, Schema, resource
+from reconcile import Object, Scale, Schema, kinds, resource
 from reconcile.models.fields import FieldKeywords
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text()
@@ -44,6 +44,12 @@ def test_a_schema_takes_what_a_field_takes_of_one() -> None:
 def test_the_page_has_every_path_of_a_scale_with_its_default() -> None:
     for attribute in attrs.fields(Scale):
         assert f"| `{attribute.name}` | `{attribute.default}` |" in section("Scale")
+
+
+def test_the_page_names_every_built_in_kind_that_has_a_model() -> None:
+    sentence = section("Fields that").partition("The kinds of `reconcile.kinds` are ")[2].partition(".")[0]
+    having = {name for name in kinds.__all__ if hasattr(getattr(kinds, name), "__kind__")}
+    assert set(re.findall(r"`(\w+)`", sentence)) == having
 
 
 @pytest.mark.parametrize("text", ["list[int]", "dict[str, str]"])

@@ -1,7 +1,4 @@
-"""Small models of built-in kinds: the fields that controllers read most, under their Python names.
-
-Every other field is in `further`, by its name in JSON: `PodSpec(further={"volumes": [...]})`.
-"""
+"""Kinds of the core group, v1, and what the kinds of other groups have in common with them."""
 
 import datetime
 from collections.abc import Mapping
@@ -10,16 +7,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import (
-    Condition,
-    LabelRequirement,
-    LabelSelector,
-    Object,
-    ObjectMeta,
-    Open,
-    field,
-    resource,
-)
+from reconcile.models import Object, ObjectMeta, Open, Quantity, field, resource
 
 
 class BuiltIn(Object):
@@ -190,53 +178,6 @@ class ServiceAccount(BuiltIn):
 
 
 @frozen
-class DeploymentSpec(Open):
-    """What a deployment keeps running; `template` is a pod template as manifests write it."""
-
-    selector: LabelSelector
-    template: Mapping[str, Any]
-    replicas: int | None = None
-
-
-@frozen
-class DeploymentStatus(Open):
-    """How far a deployment has come."""
-
-    observed_generation: int = 0
-    replicas: int = 0
-    updated_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    conditions: tuple[Condition, ...] = ()
-
-
-@resource("apps/v1")
-class Deployment(BuiltIn):
-    """apps/v1 Deployment."""
-
-    spec: DeploymentSpec
-    status: DeploymentStatus = DeploymentStatus()
-
-
-@frozen
-class LeaseSpec(Open):
-    """Who holds a lease, and for how long."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-@resource("coordination.k8s.io/v1")
-class Lease(BuiltIn):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()
-
-
-@frozen
 class ObjectReference(Open):
     """Which object an event is about."""
 
@@ -262,33 +203,27 @@ class Event(BuiltIn):
     reporting_component: str = ""
 
 
-__all__ = [
-    "BuiltIn",
-    "ConfigMap",
-    "ContainerState",
-    "ContainerStatus",
-    "Deployment",
-    "DeploymentSpec",
-    "DeploymentStatus",
-    "Event",
-    "LabelRequirement",
-    "LabelSelector",
-    "Lease",
-    "LeaseSpec",
-    "Namespace",
-    "NamespaceStatus",
-    "Node",
-    "NodeSpec",
-    "NodeStatus",
-    "ObjectReference",
-    "Pod",
-    "PodCondition",
-    "PodSpec",
-    "PodStatus",
-    "PodTemplate",
-    "Secret",
-    "Service",
-    "ServiceAccount",
-    "ServicePort",
-    "ServiceSpec",
-]
+@frozen
+class PersistentVolumeClaimSpec(Open):
+    """What storage is asked for."""
+
+    access_modes: tuple[str, ...] | None = None
+    resources: Mapping[str, Any] | None = None
+    storage_class_name: str | None = None
+    volume_name: str | None = None
+
+
+@frozen
+class PersistentVolumeClaimStatus(Open):
+    """What storage there is; Bound is the phase of one that has some."""
+
+    phase: str = ""
+    capacity: Mapping[str, Quantity] = attrs.field(factory=dict)
+
+
+@resource("v1")
+class PersistentVolumeClaim(BuiltIn):
+    """v1 PersistentVolumeClaim."""
+
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()

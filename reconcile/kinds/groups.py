@@ -1,0 +1,218 @@
+"""Kinds of other groups: workloads, their budgets, leases and ways in."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from reconcile.kinds.core import BuiltIn, PodCondition
+from reconcile.models import Condition, LabelSelector, Open, resource
+
+
+@frozen
+class DeploymentSpec(Open):
+    """What a deployment keeps running; `template` is a pod template as manifests write it."""
+
+    selector: LabelSelector
+    template: Mapping[str, Any]
+    replicas: int | None = None
+
+
+@frozen
+class DeploymentStatus(Open):
+    """How far a deployment has come."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("apps/v1")
+class Deployment(BuiltIn):
+    """apps/v1 Deployment."""
+
+    spec: DeploymentSpec
+    status: DeploymentStatus = DeploymentStatus()
+
+
+@frozen
+class StatefulSetSpec(Open):
+    """What a stateful set keeps running, each under a name of its own."""
+
+    selector: LabelSelector
+    template: Mapping[str, Any]
+    replicas: int | None = None
+    service_name: str | None = None
+
+
+@frozen
+class StatefulSetStatus(Open):
+    """How far a stateful set has come."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+@resource("apps/v1")
+class StatefulSet(BuiltIn):
+    """apps/v1 StatefulSet."""
+
+    spec: StatefulSetSpec
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+@frozen
+class DaemonSetSpec(Open):
+    """What a daemon set keeps running on each node."""
+
+    selector: LabelSelector
+    template: Mapping[str, Any]
+
+
+@frozen
+class DaemonSetStatus(Open):
+    """How far a daemon set has come."""
+
+    observed_generation: int = 0
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+    number_available: int = 0
+    updated_number_scheduled: int = 0
+
+
+@resource("apps/v1")
+class DaemonSet(BuiltIn):
+    """apps/v1 DaemonSet."""
+
+    spec: DaemonSetSpec
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+@frozen
+class JobSpec(Open):
+    """What a job runs to its end."""
+
+    template: Mapping[str, Any]
+    completions: int | None = None
+    parallelism: int | None = None
+    backoff_limit: int | None = None
+    suspend: bool | None = None
+    ttl_seconds_after_finished: int | None = None
+
+
+@frozen
+class JobStatus(Open):
+    """How a job goes; its conditions Complete and Failed say that it has ended."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    start_time: datetime.datetime | None = None
+    completion_time: datetime.datetime | None = None
+    conditions: tuple[PodCondition, ...] = ()
+
+
+@resource("batch/v1")
+class Job(BuiltIn):
+    """batch/v1 Job."""
+
+    spec: JobSpec
+    status: JobStatus = JobStatus()
+
+
+@frozen
+class CronJobSpec(Open):
+    """Which job is made, and when."""
+
+    schedule: str
+    job_template: Mapping[str, Any]
+    time_zone: str | None = None
+    concurrency_policy: str | None = None
+    suspend: bool | None = None
+
+
+@frozen
+class CronJobStatus(Open):
+    """When a job was last made, and when one last succeeded."""
+
+    last_schedule_time: datetime.datetime | None = None
+    last_successful_time: datetime.datetime | None = None
+
+
+@resource("batch/v1")
+class CronJob(BuiltIn):
+    """batch/v1 CronJob."""
+
+    spec: CronJobSpec
+    status: CronJobStatus = CronJobStatus()
+
+
+@frozen
+class IngressSpec(Open):
+    """Which hosts and paths lead where; rules and TLS as manifests write them."""
+
+    ingress_class_name: str | None = None
+    rules: tuple[Mapping[str, Any], ...] | None = None
+    tls: tuple[Mapping[str, Any], ...] | None = None
+
+
+@resource("networking.k8s.io/v1", plural="ingresses")
+class Ingress(BuiltIn):
+    """networking.k8s.io/v1 Ingress."""
+
+    spec: IngressSpec = IngressSpec()
+
+
+@frozen
+class PodDisruptionBudgetSpec(Open):
+    """How many pods evictions must leave, as a number or a percentage."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+@frozen
+class PodDisruptionBudgetStatus(Open):
+    """How many evictions there may be now."""
+
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+
+
+@resource("policy/v1")
+class PodDisruptionBudget(BuiltIn):
+    """policy/v1 PodDisruptionBudget."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+@frozen
+class LeaseSpec(Open):
+    """Who holds a lease, and for how long."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+@resource("coordination.k8s.io/v1")
+class Lease(BuiltIn):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
