@@ -16,7 +16,7 @@ from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
-from reconcile.serving import parse_address
+from reconcile.serving import is_loopback, parse_address
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -54,6 +54,8 @@ class ManagerOptions:
     embedded: bool = False
     clusters: Mapping[str, Transport | str] = {}
     serve: str = ""
+    serve_certificates: str = ""
+    serve_review: bool = False
     ready_when: ReadyWhen = "up"
     liveness: Mapping[str, Check] = {}
     readiness: Mapping[str, Check] = {}
@@ -210,6 +212,10 @@ OPTIONS = (
         "clusters", "", "Run on these: NAME=CONTEXT of the kubeconfig, with commas; empty: on one.", _clusters
     ),
     Option("serve", "", "Serve health, metrics and /debug/state on HOST:PORT; empty: do not.", _address),
+    Option("serve_certificates", "", "Serve over TLS: folder of tls.crt and tls.key, which may rotate.", str),
+    Option(
+        "serve_review", "false", "Show /metrics and /debug to whom the API server lets get them.", _switch
+    ),
     Option(
         "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when
     ),
@@ -313,6 +319,14 @@ def check_controllers(options: ManagerOptions, controllers: Collection[Controlle
                 nearest = difflib.get_close_matches(name, names, 1, 0.0)
                 hint = f": the nearest is {nearest[0]}" if nearest else ""
                 raise ConfigurationError(f"{option}: there is no controller {name}{hint}")
+
+
+def check_serving(options: ManagerOptions) -> None:
+    """Raises ConfigurationError where tokens would be asked for in the clear."""
+    if not options.serve or not options.serve_review or options.serve_certificates:
+        return
+    if not is_loopback(parse_address(options.serve).host):
+        raise ConfigurationError("serve_review asks for tokens: give serve_certificates too, or loopback")
 
 
 def shown(options: ManagerOptions) -> Mapping[str, Any]:

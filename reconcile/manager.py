@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -23,6 +24,7 @@ from reconcile.configuration import (
     ReadyWhen,
     check_clusters,
     check_controllers,
+    check_serving,
     configured,
     from_environment,
     of_controller,
@@ -38,6 +40,7 @@ from reconcile.limiter import RateLimiter
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request
+from reconcile.reviews import Reviewer
 from reconcile.runner import Runner
 from reconcile.runners import Runners
 from reconcile.serving import Address, Pages, parse_address, serving
@@ -72,7 +75,10 @@ class Manager(Life):
 
     `serve` is an address (`127.0.0.1:8080`, `:8080`) for `/healthz`, `/readyz`, `/metrics` and
     `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
-    the process is up, or, by `ready_when`, when caches are synced, or when it also leads. `liveness` and
+    the process is up, or, by `ready_when`, when caches are synced, or when it also leads. With
+    `serve_certificates`, a folder with `tls.crt` and `tls.key`, over TLS; they are taken anew when they
+    change. With `serve_review` the API server says who may get `/metrics` and `/debug/state`, by token;
+    else the latter is for this machine alone. `liveness` and
     `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
     a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
     `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
@@ -106,6 +112,8 @@ class Manager(Life):
         blocking: Blocking | None = None,
         leader_election: LeaderElection | None = None,
         serve: str = "",
+        serve_certificates: str = "",
+        serve_review: bool = False,
         ready_when: ReadyWhen = "up",
         liveness: Mapping[str, Check] = _NOTHING,
         readiness: Mapping[str, Check] = _NOTHING,
@@ -143,6 +151,8 @@ class Manager(Life):
             embedded=embedded,
             clusters=check_clusters(clusters),
             serve=serve,
+            serve_certificates=serve_certificates,
+            serve_review=serve_review,
             ready_when=ready_when,
             liveness=liveness,
             readiness=readiness,
@@ -203,6 +213,7 @@ class Manager(Life):
         environ = os.environ if self._environ is None else self._environ
         options = configured(self.options, {**from_environment(environ), **flags})
         check_controllers(options, self.controllers)
+        check_serving(options)
         if options.embedded and self._transport is not None:
             raise ConfigurationError("an embedded server is asked for, but the manager brings its transport")
         if options.clusters and (options.embedded or self._transport is not None):
@@ -304,8 +315,11 @@ class Manager(Life):
                 yield
                 return
             liveness = {"ping": ping, "event-loop": self._check_loop, **options.liveness}
-            pages = Pages(liveness, self._readiness(), metrics.text, self.state)
-            async with serving(parse_address(options.serve), pages) as self._address:
+            reviewer = Reviewer(lambda: self._transport) if options.serve_review else None
+            pages = Pages(liveness, self._readiness(), metrics.text, self.state, reviewer)
+            certificates = Path(options.serve_certificates) if options.serve_certificates else None
+            address = parse_address(options.serve)
+            async with serving(address, pages, certificates, metrics.certificate_read) as self._address:
                 yield
         finally:
             self._address = None

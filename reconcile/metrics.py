@@ -29,8 +29,10 @@ RECONCILE_BUCKETS = (
 )
 QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
 REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+"""In bytes; client-go's."""
 WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
-"""All in seconds; the first three are those of controller-runtime and client-go."""
+"""These and the first three are in seconds; the latter are those of controller-runtime and client-go."""
 
 PRIORITIES = 25
 """So many priorities of a queue get a depth of their own; the rest share EXCEEDED."""
@@ -86,7 +88,20 @@ class Metrics:
 
     def metered(self, transport: Transport) -> Transport:
         """The same way to the server, with every request counted."""
-        return MeteredTransport(transport, self._families.requests, self._families.request_seconds)
+        families = self._families
+        return MeteredTransport(
+            transport,
+            families.requests,
+            families.request_seconds,
+            families.request_bytes,
+            families.response_bytes,
+        )
+
+    def certificate_read(self, read: bool) -> None:
+        """The serving certificate was read, or could not be."""
+        self._families.certificates.inc()
+        if not read:
+            self._families.certificate_errors.inc()
 
     async def watch_loop(self) -> None:
         """Measure again and again how late the event loop is, until cancelled."""
@@ -163,6 +178,20 @@ class _Families:
             ["verb", "host"],
             buckets=REQUEST_BUCKETS,
         )
+        by_host = ["verb", "host"]
+        self.request_bytes = histogram(
+            "rest_client_request_size_bytes", "Bodies that were sent.", by_host, buckets=SIZE_BUCKETS
+        )
+        self.response_bytes = histogram(
+            "rest_client_response_size_bytes",
+            "Bodies of whole answers; streams are not in it.",
+            by_host,
+            buckets=SIZE_BUCKETS,
+        )
+        self.certificates = counter(
+            "certwatcher_read_certificate_total", "Attempts to read the serving certificate."
+        )
+        self.certificate_errors = counter("certwatcher_read_certificate_errors_total", "Those that failed.")
         self.own_writes = histogram(
             "reconcile_own_write_wait_seconds",
             "How long reads waited for the cache to show own writes.",
@@ -340,6 +369,8 @@ class MeteredTransport:
     inner: Transport
     requests: Counter
     seconds: Histogram
+    sent: Histogram
+    received: Histogram
 
     @property
     def server(self) -> str:
@@ -369,6 +400,8 @@ class MeteredTransport:
         finally:
             self.seconds.labels(method, self.host).observe(anyio.current_time() - sent_at)
         self._count(method, str(response.status))
+        self.sent.labels(method, self.host).observe(len(body or b""))
+        self.received.labels(method, self.host).observe(len(response.body))
         return response
 
     def stream(

@@ -3,9 +3,12 @@
 aiohttp's server is imported when a manager serves, never before.
 """
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,6 +17,8 @@ from attrs import frozen
 
 from informers import get_logger
 from reconcile.health import Check, Health, ask, ping
+from reconcile.reviews import Reviewer
+from reconcile.rotation import NoCertificate, RotatingCertificate
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -24,7 +29,7 @@ _log = get_logger("reconcile.serving")
 
 
 class CannotServe(Exception):
-    """The port cannot be had."""
+    """The port cannot be had, or the certificate."""
 
 
 @frozen
@@ -53,17 +58,50 @@ def parse_address(text: str) -> Address:
 
 @frozen
 class Pages:
-    """What is behind the pages. `metrics` gets the Accept header, and answers body and content type."""
+    """What is behind the pages. `metrics` gets the Accept header, and answers body and content type.
+
+    With a `reviewer`, /metrics and /debug are for whom the API server allows to get that URL, wherever
+    they are; without one, /metrics is for all and /debug for this machine.
+    """
 
     healthz: Mapping[str, Check]
     readyz: Mapping[str, Check]
     metrics: Callable[[str], tuple[bytes, str]]
     state: Callable[[], Mapping[str, Any]]
+    reviewer: Reviewer | None = None
 
 
 @asynccontextmanager
-async def serving(address: Address, pages: Pages) -> AsyncIterator[Address]:
-    """Serve while inside; yields where, with the port that was found for 0. Raises CannotServe."""
+async def serving(
+    address: Address,
+    pages: Pages,
+    certificates: Path | None = None,
+    certificate_read: Callable[[bool], None] = lambda read: None,
+) -> AsyncIterator[Address]:
+    """Serve while inside; yields where, with the port that was found for 0. Raises CannotServe.
+
+    With `certificates`, a folder with tls.crt and tls.key, over TLS; they are taken anew when they
+    change, and `certificate_read` hears of each time whether that went well.
+    """
+    if certificates is None:
+        async with _serving(address, pages, None) as bound:
+            yield bound
+        return
+    try:
+        certificate = RotatingCertificate(certificates, certificate_read)
+    except NoCertificate as error:
+        raise CannotServe(f"cannot serve on {address}: {error}") from None
+    watching = asyncio.create_task(certificate.watch(), name="certificates")
+    try:
+        async with _serving(address, pages, certificate.context) as bound:
+            yield bound
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+@asynccontextmanager
+async def _serving(address: Address, pages: Pages, tls: ssl.SSLContext | None) -> AsyncIterator[Address]:
     from aiohttp import web
 
     runner = web.AppRunner(
@@ -72,11 +110,11 @@ async def serving(address: Address, pages: Pages) -> AsyncIterator[Address]:
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, address.host, address.port).start()
+            await web.TCPSite(runner, address.host, address.port, ssl_context=tls).start()
         except OSError as error:
             raise CannotServe(f"cannot serve on {address}: {error.strerror or error}") from None
         bound = Address(*runner.addresses[0][:2])
-        _log.info("serving", address=str(bound))
+        _log.info("serving", address=str(bound), tls=tls is not None)
         yield bound
     finally:
         with anyio.CancelScope(shield=True):
@@ -86,12 +124,24 @@ async def serving(address: Address, pages: Pages) -> AsyncIterator[Address]:
 def _application(pages: Pages) -> "web.Application":
     from aiohttp import web
 
+    async def review(request: web.Request) -> None:
+        if pages.reviewer is None:
+            return
+        authorization = request.headers.get("Authorization", "")
+        status = await pages.reviewer.status_for(authorization, request.method.lower(), request.path)
+        if status == 401:
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+        if status != 200:
+            raise web.HTTPForbidden() if status == 403 else web.HTTPServiceUnavailable()
+
     async def metrics(request: web.Request) -> web.Response:
+        await review(request)
         body, content_type = pages.metrics(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def state(request: web.Request) -> web.Response:
-        if not is_loopback(request.remote):
+        await review(request)
+        if pages.reviewer is None and not is_loopback(request.remote):
             raise web.HTTPForbidden(text="/debug is for this machine only: use kubectl port-forward\n")
         body = msgspec.json.format(msgspec.json.encode(pages.state()), indent=2)
         return web.Response(body=body, content_type="application/json")

@@ -11,7 +11,16 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from informers import InformerStatus
 from reconcile import Context, Controller, LeaderElection, Result, TerminalError
 from reconcile.embedded import InProcessTransport
-from reconcile.metrics import EXCEEDED, QUEUE_BUCKETS, RECONCILE_BUCKETS, Levels, Metrics, is_panic
+from reconcile.metrics import (
+    EXCEEDED,
+    QUEUE_BUCKETS,
+    RECONCILE_BUCKETS,
+    REQUEST_BUCKETS,
+    SIZE_BUCKETS,
+    Levels,
+    Metrics,
+    is_panic,
+)
 from reconcile.runner import ControllerStatus
 from reconcile.status import ManagerStatus
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, Refuse, When
@@ -38,6 +47,10 @@ OF_CONTROLLER_RUNTIME = {
     "workqueue_work_duration_seconds": {"name", "controller"},
     "rest_client_requests": {"code", "method", "host"},
     "rest_client_request_duration_seconds": {"verb", "host"},
+    "rest_client_request_size_bytes": {"verb", "host"},
+    "rest_client_response_size_bytes": {"verb", "host"},
+    "certwatcher_read_certificate": set(),
+    "certwatcher_read_certificate_errors": set(),
     "leader_election_master_status": {"name"},
 }
 
@@ -77,6 +90,8 @@ def test_buckets_are_those_of_controller_runtime() -> None:
         "5 6 7 8 9 10 15 20 25 30 40 50 60"
     )
     assert list(RECONCILE_BUCKETS) == [float(bound) for bound in theirs.split()]
+    assert list(REQUEST_BUCKETS) == [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
+    assert (SIZE_BUCKETS[0], SIZE_BUCKETS[-1]) == (64, 16 * 1024 * 1024)
     assert list(QUEUE_BUCKETS) == pytest.approx([10e-9 * 10**step for step in range(12)])
 
 
