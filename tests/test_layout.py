@@ -19,7 +19,14 @@ LONG_FILES: dict[str, str] = {}
 SEAMS = ("informers.transport", "informers.clock", "informers.errors", "informers.resource")
 
 # What a bundled controller may import: the names that any operator's author has.
-PUBLIC = ("reconcile", "reconcile.kinds", "reconcile.nodes", "reconcile.incidents", "reconcile.testing")
+PUBLIC = (
+    "reconcile",
+    "reconcile.kinds",
+    "reconcile.nodes",
+    "reconcile.incidents",
+    "reconcile.replicas",
+    "reconcile.testing",
+)
 
 
 def modules(folder: str) -> list[Path]:
