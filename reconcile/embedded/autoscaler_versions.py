@@ -21,6 +21,8 @@ _Object = dict[str, Any]
 
 def convert_autoscaler(autoscaler: _Object, api_version: str) -> _Object:
     """The same autoscaler in `autoscaling/v1` or `autoscaling/v2`; what v1 has no field for is annotated."""
+    if autoscaler.get("apiVersion") == api_version:
+        return autoscaler
     convert = _to_v1 if api_version.endswith("/v1") else _to_v2
     return {**convert(autoscaler), "apiVersion": api_version}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from reconcile.embedded import cluster_kinds as cluster
 from reconcile.embedded import workload_kinds as workloads
+from reconcile.embedded.autoscaler_rules import prepare_autoscaler, validate_autoscaler
 from reconcile.embedded.crds import definition_warnings, prepare_definition, validate_definition
 from reconcile.embedded.failures import (
     bad_request,
@@ -64,9 +65,7 @@ def _workload_rules() -> dict[tuple[str, str], KindRules]:
         ("apps", "StatefulSet"): KindRules(workloads.prepare_stateful_set, workloads.validate_stateful_set),
         ("batch", "CronJob"): KindRules(workloads.prepare_cron_job, workloads.validate_cron_job),
         ("batch", "Job"): KindRules(workloads.prepare_job, workloads.validate_job),
-        ("autoscaling", "HorizontalPodAutoscaler"): KindRules(
-            workloads.prepare_autoscaler, workloads.validate_autoscaler
-        ),
+        ("autoscaling", "HorizontalPodAutoscaler"): KindRules(prepare_autoscaler, validate_autoscaler),
     }
 
 

@@ -21,7 +21,6 @@ _STATEFUL_SET_CHANGES = frozenset(
 )  # fmt: skip
 _ENDING_POLICIES = ("OnFailure", "Never")
 _CRON_FIELDS = 5
-_METRICS_NOTE = "autoscaling.alpha.kubernetes.io/metrics"
 
 
 def prepare_deployment(deployment: Object, old: Object | None) -> None:
@@ -249,37 +248,3 @@ def prepare_template(spec: Object) -> None:
 def validate_revision(revision: Object, old: Object | None) -> list[FieldCause]:
     """The data of a ControllerRevision never changes."""
     return fixed(revision, old, "data")
-
-
-# --- autoscalers ------------------------------------------------------------------------------
-
-
-def prepare_autoscaler(autoscaler: Object, old: Object | None) -> None:
-    """Complete a HorizontalPodAutoscaler of either version; without metrics it is for the CPU."""
-    spec = autoscaler.setdefault("spec", {})
-    default(spec, minReplicas=1)
-    status: Object = {"desiredReplicas": 0, "currentMetrics": None}
-    if autoscaler.get("apiVersion") == "autoscaling/v1":
-        status = {"currentReplicas": 0, "desiredReplicas": 0}
-        if _METRICS_NOTE not in (autoscaler["metadata"].get("annotations") or {}):
-            default(spec, targetCPUUtilizationPercentage=80)
-    elif not spec.get("metrics"):
-        target = {"type": "Utilization", "averageUtilization": 80}
-        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    if old is None:
-        autoscaler["status"] = status
-
-
-def validate_autoscaler(autoscaler: Object, old: Object | None) -> list[FieldCause]:
-    """The faults of a HorizontalPodAutoscaler."""
-    spec = autoscaler["spec"]
-    least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
-    causes: list[FieldCause] = []
-    if least < 1:
-        causes.append(value_invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
-    if most < 1:
-        causes.append(value_invalid("spec.maxReplicas", most, "must be greater than 0"))
-    if most < least:
-        why = "must be greater than or equal to `minReplicas`"
-        causes.append(value_invalid("spec.maxReplicas", most, why))
-    return causes

@@ -108,3 +108,67 @@ def test_a_target_without_a_selector_is_told_and_a_settled_one_is_written_no_mor
     api.ok("POST", WIDGETS, widget("other"))
     api.server.settle()
     assert api.ok("GET", f"{V2}/a")["metadata"]["resourceVersion"] == version
+
+
+PODS = {"metric": {"name": "asks"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+REQUIRED, INVALID, ENUM = "FieldValueRequired", "FieldValueInvalid", "FieldValueNotSupported"
+
+
+def resource_metric(**target: Any) -> dict[str, Any]:
+    return {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", **target}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "field"),
+    [
+        ({"scaleTargetRef": {"kind": "Deployment"}}, REQUIRED, "scaleTargetRef.name"),
+        ({"minReplicas": 6}, INVALID, "maxReplicas"),
+        ({"metrics": [{"type": "Nope"}]}, ENUM, "metrics[0].type"),
+        ({"metrics": [{"type": "Pods"}]}, REQUIRED, "metrics[0].pods"),
+        ({"metrics": [resource_metric()]}, REQUIRED, "metrics[0].resource.target.averageUtilization"),
+        (
+            {"metrics": [resource_metric(averageUtilization=0)]},
+            INVALID,
+            "metrics[0].resource.target.averageUtilization",
+        ),
+        (
+            {"metrics": [{**resource_metric(averageUtilization=1), "pods": PODS}]},
+            "FieldValueForbidden",
+            "metrics[0].pods",
+        ),
+        ({"behavior": {"scaleUp": {"selectPolicy": "Any"}}}, ENUM, "behavior.scaleUp.selectPolicy"),
+        (
+            {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 3601}}},
+            INVALID,
+            "behavior.scaleDown.stabilizationWindowSeconds",
+        ),
+        (
+            {"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}}},
+            INVALID,
+            "behavior.scaleUp.policies[0].periodSeconds",
+        ),
+    ],
+)
+def test_a_bad_autoscaler_is_refused_at_the_field(
+    api: Api, spec: dict[str, Any], reason: str, field: str
+) -> None:
+    answer = api.send("POST", V2, autoscaler(**spec))
+    assert (answer.status, answer.causes) == (422, [(reason, f"spec.{field}")])
+
+
+def test_a_bad_percentage_of_the_older_version_is_refused_too(api: Api) -> None:
+    answer = api.send("POST", V1, autoscaler(targetCPUUtilizationPercentage=0))
+    assert answer.causes == [(INVALID, "spec.metrics[0].resource.target.averageUtilization")]
+
+
+def test_a_behavior_is_completed(api: Api) -> None:
+    made = api.ok("POST", V2, autoscaler(behavior={"scaleDown": {"stabilizationWindowSeconds": 10}}))
+    whole = {"type": "Percent", "value": 100, "periodSeconds": 15}
+    assert made["spec"]["behavior"] == {
+        "scaleDown": {"stabilizationWindowSeconds": 10, "selectPolicy": "Max", "policies": [whole]},
+        "scaleUp": {
+            "stabilizationWindowSeconds": 0,
+            "selectPolicy": "Max",
+            "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, whole],
+        },
+    }

@@ -96,4 +96,4 @@ def test_every_message_that_a_message_holds_is_in_the_table() -> None:
     scalars = {"string", "int", "bool", "bytes", "time", "quantity", "int-or-string"}
     used = {text.partition(":")[2].strip("*[]{}") for fields in MESSAGES.values() for text in fields.values()}
     assert used - scalars <= set(MESSAGES)
-    assert set(KINDS) <= set(MESSAGES)
+    assert set(KINDS.values()) <= set(MESSAGES)
