@@ -66,7 +66,8 @@ class ZstdCodec:
         """Compressed; the first body packed is the dictionary of all."""
         with self._lock:
             packer = self._packer or self._prepared(body)
-            return packer.compress(body)
+            # A copy: what zstd gives is cut from a piece of memory as large as the body was.
+            return bytes(memoryview(packer.compress(body)))
 
     def unpack(self, packed: bytes) -> bytes:
         """What was packed by this very codec."""
