@@ -57,6 +57,18 @@ async def test_higher_priority_comes_first_and_a_raised_key_goes_to_the_tail_of_
     assert await drained(queue) == ["b", "a", "low"]
 
 
+@pytest.mark.rule("P2")
+def test_a_key_that_is_raised_in_the_moment_of_its_first_add_comes_first(simulate: Simulate) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("other")
+        queue.add("a")
+        queue.add("a", priority=5)
+        assert await drained(queue) == ["a", "other"]
+
+    simulate(scenario)
+
+
 @pytest.mark.anyio
 @pytest.mark.rule("P3")
 async def test_adding_again_at_a_lower_priority_does_not_lower_it() -> None:
