@@ -58,9 +58,11 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
     peer = Peer()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer.connections += 1
         peer.open.add(writer)
         try:
+            if tls is not None:
+                await writer.start_tls(tls)
+            peer.connections += 1
             while not writer.is_closing():
                 seen = await _read(reader)
                 peer.seen.append(seen)
@@ -75,8 +77,10 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.append(asyncio.create_task(serve(reader, writer)))
 
+    # TLS is begun by `serve`: a handshake within the server could not be cut at the end, and whichever
+    # test comes when its connection is collected would fail.
     tasks: list[asyncio.Task[None]] = []
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls, limit=1 << 22)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 22)
     peer.port = server.sockets[0].getsockname()[1]
     try:
         yield peer
