@@ -25,6 +25,7 @@ from reconcile.embedded.failures import (
     not_found,
     stale,
     unsupported_media_type,
+    untidy,
     value_invalid,
 )
 from reconcile.embedded.log import Stored
@@ -72,6 +73,8 @@ def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response
     kind = media_type(request)
     if kind not in accepted_patches(target):
         raise unsupported_media_type(accepted_patches(target))
+    if kind == APPLY_PATCH and target.resource.custom:
+        raise untidy(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = _stored(engine, target)
     if kind == APPLY_PATCH:
         return _apply_scale(write, stored)
@@ -116,21 +119,23 @@ def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
     _check_scale(target, stored, scale, target.resource.custom)
     obj = object_in(stored, target.resource)
     _put_at(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
-    replace(write, stored, obj, tracked=target.resource.custom, subresource="")
+    replace(write, stored, obj, tracked=target.resource.custom, subresource="", through="scale")
     return _scale_after(write, obj)
 
 
 def _check_scale(target: Target, stored: Stored, scale: Any, custom: bool) -> None:
     if not isinstance(scale, dict) or scale.get("kind") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
-    metadata = scale.get("metadata") or {}
+    metadata, spec = ({} if (part := scale.get(name)) is None else part for name in ("metadata", "spec"))
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise bad_request("json: cannot unmarshal the Scale: metadata and spec must be objects")
     if metadata.get("name", target.name) != target.name:
         raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL")
     version = metadata.get("resourceVersion")
     if version and version != str(stored.version):
         raise stale(target.resource, target.name)
-    replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
+    replicas = spec.get("replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not -(2**31) <= replicas < 2**31:
         raise bad_request("json: cannot unmarshal spec.replicas: expected an integer")
     if replicas < 0:
         why = "must be greater than or equal to 0"

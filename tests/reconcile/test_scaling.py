@@ -15,6 +15,7 @@ from reconcile import (
     OwnedByOther,
     PreconditionFailed,
     Scale,
+    ServerError,
     kind_of,
     resource,
 )
@@ -66,51 +67,58 @@ async def replicas(client: FakeClient, kind: type[Object]) -> int:
 
 
 @pytest.mark.rule("scale-1")
-@pytest.mark.parametrize(("kind", "obj"), [(Fleet, FLEET), (Deployment, DEPLOYMENT)])
-async def test_the_replicas_are_owned_by_apply_and_nothing_else_is(kind: type[Object], obj: Any) -> None:
-    client = FakeClient(obj)
-    fleet = await client.get(kind, "f", "default")
+async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
+    client = FakeClient(DEPLOYMENT)
+    fleet = await client.get(Deployment, "f", "default")
     autoscaler = client.with_options(field_manager="autoscaler")
-    with pytest.raises(OwnedByOther, match="replicas") if kind is Deployment else pytest.raises(OwnedByOther):
+    with pytest.raises(OwnedByOther, match="replicas"):
         await autoscaler.apply_scale(fleet, 3)
     assert await autoscaler.apply_scale(fleet, 3, force=True) == 3
-    assert await replicas(client, kind) == 3
-    stored = client._send_now("GET", kind_of(kind).resource.path("default", "f"), {})
+    assert await replicas(client, Deployment) == 3
+    stored = client._send_now("GET", kind_of(Deployment).resource.path("default", "f"), {})
     (entry,) = [one for one in stored["metadata"]["managedFields"] if one["manager"] == "autoscaler"]
     assert (entry["operation"], entry["subresource"]) == ("Apply", "scale")
     assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
     with pytest.raises(OwnedByOther):
         await client.apply_scale(fleet, 5)
     assert await autoscaler.apply_scale(fleet, 0) == 0
-    assert await replicas(client, kind) == 0
-    before = await client.get(kind, "f", "default")
+    assert await replicas(client, Deployment) == 0
+    before = await client.get(Deployment, "f", "default")
     assert await autoscaler.apply_scale(fleet, 0) == 0
-    assert await client.get(kind, "f", "default") == before
+    assert await client.get(Deployment, "f", "default") == before
+
+
+@pytest.mark.rule("scale-1")
+async def test_the_scale_of_a_custom_object_cannot_be_applied_as_on_a_real_server() -> None:
+    client = FakeClient(FLEET)
+    with pytest.raises(ServerError):
+        await client.apply_scale(await client.get(Fleet, "f", "default"), 3)
+    assert await replicas(client, Fleet) == 2
 
 
 @pytest.mark.rule("scale-1")
 @pytest.mark.rule("write-4")
 async def test_a_scale_is_not_applied_to_a_namesake() -> None:
-    client = FakeClient(FLEET)
-    fleet = await client.get(Fleet, "f", "default")
+    client = FakeClient(DEPLOYMENT)
+    fleet = await client.get(Deployment, "f", "default")
     await client.delete(fleet)
     with pytest.raises(NotFound):
         await client.apply_scale(fleet, 3, force=True)
-    client.add(FLEET)
+    client.add(DEPLOYMENT)
     with pytest.raises(PreconditionFailed):
         await client.apply_scale(fleet, 3, force=True)
-    assert await replicas(client, Fleet) == 2
+    assert await replicas(client, Deployment) == 2
 
 
 @pytest.mark.rule("scale-1")
 async def test_an_applied_scale_is_noted_like_any_write_and_a_dry_run_is_not() -> None:
-    client = FakeClient(FLEET)
-    fleet = await client.get(Fleet, "f", "default")
+    client = FakeClient(DEPLOYMENT)
+    fleet = await client.get(Deployment, "f", "default")
     journal = Journal()
     bound = client.bound(journal)
     await bound.with_options(dry_run=True).apply_scale(fleet, 3, force=True)
     assert not journal
-    assert await replicas(client, Fleet) == 2
+    assert await replicas(client, Deployment) == 2
     await bound.apply_scale(fleet, 3, force=True)
     assert journal
 
