@@ -355,12 +355,16 @@ def _scale(scale: Mapping[str, Any] | None) -> ScalePaths | None:
     )
 
 
+def _column_of(column: Mapping[str, Any]) -> str:
+    return f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+
+
 def _column(column: Mapping[str, Any]) -> Column:
     return Column(
         name=column["name"],
         type=column["type"],
         json_path=column["jsonPath"],
-        description=column.get("description") or "",
+        description=column.get("description") or _column_of(column),
         priority=column.get("priority") or 0,
         format=column.get("format") or "",
     )

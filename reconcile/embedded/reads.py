@@ -29,6 +29,7 @@ from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.watching import Watch
 
 MIN_WATCH_SECONDS = 1800
+_HIGHEST = 2**64 - 1
 _WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
 INCONSISTENT = -1
 """The version in a continue token that goes on from a key in whatever is there now."""
@@ -39,7 +40,11 @@ def get(engine: Engine, request: ApiRequest, target: Target) -> Response:
     resource = target.resource
     form = wanted_form(request, listing=False)
     stored = engine.get(resource, target.namespace, target.name)
-    _not_in_future(engine, _version(request.query))
+    try:
+        version = _version(request.query)
+    except Failure as failure:
+        raise untidy(failure.message) from failure
+    _not_in_future(engine, version)
     if stored is None:
         raise not_found(resource, target.name)
     body = one(engine.table, resource, body_in(stored, resource), form, str(stored.version))
@@ -86,7 +91,7 @@ def _page(engine: Engine, request: ApiRequest, target: Target, chosen: Selection
     if query.get("continue"):
         version, start = _read_token(engine, query)
     else:
-        version = _list_version(engine, query)
+        version = _list_version(engine, query, paged=limit > 0)
         if query.get("resourceVersion") == "0":
             limit = 0
     found = _selected(engine.log.snapshot(target.resource.storage_key, version), chosen, start)
@@ -134,10 +139,12 @@ def _match_causes(query: Mapping[str, str]) -> list[FieldCause]:
     return causes
 
 
-def _list_version(engine: Engine, query: Mapping[str, str]) -> int:
+def _list_version(engine: Engine, query: Mapping[str, str], *, paged: bool) -> int:
+    """The version to show: the newest, but with a limit and no other wish exactly the one asked for."""
     version = _version(query)
     _not_in_future(engine, version)
-    if query.get("resourceVersionMatch") != "Exact":
+    match = query.get("resourceVersionMatch")
+    if match != "Exact" and not (paged and version and not match):
         return engine.log.version
     if not engine.log.reaches_back_to(version):
         raise expired(version, engine.log.trimmed)
@@ -148,7 +155,7 @@ def _version(query: Mapping[str, str]) -> int:
     text = query.get("resourceVersion", "")
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or int(text) > _HIGHEST:
         raise bad_request(f"invalid resource version: {text!r}")
     return int(text)
 

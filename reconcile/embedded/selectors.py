@@ -141,21 +141,25 @@ def _comparison(key: str, operator: str, value: str) -> LabelTest:
 def _value_set(tokens: list[str]) -> frozenset[str]:
     if not tokens or tokens.pop(0) != "(":
         raise bad_request("unable to parse requirement: found '', expected: '('")
+    if tokens[:1] == [")"]:
+        raise bad_request(
+            "unable to parse requirement: for 'in', 'notin' operators, values set can't be empty"
+        )
     values: set[str] = set()
     expect_value = True
     while tokens:
         token = tokens.pop(0)
-        if token == ")":
+        if token in (")", ","):
             if expect_value:
                 values.add("")
-            return frozenset(values)
-        if token == ",":
-            if expect_value:
-                values.add("")
+            if token == ")":
+                return frozenset(values)
             expect_value = True
-            continue
-        values.add(_label_value(token))
-        expect_value = False
+        elif expect_value:
+            values.add(_label_value(token))
+            expect_value = False
+        else:
+            raise bad_request(f"unable to parse requirement: found '{token}', expected: ',' or ')'")
     raise bad_request("unable to parse requirement: found '', expected: ',', or ')'")
 
 
@@ -178,21 +182,31 @@ def _unparsable(text: str) -> Exception:
 # --- fields -----------------------------------------------------------------------------------
 
 
+_FIELD_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+
+
 def parse_fields(text: str, resource: ServedResource) -> tuple[tuple[str, str, bool], ...]:
     """`metadata.name=a,spec.nodeName!=b`: all must hold; 400 for a field that cannot be selected by."""
     known = {"metadata.name", *(path.lstrip(".") for path in resource.selectable_fields)}
     if resource.namespaced:
         known.add("metadata.namespace")
     found: list[tuple[str, str, bool]] = []
-    for term in filter(None, text.split(",")):
-        match = re.fullmatch(r"([^=!]+)(!=|==|=)(.*)", term)
+    for term in filter(None, _FIELD_TERM.findall(text)):
+        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
         if match is None:
-            raise bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
-        path = match[1].strip()
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        path, value = match[1], _unescaped(match[3])
         if path not in known:
             raise bad_request(f"field label not supported: {path}")
-        found.append((path, match[3], match[2] != "!="))
+        found.append((path, value, match[2] != "!="))
     return tuple(found)
+
+
+def _unescaped(value: str) -> str:
+    """The value of a term, in which a backslash goes before each `\\`, `,` and `=`."""
+    if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", value, re.DOTALL):
+        raise bad_request(f"invalid field selector: invalid or missing escape in value: {value}")
+    return re.sub(r"\\(.)", r"\1", value)
 
 
 def field_value(stored: Stored, path: str) -> str:

@@ -54,7 +54,6 @@ class Watch:
         self._after = after
         self._position = self._timeline.position_after(after)
         self._bookmarks = bookmarks
-        self._bookmarked = after
         self._timeout = timeout
         self._deadline: float | None = None
         self._next_bookmark = math.inf
@@ -169,7 +168,6 @@ class Watch:
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         version = max(self._log.version, self._after)
-        self._bookmarked = version
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if annotations:
             metadata["annotations"] = annotations
@@ -212,7 +210,7 @@ class Watch:
         if now >= self._next_bookmark:
             self._schedule_bookmark(now)
             self._collect()
-            if self._timeline.end and self._log.version > self._bookmarked and not self._ending:
+            if self._timeline.end and not self._ending:
                 self._ready.append(self._bookmark())
         if now >= self._deadline:
             self.finish()

@@ -188,8 +188,12 @@ def replace(
     *,
     tracked: bool = False,
     subresource: str | None = None,
+    through: str = "",
 ) -> Response:
-    """Write `obj` over what is stored, in the way of the endpoint; `tracked`: its managedFields are final."""
+    """Write `obj` over what is stored, in the way of the endpoint; `tracked`: its managedFields are final.
+
+    `through` is the subresource that managedFields name, where it is not the one that is written.
+    """
     resource, engine = write.resource, write.engine
     part = write.target.subresource if subresource is None else subresource
     old = object_in(stored, resource)
@@ -200,7 +204,7 @@ def replace(
     to_storage(resource, obj)
     bump_generation(resource, obj, old)
     if not tracked:
-        track(write, obj, old, part)
+        track(write, obj, old, through or part)
     obj["metadata"]["resourceVersion"] = str(stored.version)
     if same_but_for_times(obj, old):
         return write.answer(200, old)
@@ -325,8 +329,8 @@ def _judge_patch(write: Write, problems: list[str]) -> None:
 
 def _apply(write: Write) -> Response:
     target, resource, engine = write.target, write.resource, write.engine
-    intent = _read_intent(write)
     stored = engine.get(resource, target.namespace, target.name)
+    intent = _read_intent(write, named=stored is not None)
     if stored is None and (target.subresource or intent["metadata"].get("uid")):
         raise _missing_for_apply(write, intent)
     version = intent["metadata"].pop("resourceVersion", None)
@@ -357,7 +361,8 @@ def _missing_for_apply(write: Write, intent: Mapping[str, Any]) -> Exception:
     return conflict(write.resource, write.target.name, why)
 
 
-def _read_intent(write: Write) -> dict[str, Any]:
+def _read_intent(write: Write, *, named: bool) -> dict[str, Any]:
+    """What is to be applied; it may leave out its name where the object is there."""
     target = write.target
     duplicates: list[str] = []
     body = parse_yaml(write.request.body, duplicates)
@@ -365,7 +370,8 @@ def _read_intent(write: Write) -> dict[str, Any]:
     judge_strictly(strict_problems(duplicates, ()), write.options, write.warnings)
     place(intent, target)
     metadata = intent["metadata"]
-    metadata.setdefault("name", target.name)
+    if named:
+        metadata.setdefault("name", target.name)
     require_object_name(intent, target)
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

@@ -30,12 +30,14 @@ def refuse_large(request: AdmissionRequest) -> None:
         raise Denied("size is too large")
 
 
+@pytest.mark.rule("api-139")
 def test_an_admission_fills_in_what_is_missing(api: Api) -> None:
     api.server.admission.append(AdmissionFor("widgets.example.com", default_size))
     assert api.ok("POST", WIDGETS, widget())["spec"] == {"size": 3, "color": "red"}
     assert api.ok("POST", WIDGETS, widget("b", spec={"size": 4}))["spec"]["size"] == 4
 
 
+@pytest.mark.rule("api-139")
 def test_an_admission_refuses_with_403_on_every_way_in(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(spec={"size": 1}))
     api.server.admission.append(AdmissionFor("widgets.example.com", refuse_large))

@@ -55,6 +55,7 @@ def test_removing_the_last_finalizer_deletes_and_the_watch_shows_only_that(api: 
 
 
 @pytest.mark.rule("api-76")
+@pytest.mark.rule("api-18")
 def test_a_terminating_object_takes_no_new_finalizers_and_cannot_be_recreated(api: Api) -> None:
     api.ok("POST", WIDGETS, widget(finalizers=[HOLD]))
     api.ok("DELETE", f"{WIDGETS}/a")

@@ -67,6 +67,7 @@ async def test_a_wrong_token_is_a_401_status_and_the_right_one_an_answer() -> No
             assert answer.status == 200
 
 
+@pytest.mark.rule("api-2")
 async def test_health_and_version_are_told_to_everyone() -> None:
     async with (
         serve(ApiServer(), tls=False, token="s3cret") as face,
@@ -142,6 +143,7 @@ async def test_a_client_that_asks_before_sending_is_told_to_go_on(client: aiohtt
         assert answer.status == 201
 
 
+@pytest.mark.rule("api-26")
 async def test_a_bug_in_the_engine_is_a_500_and_the_server_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -202,6 +204,7 @@ async def test_a_read_waits_for_a_version_that_is_about_to_come() -> None:
 
 
 @pytest.mark.rule("api-90")
+@pytest.mark.rule("api-26")
 async def test_a_version_that_does_not_come_is_a_504(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +242,7 @@ async def test_a_watch_ends_in_the_engine_when_its_reader_goes_away() -> None:
                 await anyio.sleep(0.01)
 
 
+@pytest.mark.rule("api-113")
 async def test_leaving_the_face_ends_its_watches_cleanly_and_soon() -> None:
     async with aiohttp.ClientSession() as session:
         async with serve(ApiServer(), tls=False) as face:

@@ -268,6 +268,7 @@ async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api)
     assert (await transport.request("GET", "/api/v1/namespaces/going")).status == 404
 
 
+@pytest.mark.rule("api-84")
 async def test_the_running_server_keeps_house_by_itself(api: Api) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
