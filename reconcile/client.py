@@ -179,13 +179,14 @@ class Client(Applier):
         """Send a merge patch for `obj`; one that is empty is no request.
 
         `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
-        object, at this version where the patch touches a list or the choice within a union; raises
+        object, at this version where the patch touches status, a list or the choice within a union; raises
         ValueError where it was not read. `guard={}` is a blind write.
         """
         if not patch:
             return obj
         resource = kind_of(obj).resource
-        guard = guard_of(obj, patch) if guard is None else guard
+        if guard is None:
+            guard = guard_of(obj, patch, versioned=subresource == "status")
         written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
         return decode(type(obj), written.raw)
 

@@ -13,7 +13,7 @@ from informers import Clock, Key, Resource, Snapshot
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.conditions import merge_conditions
-from reconcile.diffing import merge_diff, needs_version, pointers
+from reconcile.diffing import merge_diff, pointers
 from reconcile.models import (
     Intent,
     LabelSelector,
@@ -243,33 +243,41 @@ class Context(Generic[T]):
     async def write_status(self) -> bool:
         """Write what was collected, if it changes anything; says whether it did. Raises StaleVersion.
 
-        The difference is to the object of this run, or to a live read where the cache does not keep
-        what would be written.
+        The difference is to the object of this run as it is after the run's own writes to it, or to a
+        live read where the cache does not keep what would be written. It is meant for that very version:
+        of a status an API server does not look at the uid alone.
         """
         if not (self._status or self._conditions or self._removed):
             return False
-        patch = self._status_patch(self._snapshot, self.object)
+        before = self._latest()
+        patch = self._status_patch(before)
         if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
             live = await self.client.read(self._resource, self.object.key)
-            if live is None or live.uid != self._snapshot.uid:
+            if live is None or live.uid != before.uid:
                 return False
-            self._snapshot = live
-            patch = self._status_patch(live, decode(type(self.object), live.raw))
+            before, patch = live, self._status_patch(live)
         if not patch:
             return False
-        guard = {"uid": self._snapshot.uid}
-        if needs_version(patch, _status_of(self._snapshot)):
-            guard["resourceVersion"] = str(self._snapshot.version)
+        guard = {"uid": before.uid, "resourceVersion": str(before.version)}
         await self.client.merge(self.object, {"status": patch}, guard=guard, subresource="status")
         return True
+
+    def _latest(self) -> Snapshot:
+        """The object as this run knows it: as it was read, or as the run itself wrote it since."""
+        run, key = self.client.run, self.object.key
+        written = None if run is None else run.state_of(self._resource, key)
+        if written is None or written.uid != self._snapshot.uid:
+            return self._snapshot
+        return written
 
     @property
     def _resource(self) -> Resource:
         return kind_of(self.object).resource
 
-    def _status_patch(self, snapshot: Snapshot, obj: T) -> dict[str, Any]:
-        """From what is stored (`obj` is how the model sees it) to what was collected."""
+    def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
+        """From what is stored to what was collected; conditions speak of the generation that the run saw."""
         stored = _status_of(snapshot)
+        obj = self.object if snapshot is self._snapshot else decode(type(self.object), snapshot.raw)
         seen = {**stored, **_seen_status(obj)}
         before = {name: value for name, value in seen.items() if name in stored}
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
@@ -279,7 +287,7 @@ class Context(Generic[T]):
             now = format_time(self.clock.now())
             before["conditions"] = stored.get("conditions") or []
             after["conditions"] = merge_conditions(
-                before["conditions"], self._conditions.values(), now, snapshot.generation, self._removed
+                before["conditions"], self._conditions.values(), now, self._snapshot.generation, self._removed
             )
         return merge_diff(before, after, stored)
 

@@ -2,7 +2,7 @@
 
 from attrs import define, field
 
-from informers import Key, Resource
+from informers import Key, Resource, Snapshot
 
 Place = tuple[Resource, Key | None]
 
@@ -14,13 +14,13 @@ class RunRecord:
     A failure that was made good at the same place (a conflict, and then the patch on fresh state) is none.
     """
 
-    _written: set[Place] = field(factory=set, init=False)
+    _written: dict[Place, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[Place] = field(factory=set, init=False)
     _lost: bool = field(default=False, init=False)
 
-    def kept(self, resource: Resource, key: Key) -> None:
-        """The run has this object as it wants it."""
-        self._written.add((resource, key))
+    def kept(self, resource: Resource, key: Key, state: Snapshot | None = None) -> None:
+        """The run has this object as it wants it; `state` is what the server answered."""
+        self._written[resource, key] = state
         self._failed.discard((resource, key))
 
     def failed(self, resource: Resource, key: Key | None) -> None:
@@ -34,6 +34,10 @@ class RunRecord:
     def lost(self) -> None:
         """Something else went wrong in this run."""
         self._lost = True
+
+    def state_of(self, resource: Resource, key: Key) -> Snapshot | None:
+        """An object as this run wrote it last, if it did and knows."""
+        return self._written.get((resource, key))
 
     @property
     def flawless(self) -> bool:

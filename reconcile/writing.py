@@ -149,7 +149,8 @@ class Writer(Reader):
         written = Snapshot.from_json(answer)
         if not self.dry_run:
             self._journal.wrote(resource, written)
-        self._kept(resource, written.key)
+        if self.run is not None:
+            self.run.kept(resource, written.key, None if self.dry_run else written)
         return written
 
     async def _guarded(
@@ -238,7 +239,9 @@ class Writer(Reader):
 def guard_of(obj: Object, patch: Mapping[str, Any], *, versioned: bool = False) -> dict[str, str]:
     """For which state of `obj` a patch is meant: its uid, and its version where the patch needs it.
 
-    Raises ValueError for an object that was not read: nothing would guard the patch.
+    `versioned`: it does in any case. A patch of /status does, because of a custom resource's status an
+    API server passes over the uid, and would patch a namesake. Raises ValueError for an object that
+    was not read: nothing would guard the patch.
     """
     version = _version(obj)
     if not (obj.uid and version):

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource, unstructured
@@ -198,8 +198,12 @@ async def test_what_a_foreign_writer_added_meanwhile_survives() -> None:
     client._send_now("PATCH", f"{PATH}/status", {"status": {"conditions": [condition], "more": 1}})
     async with client.editing(plan) as draft:
         draft.spec.count = 2
-    async with client.editing(plan, subresource="status") as draft:
-        draft.status.seen = 7
+    with pytest.raises(StaleVersion):
+        async with client.editing(plan, subresource="status") as draft:
+            draft.status.seen = 7
+    await client.modify(
+        Plan, "p", "default", lambda p: p.replace(status=evolve(p.status, seen=7)), subresource="status"
+    )
     after = await stored(client)
     assert after["metadata"]["finalizers"] == ["example.com/held"]
     assert len(after["metadata"]["ownerReferences"]) == 1

@@ -248,3 +248,42 @@ def test_a_transition_time_moves_only_with_the_status() -> None:
 def test_a_result_that_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Result"):
         Result(**values)
+
+
+@pytest.mark.rule("write-4")
+async def test_the_status_of_a_namesake_is_not_written() -> None:
+    client = FakeClient(THING)
+
+    async def replaced_meanwhile(ctx: Context[Thing]) -> None:
+        ctx.status(size=7)
+        await client.delete(ctx.object)
+        client.add(THING)
+
+    done = await run_once(controller(replaced_meanwhile), THING, client)
+    assert (done.error, done.retry) == (None, True)
+    assert (await client.get(Thing, "thing", "default")).status.size == 0
+
+
+async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_that() -> None:
+    async def both(ctx: Context[Thing]) -> None:
+        async with ctx.client.editing(ctx.object) as draft:
+            draft.metadata.annotations["run"] = ctx.clock.uuid().hex
+        ctx.condition("Ready", True, reason="Done")
+
+    client = FakeClient(THING)
+    done = await run_once(controller(both), THING, client)
+    assert (done.error, done.retry) == (None, False)
+    assert done.writes == ["patch things default/thing", "patch things/status default/thing"]
+
+
+@pytest.mark.rule("condition-2")
+async def test_a_condition_speaks_of_the_generation_that_the_run_saw() -> None:
+    async def change_the_spec(ctx: Context[Thing]) -> None:
+        async with ctx.client.editing(ctx.object) as draft:
+            draft.spec.size = 4
+        ctx.condition("Ready", True, reason="Done")
+
+    client = FakeClient(THING)
+    done = await run_once(controller(change_the_spec), THING, client)
+    assert done.conditions["Ready"]["observedGeneration"] == 1
+    assert (await client.get(Thing, "thing", "default")).metadata.generation == 2
