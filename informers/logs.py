@@ -4,7 +4,7 @@ import logging
 from typing import Any, cast
 
 import structlog
-from structlog.typing import EventDict
+from structlog.typing import EventDict, Processor
 
 RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 """Attributes that a log record has already: a value of such a name gets an underscore at its end."""
@@ -24,16 +24,17 @@ _PROCESSORS = (
 )
 
 
-def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogger:
     """A logger whose bound values travel as `extra` of the standard library's logger of that name.
 
+    `processors` of structlog change a line before it is handed on.
     A value whose name a log record has for itself (`name`, `created`) travels as `name_`, `created_`.
     Where the lines go, and how they look, is the application's choice (`logging`), as with any
     library; structlog's global configuration is neither read nor written.
     """
     logger = structlog.wrap_logger(
         logging.getLogger(name),
-        processors=_PROCESSORS,
+        processors=(*_PROCESSORS[:-1], *processors, _PROCESSORS[-1]),
         wrapper_class=structlog.stdlib.BoundLogger,
         context_class=dict,
     )

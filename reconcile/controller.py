@@ -4,7 +4,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequen
 from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from informers import Key
 from reconcile import predicates
@@ -13,6 +13,7 @@ from reconcile.context import Context
 from reconcile.departures import OnGone
 from reconcile.models import Object, kind_of
 from reconcile.predicates import Predicate, as_predicate
+from reconcile.redaction import redacted
 from reconcile.requests import Cause, Named, Request, Result, as_request
 from reconcile.sources import Source, Start, Synced, as_source
 from reconcile.synchronous import SyncContext
@@ -161,6 +162,8 @@ class Controller(_Options[T]):
             where = f" in cluster {request.cluster}" if request.cluster else ""
             raise RuntimeError(f"no manager runs controller {self.name}{where}: nothing can be triggered")
         said = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
+        if (note := redacted(said.note)) != said.note:
+            said = evolve(said, note=note)
         for trigger in triggers:
             trigger(request, said, priority)
 

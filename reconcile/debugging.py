@@ -28,6 +28,7 @@ def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) 
     return {
         "server": status.server,
         "leading": status.leading,
+        "leader": status.leader,
         "clusters": [asdict(cluster) for cluster in status.clusters],
         "controllers": {runner.name: _controller(runner, now) for runner in runners},
         "informers": [_informer(asdict(informer)) for informer in status.informers],

@@ -127,6 +127,11 @@ class LeaderElector:
         """Whether leadership is certain at this moment."""
         return anyio.current_time() < self._certain_until
 
+    @property
+    def leader(self) -> str:
+        """Who holds the Lease as last seen; empty if nobody does."""
+        return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
+
     async def acquire(self) -> None:
         """Wait until the Lease is this one's."""
         while not await self._attempt():

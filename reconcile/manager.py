@@ -39,6 +39,7 @@ from reconcile.life import Life
 from reconcile.limiter import RateLimiter
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
+from reconcile.redaction import redact_event
 from reconcile.requests import Cause, Request
 from reconcile.reviews import Reviewer
 from reconcile.runner import Runner
@@ -228,6 +229,7 @@ class Manager(Life):
             clusters=[cluster.status() for cluster in self._clusters or ()],
             leading=self.options.leader_election is None
             or (self._elector is not None and self._elector.is_leader),
+            leader="" if self._elector is None else self._elector.leader,
             controllers=[runner.status() for runner in self._runners],
             informers=[status for cluster in self._clusters or () for status in cluster.informers()],
         )
@@ -457,7 +459,7 @@ class Manager(Life):
     def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
         options, name = self.options, controller.name
         recorder = Recorder(Client(client.transport, field_manager=name, clock=options.clock), name)
-        log = get_logger(f"reconcile.{name}").bind(controller=name)
+        log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
         workers = of_controller(options.workers, name, controller.workers) or DEFAULT_WORKERS
         timeout = of_controller(options.timeout, name, controller.timeout) or DEFAULT_TIMEOUT
         shown_name = f"{cluster}/{name}" if cluster else name

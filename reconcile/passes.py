@@ -10,6 +10,7 @@ import structlog
 from attrs import define, evolve, field, frozen
 
 from informers import NotFound, Snapshot, StaleVersion
+from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
 from reconcile.client import Client
 from reconcile.consistency import Journal
@@ -103,6 +104,7 @@ class Passes(Generic[T]):
         client = self.client.bound(journal, self.controller.name)
         reconcile_id = client.clock.uuid().hex[:8]
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
+        hidden = redaction.seen.set(client.secrets)
         try:
             await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with anyio.move_on_after(self.timeout) as within:
@@ -116,6 +118,7 @@ class Passes(Generic[T]):
         except Exception as error:
             return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted)
         finally:
+            redaction.seen.reset(hidden)
             if not journal:
                 self._journals.pop(request, None)
             if self._distant:

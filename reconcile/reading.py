@@ -271,6 +271,11 @@ class Reader:
                 raise error_from_response(answer.status, answer.headers, body, f"WATCH {path}")
             yield _events(model, answer.chunks, f"WATCH {path}")
 
+    @property
+    def secrets(self) -> SecretValues | None:
+        """What the Secrets hold that this key's run has seen; None for a client of no run."""
+        return self._secrets
+
     def redacted(self, text: str) -> str:
         """A text without what the Secrets hold that this key's run has seen."""
         return text if self._secrets is None else self._secrets.redact(text)

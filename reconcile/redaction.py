@@ -2,11 +2,15 @@
 
 import base64
 import binascii
+import sys
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from traceback import format_exception
 from typing import Any
 
 import msgspec
 from attrs import define, field
+from structlog.typing import EventDict
 
 from informers import Resource
 
@@ -35,6 +39,9 @@ class SecretValues:
         if is_sensitive(resource):
             self._bodies.append(body)
 
+    def __bool__(self) -> bool:
+        return bool(self._bodies)
+
     def redact(self, text: str) -> str:
         """The text without any of the values: in base64, decoded, or their lines and JSON strings."""
         if not self._bodies:
@@ -43,6 +50,47 @@ class SecretValues:
         for value in sorted(values, key=len, reverse=True):
             text = text.replace(value, HIDDEN)
         return text
+
+
+seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
+"""What the run has seen in which this code is; None outside of runs."""
+
+
+def redacted(text: str) -> str:
+    """A text without what the Secrets hold that the present run has seen."""
+    values = seen.get()
+    return text if values is None else values.redact(text)
+
+
+def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A log line without them, for structlog: its text, its values and its traceback."""
+    values = seen.get()
+    if not values:
+        return event
+    clean = {name: _clean(value, values) for name, value in event.items() if name != "exc_info"}
+    if error := _error_of(event.get("exc_info")):
+        clean["exc_info"] = False
+        clean["traceback"] = values.redact("".join(format_exception(error)))
+    return clean
+
+
+def _clean(value: Any, values: SecretValues) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return values.redact(value)
+    text = repr(value)
+    clean = values.redact(text)
+    return value if clean == text else clean
+
+
+def _error_of(given: Any) -> BaseException | None:
+    """The exception that `exc_info` means, in each of its forms."""
+    if isinstance(given, BaseException):
+        return given
+    if isinstance(given, tuple):
+        return given[1] if isinstance(given[1], BaseException) else None
+    return sys.exc_info()[1] if given else None
 
 
 def _values(body: bytes) -> Iterator[str]:

@@ -11,10 +11,14 @@ from reconcile.runner import ControllerStatus
 
 @frozen
 class ManagerStatus:
-    """What a manager does now; without leader election it leads."""
+    """What a manager does now; without leader election it leads.
+
+    `leader` is who leads as far as is known here; empty where nobody does, or there is no election.
+    """
 
     server: str
     leading: bool
     controllers: Sequence[ControllerStatus]
     informers: Sequence[InformerStatus]
     clusters: Sequence[ClusterStatus] = ()
+    leader: str = ""

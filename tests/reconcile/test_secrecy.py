@@ -1,6 +1,7 @@
-"""What Secrets hold never comes out: not by logs, events, metrics or /debug/state."""
+"""What Secrets hold never comes out: not by logs, events, metrics, traces, causes or /debug/state."""
 
 import base64
+import contextlib
 import io
 import json
 import logging
@@ -9,10 +10,13 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 from informers import Resource
-from reconcile import Context, Controller, Object, ObjectMeta
+from reconcile import Cause, Context, Controller, ObjectMeta
 from reconcile.commands.logs import configure_logs
 from reconcile.kinds import Event, Secret
 from reconcile.redaction import HIDDEN, SecretValues
@@ -47,22 +51,42 @@ def everything_logged() -> Any:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_secrets_that_end_up_in_errors_and_events_are_shown_nowhere(
+def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
     cached: bool, everything_logged: io.StringIO
 ) -> None:
+    controller: Controller[Any]
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
     async def leak(ctx: Context[Toy]) -> None:
         secret = await ctx.client.get(Secret, "planted", "default") if cached else None
         if secret is None:
             (secret,) = await ctx.client.list(Secret, "default", live=True)
         values = [base64.b64decode(value).decode() for value in secret.data.values()]
         ctx.event("Leaked", f"it is {values[0]}")
+        ctx.log.info(f"read {values[0]}", one=values[1], all=values, secret=dict(secret.data), exc_info=False)
+        if ctx.attempt == 0:
+            controller.trigger(ctx.object, f"because of {values[0]}")
+            controller.trigger(ctx.object, Cause("triggered", note=f"and of {secret.data['tls.key']}"))
+        await ctx.run_sync(lambda: ctx.log.info("in a thread", value=values[2]))
+        with contextlib.suppress(LookupError):
+            await tell_and_fail(ctx, values)
         try:
             made = Secret(metadata=ObjectMeta("Not A Name", "default"), data={"new": encoded(NEW)})
             await ctx.client.create(made)
         except Exception as refusal:
             raise ValueError(f"{values} {dict(secret.data)} {PEM} {NEW} {encoded(NEW)}") from refusal
 
+    async def tell_and_fail(ctx: Context[Toy], values: list[str]) -> None:
+        try:
+            raise LookupError(f"no {values[0]} in {values}")
+        except LookupError:
+            ctx.log.exception("not found")
+            raise
+
     async def scenario(world: World) -> None:
+        nonlocal controller
+        controller = Controller(Toy, leak, owns=[Secret] if cached else [])
         data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
         await world.client.create(
             Secret(
@@ -71,13 +95,13 @@ def test_secrets_that_end_up_in_errors_and_events_are_shown_nowhere(
             )
         )
         registry = CollectorRegistry()
-        kinds: list[type[Object]] = [Secret] if cached else []
-        async with world.running(Controller(Toy, leak, owns=kinds), metrics=registry) as manager:
+        async with world.running(controller, metrics=registry, traces=provider) as manager:
             await world.make("leaky")
             await anyio.sleep(10)
             state = msgspec.json.encode(manager.state()).decode()
             events = [event.message for event in await world.client.list(Event, "default")]
             metrics = repr(list(registry.collect()))
+        spans = [span.to_json() for span in exporter.get_finished_spans()]
         logs = everything_logged.getvalue()
         assert "ValueError" in logs
         assert "Traceback" in logs
@@ -85,7 +109,10 @@ def test_secrets_that_end_up_in_errors_and_events_are_shown_nowhere(
         assert f"it is {HIDDEN}" in events
         assert "ValueError" in state
         assert HIDDEN in state
-        for place in (logs, state, metrics, *events):
+        assert f"because of {HIDDEN}" in state + "".join(spans)
+        assert any("reconcile toy" in span and HIDDEN in span for span in spans)
+        assert '"event": "in a thread"' in logs
+        for place in (logs, state, metrics, *events, *spans):
             assert [planted for planted in PLANTED if planted in place] == []
 
     played(scenario)

@@ -183,7 +183,9 @@ async def test_readiness_can_follow_leadership() -> None:
             status, text = await standby.get("/readyz")
             assert (status, "[-]leader failed" in text, "[+]caches ok" in text) == (500, True, True)
             assert 'leader_election_master_status{name="lamps"} 0.0' in (await standby.get("/metrics"))[1]
-            assert json.loads((await standby.get("/debug/state"))[1])["leading"] is False
+            seen = json.loads((await standby.get("/debug/state"))[1])
+            assert seen["leading"] is False
+            assert seen["leader"] == json.loads((await ask.get("/debug/state"))[1])["leader"] != ""
 
 
 async def test_checks_of_an_author_have_pages_of_their_own_can_be_excluded_and_keep_their_reasons() -> None:
