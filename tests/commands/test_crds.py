@@ -121,6 +121,7 @@ def test_what_has_no_definition_is_one_line_of_error(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.rule("model-accepted")
 @pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
 def test_kubectl_applies_them_in_a_dry_run_of_the_server(module: str, tmp_path: Path) -> None:
     """Those of our own kinds, and what is left of the samples when they have been classes."""
@@ -154,6 +155,7 @@ def test_kubectl_applies_them_in_a_dry_run_of_the_server(module: str, tmp_path: 
     assert len(re.findall(r"\(server dry run\)", said)) == 4 + len(SAMPLES)
 
 
+@pytest.mark.rule("model-stable")
 @pytest.mark.parametrize("seed", ["0", "1", "random"])
 def test_the_text_does_not_depend_on_the_order_of_hashes(module: str, tmp_path: Path, seed: str) -> None:
     done = subprocess.run(

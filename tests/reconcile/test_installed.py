@@ -67,6 +67,7 @@ async def installed(change: Any) -> FakeClient:
     return client
 
 
+@pytest.mark.rule("model-scale")
 @pytest.mark.parametrize(
     ("change", "missing"),
     [
@@ -105,6 +106,7 @@ async def test_a_manager_does_not_start_on_a_definition_that_cannot_be_scaled() 
     assert ran == []
 
 
+@pytest.mark.rule("model-scale")
 async def test_a_controller_that_is_added_to_a_running_manager_is_held_to_it_too() -> None:
     client = await installed(without_default)
 

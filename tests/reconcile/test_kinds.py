@@ -64,6 +64,7 @@ def shown(of: Any, like: Any) -> Any:
     return of
 
 
+@pytest.mark.rule("model-further")
 @given(SPEC, STATUS)
 def test_a_pod_is_written_with_all_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
     raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}

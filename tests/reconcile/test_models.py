@@ -194,6 +194,7 @@ class Holder:
     loose: Mapping[str, tuple[Loose, ...]] = field(factory=dict)
 
 
+@pytest.mark.rule("model-frozen")
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

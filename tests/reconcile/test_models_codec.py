@@ -61,6 +61,7 @@ ALL_CLASSES = sorted(
 )
 
 
+@pytest.mark.rule("model-names")
 @pytest.mark.parametrize("cls", ALL_CLASSES, ids=lambda cls: cls.__name__)
 def test_every_field_of_every_model_is_read_and_written_under_its_wire_name(cls: type[Any]) -> None:
     check_wire_names(cls)
@@ -81,6 +82,7 @@ def builtin_fields(cls: type[Any], name: str) -> Iterator[tuple[str, ModelField,
             yield from builtin_fields(cls_inside, wanted)
 
 
+@pytest.mark.rule("model-names")
 @pytest.mark.parametrize(
     "model",
     [m for m in models() if m.__module__.startswith(f"{kinds.__name__}.")],
@@ -142,6 +144,7 @@ def whole(**spec: Any) -> Whole:
     return decode(Whole, {"metadata": {"name": "w"}, "spec": spec})
 
 
+@pytest.mark.rule("model-null")
 def test_absent_null_and_a_default_are_three_things() -> None:
     assert whole().spec.three is UNSET
     assert whole(three=None).spec.three is None
@@ -254,6 +257,32 @@ def test_converters_and_validators_have_their_say() -> None:
         structure(Port, {"number": 1, "protocol": "IP"})
 
 
+def noted(value: Any) -> Any:
+    return ("noted", value)
+
+
+@frozen
+class Noted:
+    integer: int = attrs.field(converter=noted)
+    text: str = attrs.field(converter=noted)
+    several: tuple[int, ...] = attrs.field(converter=noted)
+    by_name: Mapping[str, str] = attrs.field(converter=noted)
+    optional: int | None = attrs.field(default=None, converter=attrs.converters.optional(noted))
+    speed: Speed = attrs.field(default=Speed.SLOW, converter=noted)
+    inner: LabelSelector = attrs.field(default=LabelSelector(), converter=noted)
+    anything: Any = attrs.field(default=0, converter=noted)
+
+
+@pytest.mark.rule("model-converters")
+def test_converters_run_on_what_is_read_wherever_they_are() -> None:
+    body = {"integer": 1, "text": "a", "several": [1], "byName": {"a": "b"}, "optional": 0, "speed": 2}
+    (value, absent) = (structure(Noted, one) for one in (body, {**body, "optional": None}))
+    wanted = Noted(1, "a", (1,), {"a": "b"}, 0, Speed.FAST)
+    assert [f.name for f in attrs.fields(Noted) if getattr(value, f.name)[0] != "noted"] == []
+    assert (value, absent.optional) == (wanted, None)
+
+
+@pytest.mark.rule("model-secret")
 @pytest.mark.parametrize(
     "body", [{"password": "HUNTER2"}, {"password": 12345}, {"keys": {"HUNTER2": "12345"}}]
 )
@@ -277,6 +306,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.rule("model-frozen")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_snapshot_cannot_be_changed_at_any_depth(change: Any) -> None:
     obj = whole(template=DEEP)

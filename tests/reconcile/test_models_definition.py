@@ -294,6 +294,7 @@ def test_versions_that_differ_by_optional_fields_are_served_side_by_side() -> No
     assert versions[1]["deprecationWarning"] == "use v1"
 
 
+@pytest.mark.rule("model-versions")
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -353,6 +354,7 @@ class GoodStatus:
     selector: str = ""
 
 
+@pytest.mark.rule("model-scale")
 @pytest.mark.parametrize(
     ("spec", "status", "scale", "message"),
     [
@@ -404,6 +406,7 @@ class NamedSpec:
     replicas: int = 1
 
 
+@pytest.mark.rule("model-scale")
 @pytest.mark.parametrize(
     ("spec", "default", "message"),
     [
@@ -434,6 +437,7 @@ class Null(Object):
     spec: NullSpec
 
 
+@pytest.mark.rule("model-null")
 async def test_null_is_stored_where_a_class_tells_it_from_absence_and_from_a_default() -> None:
     spec = NullSpec(given=None, three=None, needed=None, names=("a", None), by_name={"a": None})
     client = FakeClient(Null(metadata=ObjectMeta("n", "default"), spec=spec))

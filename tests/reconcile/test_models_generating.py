@@ -173,11 +173,13 @@ def check_version(version: dict[str, Any], again: dict[str, Any], source: str) -
     assert again.get("subresources", {}) == subresources
 
 
+@pytest.mark.rule("model-survives")
 def test_a_definition_survives_its_classes(tmp_path: Path) -> None:
     definition = yaml.safe_load(OWN)
     assert check(definition, tmp_path).keys() == {"v1"}
 
 
+@pytest.mark.rule("model-survives")
 @pytest.mark.skipif(not FOUND, reason="the samples are not on this machine (shared/samples)")
 @pytest.mark.parametrize("path", FOUND or [SAMPLES], ids=lambda path: path.stem)
 def test_every_sample_survives_its_classes(path: Path, tmp_path: Path) -> None:

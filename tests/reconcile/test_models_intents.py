@@ -25,6 +25,7 @@ def test_a_missing_field_is_an_error_where_the_intent_is_made() -> None:
         Intent(Deployment, metadata=ObjectMeta("a"))  # type: ignore[call-arg]
 
 
+@pytest.mark.rule("model-intent")
 async def test_what_was_read_cannot_be_applied_in_any_wrapping() -> None:
     client = FakeClient()
     live = await client.apply(WANTED)

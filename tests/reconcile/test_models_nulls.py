@@ -40,6 +40,7 @@ async def stored(client: FakeClient) -> Any:
     return snapshot.to_dict()
 
 
+@pytest.mark.rule("model-null")
 @pytest.mark.parametrize("colour", [None, UNSET, "", "blue"])
 @pytest.mark.parametrize("given", [None, "g", ""])
 @pytest.mark.parametrize("number", [None, UNSET, 0])

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,7 @@ def leaves_of(draft: Any, raw: Any, path: tuple[Any, ...] = ()) -> Iterator[tupl
             yield from leaves_of(draft.by_name, raw["byName"], (*path, "byName"))
 
 
+@pytest.mark.rule("model-unknown")
 @given(SPEC, st.data())
 def test_a_changed_field_is_all_that_changes(spec: dict[str, Any], data: st.DataObject) -> None:
     raw = {"metadata": {"name": "t"}, "spec": spec}
@@ -122,6 +124,7 @@ def test_a_changed_field_is_all_that_changes(spec: dict[str, Any], data: st.Data
     assert as_bytes(merged(raw, patch)) == as_bytes(wanted)
 
 
+@pytest.mark.rule("model-unknown")
 @given(st.lists(LEAF, min_size=1, max_size=4), st.data())
 def test_the_rest_of_a_list_stays_when_one_element_goes(
     leaves: list[dict[str, Any]], data: st.DataObject

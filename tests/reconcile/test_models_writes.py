@@ -120,6 +120,7 @@ async def test_a_draft_of_a_snapshot_can_be_changed_at_any_depth_and_the_snapsho
     assert gate.spec.size == 0
 
 
+@pytest.mark.rule("model-unknown")
 async def test_an_update_keeps_what_the_class_does_not_know() -> None:
     client = await stored()
     gate = await client.get(Gate, "g", "default")

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import pytest
 from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 
@@ -73,6 +74,7 @@ def test_what_it_makes_survives_its_json(gate: Gate) -> None:
     assert decode(Gate, encode(gate)) == gate
 
 
+@pytest.mark.rule("model-accepted")
 def test_the_server_takes_what_it_makes() -> None:
     client = FakeClient(Gate(metadata=ObjectMeta("other", "default"), spec=GateSpec(image="a:1")))
     numbers = itertools.count()

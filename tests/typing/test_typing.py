@@ -95,6 +95,7 @@ def wrong_lines(checker: str) -> set[int]:
     return {number for number, line in enumerate(lines, 1) if re.search(rf"# wrong(?: to {checker})?$", line)}
 
 
+@pytest.mark.rule("model-intent")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_a_good_operator_passes_and_each_wrong_line_of_a_bad_one_is_an_error(
