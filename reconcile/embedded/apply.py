@@ -108,7 +108,8 @@ def track_update(
 
     `old` is None for a create. managedFields that the client sent replace the stored ones, `[{}]`
     drops them, and an object without any stays without; a write to a subresource cannot do either.
-    At most ten entries of operation Update are kept.
+    At most ten entries of operation Update are kept. An object whose fields cannot be told apart, because an
+    item of a keyed list lacks its key, is no longer tracked, as on a real server.
     """
     sent = new["metadata"].pop("managedFields", None)
     stored = old["metadata"].get("managedFields") if old is not None else None
@@ -116,11 +117,14 @@ def track_update(
     if managers is None or (not managers and old is not None):
         return
     owner = manager_for(manager, operation, api_version, subresource)
-    if managers or old is not None:
-        before = _unmanaged(old) if old is not None else {}
-        updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
-    else:
-        updated = _owned_from_the_start(new, schema.whole, owner, api_version, time)
+    try:
+        if managers or old is not None:
+            before = _unmanaged(old) if old is not None else {}
+            updated = _updated(managers, before, new, schema.whole, owner, api_version, time)
+        else:
+            updated = _owned_from_the_start(new, schema.whole, owner, api_version, time)
+    except SchemaMismatch:
+        return
     if entries := encode(updated):
         new["metadata"]["managedFields"] = entries
 

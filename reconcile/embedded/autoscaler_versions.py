@@ -1,9 +1,13 @@
 """HorizontalPodAutoscalers in the words of their other version."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
+
+from reconcile.embedded.builtin_schemas import schema_for
+from reconcile.embedded.schema import Schema, compile_schema
 
 _NOTES: Final = "autoscaling.alpha.kubernetes.io/"
 _PERCENTAGE: Final = "targetCPUUtilizationPercentage"
@@ -52,8 +56,9 @@ def _to_v2(older: _Object) -> _Object:
     notes = dict(older["metadata"].get("annotations") or {})
     for name, (part, field) in _KEPT_AS_NOTES.items():
         held = _read(notes.pop(f"{_NOTES}{name}", ""))
-        if held is not None:
+        if held is not None and _fits({part: {field: held}}):
             made[part][field] = held
+    _newer_schema().prune(made)
     if spec.get(_PERCENTAGE) is not None:
         made["spec"]["metrics"] = [_cpu_metric(spec[_PERCENTAGE]), *(made["spec"].get("metrics") or ())]
     metadata = {name: member for name, member in older["metadata"].items() if name != "annotations"}
@@ -75,6 +80,16 @@ def _read(note: str) -> Any:
         return msgspec.json.decode(note) if note else None
     except msgspec.DecodeError:
         return None
+
+
+def _fits(part: _Object) -> bool:
+    """Whether a part of an autoscaler is of the types that it should be."""
+    return all(cause.reason == "FieldValueRequired" for cause in _newer_schema().validate(part))
+
+
+@cache
+def _newer_schema() -> Schema:
+    return compile_schema(schema_for("autoscaling", "v2", "HorizontalPodAutoscaler"), unique_lists=False)
 
 
 def _percentage(metric: Mapping[str, Any]) -> int | None:

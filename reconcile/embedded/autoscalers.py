@@ -67,7 +67,8 @@ class _Look:
         self._spec: dict[str, Any] = autoscaler["spec"]
         self._namespace = autoscaler["metadata"]["namespace"]
         self._status: dict[str, Any] = dict(autoscaler.get("status") or {})
-        self._conditions = {one["type"]: dict(one) for one in self._status.get("conditions") or ()}
+        told = self._status.get("conditions") or ()
+        self._conditions = {one["type"]: dict(one) for one in told if one and one.get("type")}
 
     def status(self) -> dict[str, Any]:
         """What its status is then; the target may have been scaled on the way."""

@@ -172,3 +172,27 @@ def test_a_behavior_is_completed(api: Api) -> None:
             "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, whole],
         },
     }
+
+
+NOTES = "autoscaling.alpha.kubernetes.io/"
+NONSENSE = ("{", "1", "[1]", "[null]", '{"a": 1}', '[{"type": 1}]', '[{"type": "Resource", "resource": [1]}]')
+
+
+@pytest.mark.parametrize("note", ["metrics", "behavior", "current-metrics", "conditions"])
+def test_nonsense_in_the_annotations_of_the_older_version_counts_as_none(api: Api, note: str) -> None:
+    for number, text in enumerate(NONSENSE):
+        made = autoscaler(f"a{number}", targetCPUUtilizationPercentage=50)
+        made["metadata"]["annotations"] = {f"{NOTES}{note}": text}
+        api.ok("POST", V1, made)
+        api.server.settle()
+        newer = api.ok("GET", f"{V2}/a{number}")
+        assert newer["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": CPU}}]
+        assert newer["status"]["conditions"][-1]["type"] == "AbleToScale"
+        assert not any("resource" in one for one in newer["status"]["conditions"])
+
+
+def test_a_condition_without_a_type_ends_the_tracking_and_nothing_else(api: Api) -> None:
+    api.ok("POST", V2, autoscaler())
+    made = api.merge(f"{V2}/a/status", {"status": {"conditions": [{"status": "True"}]}})
+    assert "managedFields" not in made["metadata"]
+    assert conditions(api) == {"AbleToScale": ("False", "FailedGetScale")}
