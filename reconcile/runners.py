@@ -107,8 +107,10 @@ class Runners:
                 await runner.queue.join()
 
     def end(self) -> None:
-        """Nothing runs any more: let nobody trigger what would not be heard."""
+        """Nothing runs any more: let nobody join, or trigger what would not be heard."""
         self._stopping = True
+        for scope in self._joining.values():
+            scope.cancel()
         for runner in self:
             runner.disconnect()
 
