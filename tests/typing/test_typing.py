@@ -1,8 +1,8 @@
 """Type checkers accept a good operator, and refuse each wrong line of a bad one.
 
 They see the project as its users do: as a wheel that is installed, next to files of their own, among
-them the README's operator and the classes that `reconcile models` writes of the samples (where they are
-on this machine).
+them the README's operator and the classes that `reconcile models` writes of definitions: one of ours, and
+the samples where they are on this machine.
 """
 
 import json
@@ -19,12 +19,14 @@ import yaml
 from attrs import frozen
 
 from reconcile.models.generating import source_of
+from tests.reconcile.test_models_generating import OWN
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BIN = Path(sys.executable).parent
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-DEFINITIONS = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
+SAMPLES = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
+DEFINITIONS = [OWN, *(path.read_text() for path in SAMPLES)]
 GENERATED = tuple(f"generated_{number}.py" for number in range(len(DEFINITIONS)))
 README = ROOT / "docs" / "examples" / "site"
 FILES = ("good.py", "bad.py", "sites.py", "dns.py", *GENERATED)
@@ -67,7 +69,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     for name in ("sites.py", "dns.py"):
         (folder / name).write_text((README / name).read_text())
     for name, definition in zip(GENERATED, DEFINITIONS, strict=True):
-        (folder / name).write_text(source_of(yaml.load(definition.read_text(), Loader=LOADER)))
+        (folder / name).write_text(source_of(yaml.load(definition, Loader=LOADER)))
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict", "include": FILES}))
     return Operator(folder, python)
 
