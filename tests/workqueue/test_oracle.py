@@ -2,12 +2,16 @@
 
 import asyncio
 import functools
+import inspect
 import math
 from collections import Counter
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import anyio
 import pytest
+import trio.testing
+from anyio.from_thread import start_blocking_portal
 from attrs import define, field
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -140,10 +144,49 @@ class Oracle:
             self.working = {key: (wish, since, None) for key, (wish, since, _) in self.working.items()}
 
 
+class Runner(Protocol):
+    """An event loop in virtual time that stands still between the calls."""
+
+    def call(self, fn: Callable[[], Awaitable[Any]]) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class OnAsyncio:
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner(loop_factory=functools.partial(VirtualTimeLoop, seed=0))
+
+    def call(self, fn: Callable[[], Awaitable[Any]]) -> Any:
+        async def coroutine() -> Any:
+            return await fn()
+
+        return self.runner.run(coroutine())
+
+    def close(self) -> None:
+        self.runner.close()
+
+
+class OnTrio:
+    """trio has no runner for several calls: its loop is in a thread, and idle while this one goes on."""
+
+    def __init__(self) -> None:
+        clock = trio.testing.MockClock(autojump_threshold=0)
+        self.context = start_blocking_portal(backend="trio", backend_options={"clock": clock})
+        self.portal = self.context.__enter__()
+
+    def call(self, fn: Callable[[], Awaitable[Any]]) -> Any:
+        return self.portal.call(fn)
+
+    def close(self) -> None:
+        self.context.__exit__(None, None, None)
+
+
 class AgainstAnOracle(RuleBasedStateMachine):
+    runner_factory: Callable[[], Runner] = OnAsyncio
+
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner(loop_factory=functools.partial(VirtualTimeLoop, seed=0))
+        self.runner = type(self).runner_factory()
         self.works: dict[str, Work[str]] = {}
         self.failures: dict[str, tuple[int, float]] = {}
         self.cause = 0
@@ -156,9 +199,9 @@ class AgainstAnOracle(RuleBasedStateMachine):
             self.oracle.now = anyio.current_time()
             self.oracle.ripen()
             result = fn(*args)
-            return await result if asyncio.iscoroutine(result) else result
+            return await result if inspect.isawaitable(result) else result
 
-        return self.runner.run(call())
+        return self.runner.call(call)
 
     @initialize(ageing=st.sampled_from([None, None, 2.0]), interval=st.sampled_from([0, 0, 3.0]))
     def start(self, ageing: float | None, interval: float) -> None:
@@ -245,7 +288,7 @@ class AgainstAnOracle(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 1, 2.5, 10]))
     def wait(self, seconds: float) -> None:
-        self.runner.run(anyio.sleep(seconds))
+        self.runner.call(functools.partial(anyio.sleep, seconds))
 
     @precondition(lambda self: self.oracle.phase == "open" and self.oracle.places > 15)
     @rule()
@@ -278,7 +321,12 @@ class AgainstAnOracle(RuleBasedStateMachine):
             assert len(self.metrics.added_priorities) == len(self.metrics.waits) + status.ready
 
 
+class AgainstAnOracleOnTrio(AgainstAnOracle):
+    runner_factory = OnTrio
+
+
 AgainstAnOracle.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+AgainstAnOracleOnTrio.TestCase.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.rule("inv-02")
@@ -297,3 +345,7 @@ AgainstAnOracle.TestCase.settings = settings(max_examples=80, stateful_step_coun
 @pytest.mark.rule("queue-interval")
 class TestTheQueueAgainstAnOracle(AgainstAnOracle.TestCase):
     """Any order of adds, hand-outs, ends and waiting."""
+
+
+class TestTheQueueAgainstAnOracleOnTrio(AgainstAnOracleOnTrio.TestCase):
+    """The same on trio."""
