@@ -308,7 +308,6 @@ async def test_a_line_that_never_ends_takes_the_memory_of_the_longest_line_there
     assert LONGEST < most < 8 * LONGEST
 
 
-@pytest.mark.timeout(60 + RECONNECTS // 10)
 async def test_many_reconnects_leave_no_task_no_socket_and_no_memory_behind(
     connecting: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,6 +287,15 @@ def test_a_watch_that_falls_silent_for_ever_is_cut_and_resumed() -> None:
     informed(scenario, FaultPlan((Fault(When("watch"), Stall(after=1)),)))
 
 
+def test_a_first_state_that_does_not_come_is_a_failure_and_pages_take_its_place() -> None:
+    async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
+        assert informer.status().failures == 1
+        assert [request.verb for request in transport.requests[:2]] == ["watch", "list"]
+        assert 30 < anyio.current_time() < 40
+
+    informed(scenario, FaultPlan((Fault(When("watch"), Stall()),)))
+
+
 class Down:
     """A server that is not there."""
 

@@ -214,7 +214,6 @@ def _busy_machine() -> Iterator[None]:
 @pytest.mark.rule("inv-32")
 @pytest.mark.rule("inv-35")
 @pytest.mark.rule("K1")
-@pytest.mark.timeout(60 + HISTORIES // 10)
 @settings(max_examples=HISTORIES)
 @given(
     steps=st.lists(STEPS, min_size=20, max_size=60),
