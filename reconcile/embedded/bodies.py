@@ -166,6 +166,8 @@ def _refuse_constant(text: str) -> Any:
 def check_type(obj: Any, target: Target) -> dict[str, Any]:
     """The object, which must be of the kind that the path is of; `metadata` becomes a dict."""
     resource = target.resource
+    if obj is None and not resource.custom:
+        obj = {}
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized (must be of type Object): expected an object")
     _check_kind(obj, resource)
@@ -174,17 +176,34 @@ def check_type(obj: Any, target: Target) -> dict[str, Any]:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise bad_request("json: cannot unmarshal metadata: expected an object")
+    _fill_in_nulls(metadata, _TEXTS_OF_METADATA)
+    if not resource.custom:
+        _fill_in_nulls(obj, _TEXTS_OF_DATA)
     fault = type_fault(metadata)
     if fault:
         raise bad_request(f"json: cannot unmarshal {fault}")
     return obj
 
 
+_TEXTS_OF_METADATA = ("labels", "annotations")
+_TEXTS_OF_DATA = ("data", "stringData", "binaryData")
+
+
+def _fill_in_nulls(obj: dict[str, Any], members: Sequence[str]) -> None:
+    """Null is the empty text where values are text, as in the language of the real server."""
+    for member in members:
+        values = obj.get(member)
+        if isinstance(values, dict):
+            values.update({name: "" for name, value in values.items() if value is None})
+
+
 def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if not resource.custom and not api_version and not kind:
-        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
-        return
+    if not resource.custom:
+        if api_version in (None, ""):
+            api_version = obj["apiVersion"] = resource.api_version
+        if kind in (None, ""):
+            kind = obj["kind"] = resource.kind
     if not isinstance(kind, str) or not kind:
         raise bad_request("Object 'Kind' is missing")
     if api_version != resource.api_version:

@@ -24,6 +24,7 @@ from reconcile.embedded.failures import (
     value_not_supported,
 )
 from reconcile.embedded.log import Stored
+from reconcile.embedded.reads import page_of
 from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import selection
@@ -278,15 +279,14 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
 def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Response:
     """DELETE of all that the selectors choose, one by one; answers what was there."""
     resource = target.resource
-    options = delete_options(request)
     chosen = selection(resource, target.namespace, request.query)
+    page = page_of(engine, request, target, chosen)
+    options = delete_options(request)
     form = wanted_form(request, listing=True)
-    found = [stored for stored in engine.log.snapshot(resource.storage_key) if chosen.matches(stored)]
-    for stored in found:
-        _admit(engine, request, resource, stored, options)
-        remove(engine, resource, stored, options)
-    metadata: dict[str, Any] = {"resourceVersion": str(engine.log.version)}
-    if resource.custom:
-        metadata["continue"] = ""
-    body = many(engine.table, resource, found, metadata, form)
+    for stored in page.items:
+        now = engine.log.get(resource.storage_key, stored.key)
+        if now is not None and now.uid == stored.uid:
+            _admit(engine, request, resource, now, options)
+            remove(engine, resource, now, options)
+    body = many(engine.table, resource, page.items, page.metadata(resource.custom), form)
     return Response(200, {"content-type": JSON}, body)

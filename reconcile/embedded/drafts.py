@@ -124,7 +124,8 @@ def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> N
             write.shape = _checked_shape(write.resource, obj, old)
     write.resource.schema.default(obj)
     _admit(write, obj, old)
-    write.engine.rules(write.resource).prepare(obj, old)
+    with write.reading():
+        write.engine.rules(write.resource).prepare(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
     if warning:
         write.warnings.append(warning)
@@ -184,7 +185,8 @@ def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, s
     if resource.custom:
         causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
     elif subresource != "status":
-        causes += rules.validate(obj, old)
+        with write.reading():
+            causes += rules.validate(obj, old)
         named = {cause.field for cause in causes}
         causes += [cause for cause in write.shape if cause.field not in named]
     if causes:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from reconcile.embedded import cluster_kinds as cluster
 from reconcile.embedded import workload_kinds as workloads
 from reconcile.embedded.autoscaler_rules import prepare_autoscaler, validate_autoscaler
@@ -26,6 +28,10 @@ from reconcile.embedded.status import FieldCause
 __all__ = ["KindRules", "built_in_rules"]
 
 MAX_DATA_BYTES = 1024 * 1024
+_JSON_DATA = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)")
 
@@ -42,7 +48,7 @@ def _core_rules() -> dict[tuple[str, str], KindRules]:
         ("", "Pod"): KindRules(prepare_pod, validate_pod),
         ("", "Service"): KindRules(addresses.prepare, accept, service_name_faults, checks=4),
         ("", "Secret"): KindRules(_prepare_secret, _validate_secret, checks=4),
-        ("", "ConfigMap"): KindRules(leave, _validate_config_map, checks=4),
+        ("", "ConfigMap"): KindRules(_prepare_config_map, _validate_config_map, checks=4),
         ("", "Endpoints"): KindRules(cluster.prepare_endpoints),
         ("", "PersistentVolume"): KindRules(cluster.prepare_volume),
         ("", "PersistentVolumeClaim"): KindRules(cluster.prepare_claim),
@@ -168,6 +174,17 @@ def _validate_config_map(config: Object, old: Object | None) -> list[FieldCause]
     return causes + _immutable_causes(config, old, ("data", "binaryData"))
 
 
+def _prepare_config_map(config_map: Object, old: Object | None) -> None:
+    _drop_empty(config_map, "data", "binaryData")
+
+
+def _drop_empty(obj: Object, *members: str) -> None:
+    """Take out the members that hold nothing, which a real server never shows."""
+    for member in members:
+        if member in obj and not obj[member]:
+            del obj[member]
+
+
 def _prepare_secret(secret: Object, old: Object | None) -> None:
     text = secret.pop("stringData", None)
     if text:
@@ -175,6 +192,7 @@ def _prepare_secret(secret: Object, old: Object | None) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
     if not secret.get("type"):
         secret["type"] = "Opaque"
+    _drop_empty(secret, "data")
 
 
 _REQUIRED_DATA = {
@@ -194,9 +212,29 @@ def _validate_secret(secret: Object, old: Object | None) -> list[FieldCause]:
     for key in _REQUIRED_DATA.get(secret["type"], ()):
         if key not in data:
             causes.append(value_required(f"data[{key}]"))
+    causes += _secret_type_causes(secret, data)
     if old is not None and old.get("type") != secret["type"]:
         causes.append(value_invalid("type", secret["type"], "field is immutable"))
     return causes + _immutable_causes(secret, old, ("data",))
+
+
+def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> list[FieldCause]:
+    """What a type asks for beyond keys that must be there."""
+    kind = secret["type"]
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        return [value_required("data[username]"), value_required("data[password]")]
+    if kind == "kubernetes.io/service-account-token":
+        annotation = "kubernetes.io/service-account.name"
+        named = (secret["metadata"].get("annotations") or {}).get(annotation)
+        return [] if named else [value_required(f"metadata.annotations[{annotation}]")]
+    key = _JSON_DATA.get(kind)
+    if key is None or key not in data:
+        return []
+    try:
+        msgspec.json.decode(_decoded(data[key], f"data.{key}"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [value_invalid(f"data[{key}]", "<secret contents redacted>", "is no JSON")]
+    return []
 
 
 def _data_key_causes(field: str, data: Mapping[str, Any]) -> list[FieldCause]:

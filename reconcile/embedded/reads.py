@@ -59,7 +59,7 @@ def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Respons
     resource = target.resource
     form = wanted_form(request, listing=True)
     chosen = selection(resource, target.namespace, request.query)
-    page = _page(engine, request, target, chosen)
+    page = page_of(engine, request, target, chosen)
     metadata = page.metadata(resource.custom and form.kind == "whole")
     if chosen.shards and not resource.custom:
         metadata["shardInfo"] = {"selector": request.query["shardSelector"]}
@@ -68,13 +68,16 @@ def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Respons
 
 
 @frozen
-class _Page:
+class Page:
+    """A part of a list, of one version."""
+
     items: Sequence[Stored]
     version: int
     token: str = ""
     remaining: int | None = None
 
     def metadata(self, always_token: bool) -> dict[str, Any]:
+        """The list's metadata; `always_token`: a token that leads nowhere is told as an empty one."""
         metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
         if always_token or self.token:
             metadata["continue"] = self.token
@@ -83,7 +86,8 @@ class _Page:
         return metadata
 
 
-def _page(engine: Engine, request: ApiRequest, target: Target, chosen: Selection) -> _Page:
+def page_of(engine: Engine, request: ApiRequest, target: Target, chosen: Selection) -> Page:
+    """What the options of a list ask for. Raises Failure for options that contradict each other."""
     query = request.query
     _check_list_options(query)
     limit = _integer(query, "limit")
@@ -96,10 +100,10 @@ def _page(engine: Engine, request: ApiRequest, target: Target, chosen: Selection
             limit = 0
     found = _selected(engine.log.snapshot(target.resource.storage_key, version), chosen, start)
     if limit <= 0 or len(found) <= limit:
-        return _Page(found, version)
+        return Page(found, version)
     shown = found[:limit]
     token = _make_token(version, shown[-1])
-    return _Page(shown, version, token, None if chosen.filters else len(found) - limit)
+    return Page(shown, version, token, None if chosen.filters else len(found) - limit)
 
 
 def _selected(

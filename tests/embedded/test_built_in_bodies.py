@@ -1,0 +1,112 @@
+"""Bodies of built-in kinds as a typed server reads and shows them, and deletions of collections."""
+
+from typing import Any
+
+import pytest
+
+from tests.embedded.api_client import CONFIG_MAPS, MERGE, WIDGETS, Api, config_map, widget
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.mark.rule("api-20")
+@pytest.mark.parametrize("body", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}])
+def test_kind_and_version_of_a_built_in_body_go_without_saying(api: Api, body: dict[str, str]) -> None:
+    made = api.ok("POST", CONFIG_MAPS, {**body, "metadata": {"name": "a"}})
+    assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
+
+
+@pytest.mark.rule("api-20")
+@pytest.mark.parametrize("body", [{"apiVersion": "v2"}, {"kind": "Secret"}, {"kind": 5}, {"apiVersion": []}])
+def test_what_a_body_says_of_itself_must_be_right(api: Api, body: dict[str, Any]) -> None:
+    assert api.send("POST", CONFIG_MAPS, {**body, "metadata": {"name": "a"}}).status == 400
+
+
+@pytest.mark.rule("api-20")
+@pytest.mark.parametrize("body", [{"kind": "Widget"}, {"apiVersion": "example.com/v1"}, {}])
+def test_a_custom_body_says_both(api: Api, body: dict[str, str]) -> None:
+    assert api.send("POST", WIDGETS, {**body, "metadata": {"name": "a"}}).status == 400
+
+
+def test_null_is_an_empty_text_and_an_empty_map_is_none_at_all(api: Api) -> None:
+    made = api.ok(
+        "POST", CONFIG_MAPS, {"metadata": {"name": "a", "labels": {"a": None}}, "data": {"k": None}}
+    )
+    assert (made["metadata"]["labels"], made["data"]) == ({"a": ""}, {"k": ""})
+    assert "data" not in api.merge(f"{CONFIG_MAPS}/a", {"data": {"k": None}})
+    assert "data" not in api.ok("POST", SECRETS, {"metadata": {"name": "a"}, "data": {}})
+    custom = api.ok("POST", WIDGETS, widget(annotations={"a": None}))
+    assert custom["metadata"]["annotations"] == {"a": ""}
+    assert api.send("POST", CONFIG_MAPS, b"null").causes == [(REQUIRED, "metadata.name")]
+
+
+@pytest.mark.rule("api-134")
+@pytest.mark.parametrize(
+    ("kind", "data", "causes"),
+    [
+        ("basic-auth", {}, [(REQUIRED, "data[username]"), (REQUIRED, "data[password]")]),
+        ("basic-auth", {"password": ""}, []),
+        ("ssh-auth", {}, [(REQUIRED, "data[ssh-privatekey]")]),
+        (
+            "service-account-token",
+            {},
+            [(REQUIRED, "metadata.annotations[kubernetes.io/service-account.name]")],
+        ),
+        ("dockerconfigjson", {".dockerconfigjson": "eA=="}, [(INVALID, "data[.dockerconfigjson]")]),
+        ("dockerconfigjson", {".dockerconfigjson": "e30="}, []),
+    ],
+)
+def test_a_secret_holds_what_its_type_asks_for(
+    api: Api, kind: str, data: dict[str, str], causes: list[tuple[str, str]]
+) -> None:
+    secret = {"metadata": {"name": "s"}, "type": f"kubernetes.io/{kind}", "data": data}
+    answer = api.send("POST", SECRETS, secret)
+    assert (answer.causes if causes else answer.status) == (causes or 201)
+    assert "eA==" not in str(answer.body) or not causes
+
+
+@pytest.mark.rule("api-62")
+def test_data_that_is_not_base64_is_400_in_a_body_and_422_as_a_patch(api: Api) -> None:
+    api.ok("POST", SECRETS, {"metadata": {"name": "s"}})
+    assert api.send("POST", SECRETS, {"metadata": {"name": "t"}, "data": {"k": "%"}}).status == 400
+    answer = api.send("PATCH", f"{SECRETS}/s", {"data": {"k": "%"}}, content_type=MERGE)
+    assert answer.causes == [(INVALID, "patch")]
+
+
+# --- collections ------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("api-85")
+def test_the_deletion_of_a_collection_takes_the_options_of_a_list(api: Api) -> None:
+    for name in "abc":
+        api.ok("POST", WIDGETS, widget(name))
+    before = str(api.server.version)
+    answer = api.ok("DELETE", WIDGETS, query={"limit": "2"})
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["a", "b"]
+    assert answer["metadata"]["resourceVersion"] == before
+    assert [item["metadata"]["name"] for item in api.ok("GET", WIDGETS)["items"]] == ["c"]
+    bad = api.send("DELETE", WIDGETS, query={"resourceVersionMatch": "Exact"})
+    assert (bad.status, bad.body["details"]["kind"]) == (422, "ListOptions")
+
+
+@pytest.mark.rule("api-85")
+def test_each_object_of_a_collection_is_deleted_in_its_own_way(api: Api) -> None:
+    api.ok("POST", WIDGETS, widget("free"))
+    api.ok("POST", WIDGETS, widget("held", finalizers=["example.com/hold"]))
+    answer = api.ok("DELETE", WIDGETS, {"propagationPolicy": "Background"})
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["free", "held"]
+    [left] = api.ok("GET", WIDGETS)["items"]
+    assert (left["metadata"]["name"], "deletionTimestamp" in left["metadata"]) == ("held", True)
+
+
+@pytest.mark.rule("api-85", "api-51")
+def test_preconditions_count_for_each_object_of_a_collection(api: Api) -> None:
+    api.ok("POST", CONFIG_MAPS, config_map())
+    assert api.send("DELETE", CONFIG_MAPS, {"preconditions": {"uid": "another"}}).status == 409
+    assert api.send("GET", f"{CONFIG_MAPS}/a").status == 200
