@@ -52,7 +52,7 @@ class Outcome:
     @property
     def terminal(self) -> bool:
         """Whether trying again will not help until something changes."""
-        return isinstance(self.error, TerminalError | DoesNotFit)
+        return self.error is not None and _all_are(self.error, TerminalError, DoesNotFit)
 
     @property
     def name(self) -> ResultName:
@@ -112,10 +112,10 @@ class Passes(Generic[T]):
                 make = partial(self._context, request, client, log, causes, attempt, within.deadline)
                 result = await self._pass(request, client, make)
                 return Outcome(result, reconcile_id=reconcile_id)
-        except StaleVersion as error:
-            log.info("worked on an old state; running again", error=client.redacted(str(error)))
-            return Outcome(stale=True, reconcile_id=reconcile_id)
         except Exception as error:
+            if _all_are(error, StaleVersion):
+                log.info("worked on an old state; running again", error=client.redacted(str(error)))
+                return Outcome(stale=True, reconcile_id=reconcile_id)
             return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted)
         finally:
             redaction.seen.reset(hidden)
@@ -184,10 +184,9 @@ class Passes(Generic[T]):
             else:
                 result = await self._visit(function, context)
             await context.carry_out_prune()
-        except StaleVersion:
-            raise
-        except Exception:
-            await self._report(context, failed=True)
+        except Exception as error:
+            if not _all_are(error, StaleVersion):
+                await self._report(context, failed=True)
             raise
         await self._report(context, failed=False)
         return result or _DONE
@@ -249,3 +248,10 @@ class Passes(Generic[T]):
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
         return await client.patch(resource, snapshot.key, patch, guard=guard)
+
+
+def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:
+    """Whether an error is of these kinds; of a group, as task groups make them, each one in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_all_are(one, *kinds) for one in error.exceptions)
+    return isinstance(error, kinds)
