@@ -6,6 +6,7 @@ the samples where they are on this machine.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -44,7 +45,11 @@ class Operator:
 
     def run(self, *command: str) -> str:
         """What a checker prints; it says by its exit status whether anything is wrong, and no more."""
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=240)
+        elsewhere = {"PYTHONPATH", "MYPYPATH"}
+        environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=self.folder, env=environment, timeout=240
+        )
         assert done.returncode in (0, 1), done.stdout + done.stderr
         return done.stdout
 
