@@ -35,11 +35,12 @@ bench: setup ## measure; ARGS="--json FILE"
 fuzz: setup ## 20,000 bad requests to the embedded server over sockets, and as many to its engine; the tests send 400
 	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
 
-soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects
+soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
 	@$(BIN)/python -m tests.workqueue.leak
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
+	@$(BIN)/python -m tests.reconcile.soak
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py

@@ -46,6 +46,7 @@ class Sky(PassingTransport):
         self.chance = random.Random(seed)
         self.weather: Weather = fair
         self.seconds: Counter[int] = Counter()
+        self.streams = 0
         self._reading: set[anyio.CancelScope] = set()
 
     def lead_to(self, server: ApiServer, seed: int) -> None:
@@ -71,7 +72,11 @@ class Sky(PassingTransport):
             yield StreamingResponse(answer.status, answer.headers, _Once(answer.body))
             return
         async with self._inner.stream(method, path, query, headers) as found:
-            yield StreamingResponse(found.status, found.headers, _Cuttable(found.chunks, self._reading))
+            self.streams += 1
+            try:
+                yield StreamingResponse(found.status, found.headers, _Cuttable(found.chunks, self._reading))
+            finally:
+                self.streams -= 1
 
     def _answer(self, method: str) -> Response | None:
         self.seconds[math.floor(anyio.current_time())] += 1
@@ -144,9 +149,11 @@ def stumbling(chance: random.Random) -> Weather:
 class Shop:
     """A server with toys, and a manager that gives each a child and a status."""
 
-    def __init__(self, seed: int) -> None:
+    kind = Toy
+
+    def __init__(self, seed: int, history: int = 100_000) -> None:
         self.clock = VirtualClock(seed)
-        self.server = ApiServer(clock=self.clock)
+        self.server = ApiServer(clock=self.clock, history=history)
         self.sky = Sky(self.server, seed)
         self.starts = 0
 
@@ -158,9 +165,10 @@ class Shop:
     async def stock(self, size: int) -> None:
         await self.client.apply(definition_of(Toy))
         for number in range(TOYS):
-            await self.client.create(
-                Toy(metadata=ObjectMeta(f"toy-{number}", "default"), spec=ToySpec(size=size))
-            )
+            await self.make(f"toy-{number}", size)
+
+    async def make(self, name: str, size: int) -> None:
+        await self.client.create(Toy(metadata=ObjectMeta(name, "default"), spec=ToySpec(size=size)))
 
     async def resize(self, size: int) -> None:
         for toy in await self.client.list(Toy, "default"):
