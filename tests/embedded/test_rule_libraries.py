@@ -178,9 +178,42 @@ def test_a_plus_on_anything_else_is_evaluated(rule: str) -> None:
     assert holds(rule, **VALUES)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.numbers.all(n, self.numbers.indexOf(n) >= 0)",
+        "self.numbers.all(n, self.numbers.sum() > n)",
+        "self.numbers.all(n, self.name.find('x') == '')",
+    ],
+)
+def test_functions_within_loops_do_not_run_without_end(rule: str) -> None:
+    spec = {"numbers": list(range(5_000)), "name": "a" * 5_000}
+    (cause,) = ruled(rule).validate({"spec": spec})
+    assert "out of cost budget" in cause.message
+    assert holds(rule, numbers=list(range(90)), name="a" * 90)
+
+
+def test_a_function_beside_a_loop_takes_long_lists() -> None:
+    rule = "self.numbers.all(n, n >= 0) && self.numbers.sum() > 0 && self.numbers.max() == 8999"
+    assert holds(rule, numbers=list(range(9_000)))
+
+
 def test_a_list_of_any_length_is_not_made() -> None:
     (cause,) = ruled("lists.range(1000000000).size() > 0").validate({"spec": VALUES})
     assert "lists.range makes lists of at most 10000 here" in cause.message
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.words" + ".indexOf('a')" * 50_000 + " == 0",
+        "self.words.indexOf(" * 20_000 + "1" + ")" * 20_000 + " == 0",
+    ],
+    ids=["long", "deep"],
+)
+def test_a_rule_without_end_is_refused_at_once(rule: str) -> None:
+    (cause,) = check_structural(schema(rule), PATH)
+    assert cause.field.endswith("x-kubernetes-validations[0].rule")
 
 
 @given(st.text(alphabet="ab.(),[]{}'\"\\r/ \n_+", max_size=40))

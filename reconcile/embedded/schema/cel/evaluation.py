@@ -6,6 +6,7 @@ from typing import Any, Final
 from attrs import define, field, frozen
 from cel_expr_python import cel
 
+from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, MAX_VISITS, reset_meter
 from reconcile.embedded.schema.cel.rules import MAX_STEPS, BoundRule, Rule, field_steps
 from reconcile.embedded.schema.cel.values import Convert, aligned, converter, list_key
 from reconcile.embedded.schema.nodes import ABSENT
@@ -19,7 +20,6 @@ _MAX_MESSAGE: Final = 5 * 1024
 _OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
-_BUDGET_EXCEEDED: Final = "Iteration budget exceeded"
 _KINDS: Final = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
 
 
@@ -136,6 +136,8 @@ def _evaluate_here(
             former = matched if node.convert is None else node.convert(matched)
         if bound.rule.loops and size is None:
             size = _size(value)
+        if bound.rule.visiting_depth and _visits(bound.rule.visiting_depth, _longest(value)) > MAX_VISITS:
+            raise OutOfBudget
         budget.take(_steps(bound.rule, size or 1))
         cause = _judge(node, bound, bound.variables(shown, former, held=held), path)
         if cause is not None:
@@ -148,6 +150,19 @@ def _waits_for_old(rule: Rule, *, held: bool) -> bool:
 
 def _steps(rule: Rule, size: int) -> int:
     return 1 if not rule.loops else min(MAX_STEPS, int(size) ** min(rule.loops, 4))
+
+
+def _visits(depth: int, length: int) -> int:
+    """The items that functions within loops look at, over a list of this length, from above."""
+    return min(MAX_STEPS, int(length ** min(depth, 4))) * length
+
+
+def _longest(value: Any) -> int:
+    """The items of the longest list or map in a value."""
+    if not isinstance(value, dict | list):
+        return 1
+    members = value.values() if isinstance(value, dict) else value
+    return max([len(value), *map(_longest, members)])
 
 
 def _size(value: Any) -> int:
@@ -165,7 +180,7 @@ def _judge(node: RuleNode, bound: BoundRule, variables: dict[str, Any], path: st
     try:
         held = _answer(bound.program, variables)
     except ValueError as error:
-        if _BUDGET_EXCEEDED in str(error):
+        if BUDGET_EXCEEDED in str(error):
             raise OutOfBudget from None
         why = f"{error} evaluating rule: {rule.message.strip() or rule.text.strip()}"
         return FieldCause("FieldValueInvalid", _fault(node, why), path or "<nil>")
@@ -198,6 +213,7 @@ def _answer(program: cel.Expression, variables: dict[str, Any]) -> Any:
     Raises:
         ValueError: It fails.
     """
+    reset_meter()
     try:
         result = program.eval(data=variables)
         if result.type() == cel.Type.ERROR:

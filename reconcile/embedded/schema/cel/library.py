@@ -5,7 +5,8 @@ runs they are maps, the one form in which such a value passes between CEL and Py
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sized
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -27,6 +28,12 @@ from reconcile.embedded.schema.values import is_number
 
 MAX_RANGE: Final = 10_000
 """The longest list that `lists.range` makes, as long as a rule may loop."""
+
+MAX_VISITS: Final = 1_000_000
+"""The items and characters that functions of Python's may look at for one evaluation of a rule."""
+
+BUDGET_EXCEEDED: Final = "Iteration budget exceeded"
+"""What an evaluation ends with that took too many steps, in the words of the CEL library."""
 
 _EXTENSIONS: Final = ("sets", "optional", "two-var-comprehensions", "lists")
 _INT_RANGE: Final = range(-(2**63), 2**63)
@@ -188,14 +195,39 @@ def _handed_back(value: Any) -> Any:
     return [_handed_back(item) for item in value] if isinstance(value, list) else value
 
 
+# --- what they cost -----------------------------------------------------------------------------
+
+
+class _Meter(threading.local):
+    """Each thread evaluates one rule at a time."""
+
+    left: int = MAX_VISITS
+
+
+_METER: Final = _Meter()
+
+
+def reset_meter() -> None:
+    """Begin an evaluation: what the functions visit in it is counted from here."""
+    _METER.left = MAX_VISITS
+
+
+def _visited(items: Sized) -> None:
+    _METER.left -= len(items)
+    if _METER.left < 0:
+        raise ValueError(BUDGET_EXCEEDED)
+
+
 # --- lists ------------------------------------------------------------------------------------
 
 
 def _is_sorted(items: list[Any]) -> bool:
+    _visited(items)
     return all(earlier <= later for earlier, later in pairwise(items))
 
 
 def _sum(items: list[Any]) -> Any:
+    _visited(items)
     if items and all(isinstance(item, timedelta) for item in items):
         return _handed_back(sum(items, timedelta()))
     if not all(is_number(item) for item in items):
@@ -204,12 +236,14 @@ def _sum(items: list[Any]) -> Any:
 
 
 def _least(items: list[Any]) -> Any:
+    _visited(items)
     if not items:
         raise ValueError("min called on empty list")
     return _handed_back(min(items))
 
 
 def _most(items: list[Any]) -> Any:
+    _visited(items)
     if not items:
         raise ValueError("max called on empty list")
     return _handed_back(max(items))
@@ -220,10 +254,12 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _index(items: list[Any], arguments: list[Any]) -> int:
+    _visited(items)
     return next((at for at, item in enumerate(items) if _equal(item, arguments[0])), -1)
 
 
 def _last_index(items: list[Any], arguments: list[Any]) -> int:
+    _visited(items)
     return next((at for at in reversed(range(len(items))) if _equal(items[at], arguments[0])), -1)
 
 
@@ -250,10 +286,12 @@ def _range(length: int) -> list[int]:
 
 
 def _map_of(pairs: list[Any]) -> dict[Any, Any]:
+    _visited(pairs)
     return {name: _handed_back(member) for name, member in pairs}
 
 
 def _merged(maps: list[Any]) -> dict[Any, Any]:
+    _visited(maps)
     made: dict[Any, Any] = {}
     for entry in maps:
         for name, member in entry.items():
@@ -277,6 +315,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 def _found(text: str, pattern: str) -> Iterator[str]:
     """Python finds, unless the pattern could keep it busy; then it is RE2's turn."""
+    _visited(text)
     nested, _ = repetitions(pattern)
     if nested:
         return iter(re2_find_all(text, pattern))

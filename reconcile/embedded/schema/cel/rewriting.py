@@ -13,6 +13,10 @@ SEARCHES: Final = ("indexOf", "lastIndexOf")
 OPTIONAL: Final = ("validate", "named")
 MAPS: Final = ("transformMap", "transformMapEntry")
 
+_LOOPS: Final = frozenset(
+    {"all", "exists", "existsOne", "exists_one", "filter", "map", "sortBy", "transformList", *MAPS}
+)
+_LIST_FUNCTIONS: Final = frozenset({"isSorted", "max", "min", "sum", *MAPS, *SEARCHES})
 _STRING: Final = (
     r"[rRbB]{0,2}(?:'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\""
     r"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
@@ -47,6 +51,21 @@ def adds(text: str) -> bool:
     return "+" in tokens(text)
 
 
+def depth_of_list_functions(text: str) -> int:
+    """Within how many loops a function is called that looks at a whole list; 0 for none."""
+    found = [token for token in tokens(text) if not token.isspace()]
+    inside: list[bool] = []
+    deepest = 0
+    for before, token, after in zip(["", *found], found, [*found[1:], ""], strict=False):
+        if token in _OPEN:
+            inside.append(token == "(" and before in _LOOPS)
+        elif token in _CLOSE and inside:
+            inside.pop()
+        elif token in _LIST_FUNCTIONS and before == "." and after == "(":
+            deepest = max(deepest, sum(inside))
+    return deepest
+
+
 def literal_calls(text: str) -> Iterator[tuple[str, str]]:
     """The functions whose text has a form of its own, with the text where it is written in the rule."""
     found = [token for token in tokens(text) if not token.isspace()]
@@ -79,8 +98,10 @@ def _rewritten(found: list[str]) -> str:
 
 def _is_call(found: Sequence[str], at: int) -> bool:
     """Whether a name follows a dot and has arguments."""
-    before = next((token for token in reversed(found[:at]) if not token.isspace()), "")
-    return before == "." and _bracket(found, at) >= 0
+    for index in range(at - 1, -1, -1):
+        if not found[index].isspace():
+            return found[index] == "." and _bracket(found, at) >= 0
+    return False
 
 
 def _bracket(found: Sequence[str], at: int) -> int:

@@ -11,7 +11,13 @@ from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
-from reconcile.embedded.schema.cel.rewriting import adds, checkable, literal_calls, runnable
+from reconcile.embedded.schema.cel.rewriting import (
+    adds,
+    checkable,
+    depth_of_list_functions,
+    literal_calls,
+    runnable,
+)
 from reconcile.embedded.schema.cel.types import KEYED_LIST, Shape, Types, cel_type
 from reconcile.embedded.schema.values import quoted
 from reconcile.embedded.status import FieldCause
@@ -39,7 +45,7 @@ class RuleError(Exception):
     """A rule that does not compile; the text says where and why."""
 
 
-@frozen
+@frozen(slots=False)
 class Rule:
     """One entry of `x-kubernetes-validations`."""
 
@@ -71,6 +77,11 @@ class Rule:
     def loops(self) -> int:
         """How many loops there are, and so how deep they may be nested."""
         return len(_LOOP.findall(self.text)) + len(_LOOP.findall(self.message_expression))
+
+    @cached_property
+    def visiting_depth(self) -> int:
+        """Within how many loops whole lists are handed to Python, which takes longer than a step."""
+        return max(depth_of_list_functions(self.text), depth_of_list_functions(self.message_expression))
 
     def wrapped(self, text: str) -> str:
         """The expression with what `oldSelf` stands for."""
