@@ -29,12 +29,6 @@ class ApiRequest:
     user: User = ADMIN
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean of the query: whatever is there and is neither `false` nor `0` is true, also nothing."""
-    value = query.get(name)
-    return value is not None and value.lower() not in ("false", "0")
-
-
 class TableRenderer(Protocol):
     """Makes the `Table` that `kubectl get` prints."""
 

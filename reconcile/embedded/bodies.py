@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.api import ApiRequest, Target, flag
+from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.failures import (
     bad_request,
     invalid,
@@ -21,6 +21,7 @@ from reconcile.embedded.failures import (
     value_too_long,
 )
 from reconcile.embedded.metadata import type_fault
+from reconcile.embedded.queries import flag
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.status import Failure, FieldCause
 

@@ -50,7 +50,8 @@ def _core() -> tuple[ServedResource, ...]:
         _built_in("", "v1", "ConfigMap", short_names=("cm",)),
         _built_in(
             "", "v1", "Service", short_names=("svc",), categories=("all",), has_status=True,
-            answers_object_on_delete=True, selectable_fields=(".spec.clusterIP", ".spec.type"),
+            answers_object_on_delete=True, create_on_update=True,
+            selectable_fields=(".spec.clusterIP", ".spec.type"),
         ),
         _built_in("", "v1", "ServiceAccount", short_names=("sa",), answers_object_on_delete=True),
         _built_in(
@@ -64,9 +65,9 @@ def _core() -> tuple[ServedResource, ...]:
         _built_in(
             "", "v1", "ResourceQuota", short_names=("quota",), has_status=True, answers_object_on_delete=True
         ),
-        _built_in("", "v1", "LimitRange", short_names=("limits",)),
+        _built_in("", "v1", "LimitRange", short_names=("limits",), create_on_update=True),
         _built_in(
-            "", "v1", "Endpoints", plural="endpoints", short_names=("ep",),
+            "", "v1", "Endpoints", plural="endpoints", short_names=("ep",), create_on_update=True,
             deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ),
         _built_in(
@@ -137,12 +138,14 @@ def _others() -> tuple[ServedResource, ...]:
 
 def _policies() -> tuple[ServedResource, ...]:
     webhooks: dict[str, Any] = {
-        "categories": ("api-extensions",), "namespaced": False, "has_generation": True
+        "categories": ("api-extensions",), "namespaced": False, "has_generation": True,
+        "unconditional_update": False,
     }  # fmt: skip
     group = "admissionregistration.k8s.io"
     return (
         _built_in(
-            "policy", "v1", "PodDisruptionBudget", short_names=("pdb",), has_status=True, has_generation=True
+            "policy", "v1", "PodDisruptionBudget", short_names=("pdb",), has_status=True, has_generation=True,
+            unconditional_update=False,
         ),
         _built_in(
             "scheduling.k8s.io", "v1", "PriorityClass", plural="priorityclasses", short_names=("pc",),
@@ -172,10 +175,10 @@ def _reviews() -> tuple[ServedResource, ...]:
 
 def _rbac() -> tuple[ServedResource, ...]:
     return (
-        _built_in(_RBAC, "v1", "Role"),
-        _built_in(_RBAC, "v1", "RoleBinding"),
-        _built_in(_RBAC, "v1", "ClusterRole", namespaced=False),
-        _built_in(_RBAC, "v1", "ClusterRoleBinding", namespaced=False),
+        _built_in(_RBAC, "v1", "Role", create_on_update=True),
+        _built_in(_RBAC, "v1", "RoleBinding", create_on_update=True),
+        _built_in(_RBAC, "v1", "ClusterRole", namespaced=False, create_on_update=True),
+        _built_in(_RBAC, "v1", "ClusterRoleBinding", namespaced=False, create_on_update=True),
     )
 
 

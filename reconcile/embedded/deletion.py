@@ -8,7 +8,7 @@ from attrs import frozen
 
 from informers.transport import Response
 from reconcile.embedded.admission import AdmissionRequest, admit
-from reconcile.embedded.api import ApiRequest, Target, flag, wanted_form
+from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.failures import (
@@ -24,6 +24,7 @@ from reconcile.embedded.failures import (
     value_not_supported,
 )
 from reconcile.embedded.log import Stored
+from reconcile.embedded.queries import flag
 from reconcile.embedded.reads import page_of
 from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
 from reconcile.embedded.resources import ServedResource

@@ -11,7 +11,7 @@ import msgspec
 from attrs import evolve, frozen
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target, flag, wanted_form
+from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.failures import (
     bad_request,
@@ -23,6 +23,7 @@ from reconcile.embedded.failures import (
     value_not_supported,
 )
 from reconcile.embedded.log import Stored
+from reconcile.embedded.queries import flag
 from reconcile.embedded.rendering import JSON, body_in, many, one
 from reconcile.embedded.selectors import Selection, selection
 from reconcile.embedded.status import Failure, FieldCause

@@ -6,6 +6,8 @@ from typing import Any
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.apply import apply
+from reconcile.embedded.auth import Attributes
+from reconcile.embedded.auth.refusals import access_denied
 from reconcile.embedded.bodies import (
     APPLY_PATCH,
     check_type,
@@ -108,6 +110,25 @@ def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
     return write.answer_stored(201, write.engine.put(write.resource, obj))
 
 
+def require_create(write: Write) -> None:
+    """403 for whoever may update or patch, but not make what turns out not to be there."""
+    target, resource, user = write.target, write.resource, write.request.user
+    act = Attributes(
+        user,
+        "create",
+        resource.group,
+        resource.version,
+        resource.plural,
+        target.subresource,
+        target.namespace,
+        target.name,
+        write.request.path,
+    )
+    decision = write.engine.access.decide(act)
+    if not decision.allowed:
+        raise access_denied(act, decision.reason)
+
+
 def refuse_while_definition_ends(write: Write, name: str) -> None:
     """403 for a new object of a resource whose definition is being deleted."""
     resource = write.resource
@@ -158,6 +179,7 @@ def update(engine: Engine, request: ApiRequest, target: Target) -> Response:
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         if target.resource.create_on_update and not target.subresource:
+            require_create(write)
             return create_object(write, obj)
         raise not_found(target.resource, target.name)
     uid = obj["metadata"].get("uid")
@@ -349,6 +371,7 @@ def _apply(write: Write) -> Response:
         reset=("status",) if resource.has_status and not target.subresource else (),
     )
     if stored is None:
+        require_create(write)
         return _create_applied(write, obj)
     return replace(write, stored, obj, tracked=True)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from reconcile.embedded.auth.users import User
+from reconcile.embedded.queries import flag
 
 _VERBS = {
     "GET": "get",
@@ -20,7 +21,6 @@ _VERBS = {
     "DELETE": "delete",
 }
 _NAMESPACE_PARTS = frozenset({"finalize", "status"})
-_TRUE = frozenset({"true", "1"})
 _NAME_SELECTOR = re.compile(r"(?:^|,)metadata\.name={1,2}([^,=!]+)(?:,|$)")
 
 
@@ -69,8 +69,8 @@ def _resource_attributes(
     resource, name, subresource = rest[0], "".join(rest[1:2]), "".join(rest[2:3])
     if verb == "delete" and not name:
         verb = "deletecollection"
-    if verb == "get" and (not name or query.get("watch", "").lower() in _TRUE):
-        verb = "watch" if query.get("watch", "").lower() in _TRUE else "list"
+    if verb == "get" and not name:
+        verb = "watch" if flag(query, "watch") else "list"
     if verb in ("list", "watch", "deletecollection") and not name:
         name = _selected_name(query.get("fieldSelector", ""))
     return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)
