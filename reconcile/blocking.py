@@ -10,6 +10,7 @@ import math
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -101,7 +102,7 @@ class InStep:
             work.do()
             asked.put(None)
 
-        thread = Thread(target=visit, name="in step", daemon=True)
+        thread = Thread(target=copy_context().run, args=(visit,), name="in step", daemon=True)
         with _standing_still():
             thread.start()
         cancelled: BaseException | None = None
