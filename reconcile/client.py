@@ -25,7 +25,7 @@ from informers import (
 )
 from reconcile.applier import Applier
 from reconcile.consistency import Journal
-from reconcile.diffing import sets_null
+from reconcile.diffing import pointers, sets_null
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
@@ -81,13 +81,13 @@ class Client(Applier):
     def bound(self, journal: Journal, field_manager: str = "", beside: "Client | None" = None) -> Self:
         """The same client for one key: its writes are noted in `journal`, its reads wait for them.
 
-        What it sees of Secrets is also known to the client `beside` it, of the same run.
+        What it sees of Secrets, writes and fails at is also known to the client `beside` it, of the same run.
         """
         manager = field_manager or self.field_manager
         return self._copied(
             _journal=journal,
             _secrets=SecretValues() if beside is None else beside._secrets,
-            run=RunRecord(),
+            run=RunRecord() if beside is None else beside.run,
             field_manager=manager,
             _for_key=True,
         )
@@ -179,14 +179,15 @@ class Client(Applier):
         """Send a merge patch for `obj`; one that is empty is no request.
 
         `guard` (uid, resourceVersion) says for which state it is meant; the default is this very
-        object, at this version where the patch touches status, a list or the choice within a union; raises
-        ValueError where it was not read. `guard={}` is a blind write.
+        object, at this version where the patch touches status, a list, the choice within a union, or what
+        the cache does not keep; raises ValueError where it was not read. `guard={}` is a blind write.
         """
         if not patch:
             return obj
         resource = kind_of(obj).resource
         if guard is None:
-            guard = guard_of(obj, patch, versioned=subresource == "status")
+            unseen = any(self.lacks(resource, pointer) for pointer in pointers(patch))
+            guard = guard_of(obj, patch, versioned=subresource == "status" or unseen)
         written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
         return decode(type(obj), written.raw)
 
@@ -355,7 +356,8 @@ class Client(Applier):
             await self._rewrite(before, after, subresource)
             return
         patch = await self._difference(before, after, None, subresource)
-        await self.merge(before, patch, subresource=subresource)
+        guard = guard_of(before, patch, versioned=subresource == "status")
+        await self.merge(before, patch, guard=guard, subresource=subresource)
 
     async def _whole(self, obj: O) -> O:
         """The object, or where the cache keeps less than all of objects, the same object read live."""

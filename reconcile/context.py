@@ -74,6 +74,7 @@ class Context(Generic[T]):
         self.log = log
         self.causes = tuple(causes)
         self.attempt = attempt
+        self.reported = False
         self._snapshot = snapshot
         self.deadline = deadline
         self._client_of = client_of

@@ -27,6 +27,9 @@ T = TypeVar("T", bound=Object)
 
 _DONE = Result()
 
+REPORT_SECONDS = 5.0
+"""So long the status of a run that took too long may take to be written."""
+
 ResultName = Literal["success", "error", "requeue", "requeue_after"]
 
 
@@ -105,13 +108,17 @@ class Passes(Generic[T]):
         reconcile_id = client.clock.uuid().hex[:8]
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         hidden = redaction.seen.set(client.secrets)
+        made: list[Context[T]] = []
         try:
             await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with anyio.move_on_after(self.timeout) as within:
                 await self.departures.tell(request, client, log)
-                make = partial(self._context, request, client, log, causes, attempt, within.deadline)
+                make = partial(self._context, made, request, client, log, causes, attempt, within.deadline)
                 result = await self._pass(request, client, make)
                 return Outcome(result, reconcile_id=reconcile_id)
+            await self._report_late(made)
+            late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
+            return Outcome(error=late, reconcile_id=reconcile_id)
         except Exception as error:
             if _all_are(error, StaleVersion):
                 log.info("worked on an old state; running again", error=client.redacted(str(error)))
@@ -123,8 +130,6 @@ class Passes(Generic[T]):
                 self._journals.pop(request, None)
             if self._distant:
                 self._forget_distant(request)
-        late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
-        return Outcome(error=late, reconcile_id=reconcile_id)
 
     def _client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
         """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
@@ -154,6 +159,7 @@ class Passes(Generic[T]):
 
     def _context(
         self,
+        made: list[Context[T]],
         request: Request,
         client: Client,
         log: structlog.stdlib.BoundLogger,
@@ -162,7 +168,7 @@ class Passes(Generic[T]):
         deadline: float,
         snapshot: Snapshot,
     ) -> Context[T]:
-        return Context(
+        context = Context(
             decode(self.controller.kind, snapshot.raw),
             snapshot,
             request,
@@ -175,6 +181,8 @@ class Passes(Generic[T]):
             client_of=partial(self._client_elsewhere, request, client),
             owns=self.controller.owns,
         )
+        made.append(context)
+        return context
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
@@ -207,7 +215,15 @@ class Passes(Generic[T]):
         result: Result | None = answer
         return result
 
+    async def _report_late(self, made: Sequence[Context[T]]) -> None:
+        """What a run said of its object is written also where it then took too long."""
+        with anyio.move_on_after(REPORT_SECONDS):
+            for context in made:
+                if not context.reported:
+                    await self._report(context, failed=True)
+
     async def _report(self, context: Context[T], *, failed: bool) -> None:
+        context.reported = True
         for event in context.pending_events():
             message = context.client.redacted(event.message)
             self.recorder.record(context.object, evolve(event, message=message))

@@ -340,8 +340,10 @@ def test_a_path_that_the_cache_dropped_is_diffed_on_a_live_read() -> None:
             async with cached.editing(known) as draft:
                 draft.data["a"] = "3"
             assert last_body(client) == {"data": {"a": "3"}, "metadata": {"uid": known.uid}}
+            await cached.merge(await cached.get(ConfigMap, "c", "default"), {"data": {"b": "4"}})
+            assert "resourceVersion" in last_body(client)["metadata"]
             group.cancel_scope.cancel()
-        assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "2"}
+        assert (await client.get(ConfigMap, "c", "default")).data == {"a": "3", "b": "4"}
 
     simulate(run, limit_seconds=600)
 

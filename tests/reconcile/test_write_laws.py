@@ -135,10 +135,6 @@ async def set_scale(client: Client, box: Box) -> None:
     await client.set_scale(box, 5, expect=1)
 
 
-async def apply_scale(client: Client, box: Box) -> None:
-    await client.apply_scale(box, 5, force=True)
-
-
 async def update(client: Client, box: Box) -> None:
     await client.update(box.replace(spec=evolve(box.spec, label="mine")))
 
@@ -186,7 +182,7 @@ def contains(whole: Any, part: Any) -> bool:
 @pytest.mark.rule("write-3")
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([edit, edit_a_part, edit_status, merge, modify, apply, scale, set_scale, apply_scale]),
+    st.sampled_from([edit, edit_a_part, edit_status, merge, modify, apply, scale, set_scale]),
     st.lists(st.sampled_from(sorted(FOREIGN)), min_size=1, max_size=4, unique=True),
 )
 def test_what_somebody_adds_between_our_read_and_our_write_survives(
@@ -218,9 +214,7 @@ def test_what_somebody_adds_between_our_read_and_our_write_survives(
 
 
 @pytest.mark.rule("write-4")
-@pytest.mark.parametrize(
-    "write", [edit, edit_a_part, edit_status, merge, scale, set_scale, apply_scale, update, delete]
-)
+@pytest.mark.parametrize("write", [edit, edit_a_part, edit_status, merge, scale, set_scale, update, delete])
 async def test_a_namesake_is_touched_by_no_way_to_write(write: Write) -> None:
     client = served(BOX)
     box = await client.get(Box, "b", "default")
