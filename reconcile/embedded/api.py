@@ -145,4 +145,6 @@ def _form(parameters: Mapping[str, str], request: ApiRequest, listing: bool) -> 
         return Form("table", version, _included(request.query.get("includeObject") or "Metadata"))
     if shape == ("PartialObjectMetadataList" if listing else "PartialObjectMetadata"):
         return Form("partial", version)
+    if shape in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+        raise not_acceptable(OFFERED)  # understood, and so not passed over for what else would be taken
     return None

@@ -191,3 +191,14 @@ def test_what_is_no_scale_is_a_bad_request(scaled: Api, change: dict[str, Any]) 
 def test_config_maps_have_no_scale(api: Api) -> None:
     api.ok("POST", CONFIG_MAPS, config_map())
     assert api.send("GET", f"{CONFIG_MAPS}/a/scale").status == 404
+
+
+@pytest.mark.rule("api-22", "api-100")
+def test_metadata_of_one_object_is_no_answer_to_a_list_whatever_else_is_taken(api: Api) -> None:
+    partial = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io,application/json"
+    assert api.send("GET", WIDGETS, accept=partial.format("")).status == 406
+    assert api.send("GET", WIDGETS, accept=partial.format("List")).status == 200
+    assert api.send("GET", f"{WIDGETS}/a", accept=partial.format("List")).status == 406
+    assert api.send("GET", f"{WIDGETS}/a", accept=partial.format("")).status == 200
+    unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json"
+    assert api.ok("GET", WIDGETS, accept=unknown)["kind"] == "WidgetList"
