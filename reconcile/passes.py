@@ -1,5 +1,6 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from traceback import format_exception
@@ -26,6 +27,7 @@ T = TypeVar("T", bound=Object)
 
 
 _DONE = Result()
+_IDS = 1 << 32
 
 REPORT_SECONDS = 5.0
 """So long the status of a run that took too long may take to be written."""
@@ -105,13 +107,13 @@ class Passes(Generic[T]):
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
         journal = self._journals.setdefault(request, Journal(self.on_wait))
         client = self.client.bound(journal, self.controller.name)
-        reconcile_id = client.clock.uuid().hex[:8]
+        reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         hidden = redaction.seen.set(client.secrets)
         made: list[Context[T]] = []
         try:
             await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
-            with anyio.move_on_after(self.timeout) as within:
+            with anyio.CancelScope(deadline=asyncio.get_running_loop().time() + self.timeout) as within:
                 await self.departures.tell(request, client, log)
                 make = partial(self._context, made, request, client, log, causes, attempt, within.deadline)
                 result = await self._pass(request, client, make)

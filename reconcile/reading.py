@@ -101,7 +101,7 @@ class Reader:
 
     def _copied(self, **changed: Any) -> Self:
         other = type(self).__new__(type(self))
-        other.__dict__.update({**self.__dict__, **changed})
+        other.__dict__ = {**self.__dict__, **changed}
         return other
 
     # --- one object -----------------------------------------------------------------------------
