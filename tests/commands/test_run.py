@@ -175,6 +175,23 @@ def test_a_server_elsewhere_needs_yes_where_nobody_can_be_asked(
     assert "--yes" in err
 
 
+def test_each_of_several_clusters_is_named_and_asked_about(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = ("--clusters", "east=embedded,west=embedded", "--sync-seconds", "1")
+    server = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(here, server))
+    assert main(["run", "site_operator:sites", *clusters]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines()[:2] == [f"context embedded, server {server}, all namespaces"] * 2
+    assert err.splitlines()[-1].startswith("error: cannot list")
+    _, err = complaint(capsys, "site_operator:sites", *clusters, "--context", "embedded")
+    assert "--kubeconfig and --context say nothing to a manager that names its clusters" in err
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(here, "https://192.0.2.1:6443"))
+    _, err = complaint(capsys, "site_operator:sites", *clusters)
+    assert "--yes" in err
+
+
 def test_with_yes_a_server_elsewhere_is_tried(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
