@@ -3,6 +3,7 @@
 import datetime
 import logging
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from informers import Resource
 from reconcile import Client, Context, Controller, ObjectMeta, Result
 from reconcile.context import PendingEvent
-from reconcile.embedded import InProcessTransport
+from reconcile.embedded import InProcessTransport, service_account
 from reconcile.event_series import BURST, COMBINED, REFILL_SECONDS, EventLedger, News, Subject
 from reconcile.kinds import ConfigMap, Namespace
+from reconcile.manifests import manifest_of
 from reconcile.recorder import WAITING, Recorder
 from reconcile.testing import (
     FakeClient,
@@ -261,3 +263,23 @@ def test_the_last_events_of_a_controller_are_written_before_it_ends() -> None:
         assert [event["note"] for event in await written(world.client)] == ["once"]
 
     played(scenario)
+
+
+@pytest.mark.rule("event-1")
+async def test_the_role_of_the_page_is_enough_to_tell_and_to_count_up() -> None:
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "events.md"
+    role = manifest_of(page.read_text().split("```yaml\n")[1].split("```")[0])
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "events"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "events"},
+        "subjects": [{"kind": "ServiceAccount", "name": "toys", "namespace": "default"}],
+    }
+    config = ConfigMap(metadata=ObjectMeta("c", "default"))
+    client = FakeClient(config, role, binding, user=service_account("default", "toys"))
+    recorder = told(client)
+    for _ in range(2):
+        recorder.record(config.with_metadata(uid="u"), FINE)
+        await recorder.flush()
+    assert [request.status for request in client.transport.writes] == [201, 200]
