@@ -11,6 +11,7 @@ from reconcile import (
     ObjectMeta,
     Result,
     Scale,
+    SyncContext,
     field,
     resource,
 )
@@ -78,3 +79,16 @@ async def keep_config(ctx: Context[ConfigMap]) -> Result | None:
 
 
 Controller(Site, keep_config)  # wrong
+
+
+def keep_plainly(ctx: SyncContext[Site]) -> Result | None:
+    print(ctx.object.spec.colour)  # wrong
+    found: ConfigMap = ctx.client.get(Site, "a")  # wrong
+    return found.name  # wrong
+
+
+def keep_config_plainly(ctx: SyncContext[ConfigMap]) -> None:
+    return None
+
+
+Controller(Site, keep_config_plainly)  # wrong

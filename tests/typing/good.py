@@ -20,6 +20,7 @@ from reconcile import (
     Quantity,
     Result,
     Scale,
+    SyncContext,
     Unset,
     Unstructured,
     Watch,
@@ -93,6 +94,17 @@ async def keep_site(ctx: Context[Site]) -> Result | None:
     return None if site.terminating else Result(after=30)
 
 
+def keep_plainly(ctx: SyncContext[Site]) -> Result | None:
+    assert_type(ctx.object, Site)
+    assert_type(ctx.apply(config_for(ctx.object)), ConfigMap)
+    assert_type(ctx.client.find(Deployment, "web", ctx.object.namespace), Deployment | None)
+    assert_type(ctx.client.list(ConfigMap), Sequence[ConfigMap])
+    with ctx.client.editing(ctx.object) as draft:
+        draft.spec.replicas = 3
+    return Result(after=30)
+
+
+plain_sites = Controller(Site, keep_plainly, name="plain", cleanup=keep_plainly, workers=5)
 sites = Controller(
     Site, keep_site, owns=[Deployment], watches=[Watch(Secret, by=lambda site: site.spec.pull_secret)]
 )
