@@ -20,6 +20,10 @@ class Definitions:
         self._serving: dict[str, tuple[str, int]] = {}
         engine.log.on_change(self._note)
 
+    def take_over(self, other: "Definitions") -> None:
+        """Know what `other` serves, where log and registry are copies of its own."""
+        self._serving = dict(other._serving)
+
     def _note(self, change: Change) -> None:
         if change.resource == DEFINITIONS:
             self._changed[change.key.name] = None

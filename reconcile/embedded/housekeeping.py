@@ -52,6 +52,12 @@ class Housekeeping:
         self._woken: anyio.Event | None = None
         engine.log.on_change(self._note)
 
+    def take_over(self, other: "Housekeeping") -> None:
+        """Know what `other` knows of its log, of which this one's is a copy."""
+        self._places = dict(other._places)
+        self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
+        self._expiries = deque(other._expiries)
+
     async def run(self, settle: Callable[[], None]) -> None:
         """Call `settle` after every change, and when something falls due, until cancelled."""
         while True:

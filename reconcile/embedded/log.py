@@ -149,6 +149,12 @@ class Log:
         self._snapshots: OrderedDict[tuple[StorageKey, int], list[Stored]] = OrderedDict()
         self._listeners: list[Callable[[Change], None]] = []
 
+    def copy(self) -> "Log":
+        """A log of its own that begins with what is there now; without the changes that led to it."""
+        other = Log(self.version, self._history)
+        other._objects = {resource: dict(objects) for resource, objects in self._objects.items()}
+        return other
+
     def on_change(self, listener: Callable[[Change], None]) -> None:
         """Call `listener` with every change, in order, right after it was made."""
         self._listeners.append(listener)

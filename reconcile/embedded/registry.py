@@ -20,6 +20,14 @@ class Registry:
         self._built_in_groups = {resource.group for resource in self}
         self._served = {(resource.group, resource.version) for resource in self}
 
+    def copy(self) -> "Registry":
+        """A registry of its own with the same resources."""
+        other = Registry(())
+        other._resources = dict(self._resources)
+        other._custom = dict(self._custom)
+        other._built_in_groups, other._served = self._built_in_groups, self._served
+        return other
+
     def __iter__(self) -> Iterator[ServedResource]:
         """Every version of every resource."""
         return iter(list(self._resources.values()))
