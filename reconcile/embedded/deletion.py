@@ -4,12 +4,19 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers.transport import Response
 from reconcile.embedded.admission import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
-from reconcile.embedded.bodies import READABLE, dry_run_causes, media_type, parse_json, parse_yaml
+from reconcile.embedded.bodies import (
+    READABLE,
+    dry_run_causes,
+    media_type,
+    parse_json,
+    parse_yaml,
+    warning_headers,
+)
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.failures import (
     bad_request,
@@ -36,6 +43,11 @@ FOREGROUND = "foregroundDeletion"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 POLICIES = ("Background", "Foreground", "Orphan")
+JOBS = ("batch", "jobs")
+_JOB_WARNING = (
+    "the pods of a deleted job are kept by default; set propagationPolicy to Background to delete them, or "
+    "to Orphan to keep them without this warning"
+)
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -150,7 +162,9 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
     if resource.storage_key == NAMESPACES and target.name in IMMORTAL_NAMESPACES:
         raise forbidden(resource, target.name, "this namespace may not be deleted")
     _admit(engine, request, resource, stored, options)
-    outcome = remove(engine, resource, stored, options)
+    warnings = [_JOB_WARNING] if resource.storage_key == JOBS and options.propagation is None else []
+    headers = {"content-type": JSON, **warning_headers(warnings)}
+    outcome = remove(engine, resource, stored, _with_default(resource, stored, options))
     if outcome.gone and not resource.answers_object_on_delete:
         details = details_of(resource, target.name) | {"uid": stored.uid}
         status = {
@@ -160,10 +174,16 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
             "status": "Success",
             "details": details,
         }
-        return json_response(200, status)
+        return json_response(200, status, headers)
     version = outcome.obj["metadata"].get("resourceVersion", "")
     body = one(engine.table, resource, encode(outcome.obj), form, version)
-    return Response(202 if options.cascading and not outcome.gone else 200, {"content-type": JSON}, body)
+    return Response(202 if options.cascading and not outcome.gone else 200, headers, body)
+
+
+def _with_default(resource: ServedResource, stored: Stored, options: DeleteOptions) -> DeleteOptions:
+    """The options with the policy of the kind where none was asked for: of all kinds jobs alone orphan."""
+    decided = options.propagation is not None or {ORPHAN, FOREGROUND} & set(stored.finalizers)
+    return options if decided or resource.storage_key != JOBS else evolve(options, propagation="Orphan")
 
 
 def _admit(
@@ -288,6 +308,6 @@ def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Re
         now = engine.log.get(resource.storage_key, stored.key)
         if now is not None and now.uid == stored.uid:
             _admit(engine, request, resource, now, options)
-            remove(engine, resource, now, options)
+            remove(engine, resource, now, _with_default(resource, now, options))
     body = many(engine.table, resource, page.items, page.metadata(resource.custom), form)
     return Response(200, {"content-type": JSON}, body)

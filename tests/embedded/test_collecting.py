@@ -126,3 +126,35 @@ def test_a_namespace_on_its_way_out_gets_no_new_service_account(api: Api) -> Non
     api.merge(f"{NAMESPACES}/new/configmaps/held", {"metadata": {"finalizers": None}})
     api.server.settle()
     assert gone(api, f"{NAMESPACES}/new")
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+def job_with_a_child(api: Api) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "c:1"}]}}
+    job = api.ok("POST", JOBS, {"metadata": {"name": "j"}, "spec": {"template": template}})
+    api.ok("POST", CONFIG_MAPS, config_map("child", ownerReferences=owned_by(job)))
+
+
+@pytest.mark.rule("api-79", "api-81")
+@pytest.mark.parametrize("path", [f"{JOBS}/j", JOBS])
+def test_jobs_leave_their_dependents_unless_told_otherwise(api: Api, path: str) -> None:
+    job_with_a_child(api)
+    answer = api.send("DELETE", path)
+    assert answer.status == 200
+    assert ("warning" in answer.headers) is (path != JOBS)
+    api.server.settle()
+    assert gone(api, f"{JOBS}/j")
+    assert "ownerReferences" not in api.ok("GET", f"{CONFIG_MAPS}/child")["metadata"]
+
+
+@pytest.mark.rule("api-79", "api-81")
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+def test_jobs_take_their_dependents_along_when_told_so(api: Api, policy: str) -> None:
+    job_with_a_child(api)
+    answer = api.send("DELETE", f"{JOBS}/j", {"propagationPolicy": policy})
+    assert "warning" not in answer.headers
+    api.server.settle()
+    assert gone(api, f"{JOBS}/j")
+    assert gone(api, f"{CONFIG_MAPS}/child")

@@ -111,6 +111,7 @@ def test_every_kind_is_made_read_listed_changed_and_deleted(api: Api, path: str)
     table = api.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     assert [row["cells"][0] for row in table["rows"]] == ["a"]
     api.ok("DELETE", f"{path}/a")
+    api.server.settle()
     assert api.ok("GET", path)["items"] == []
 
 
