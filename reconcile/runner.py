@@ -31,6 +31,8 @@ T = TypeVar("T", bound=Object)
 INITIAL_PRIORITY = -100
 """What was there before comes after what changes now (controller-runtime's handler priority)."""
 EVERY_JITTER = 0.1
+SOURCE_PATIENCE = 120.0
+"""After so many seconds the log says for which source the workers wait."""
 
 
 @frozen
@@ -231,15 +233,21 @@ class Runner(Generic[T]):
 
     async def _start_sources(self, group: TaskGroup) -> None:
         """Start the sources, and wait for what each of them knows at its start."""
-        known: list[anyio.Event] = []
+        known: list[tuple[str, anyio.Event]] = []
         for source in self.controller.sources:
             synced = anyio.Event()
             follow = partial(self._follow, source, synced)
             group.start_soon(supervise, follow, source.name, self._passes.client.clock, self._log)
             if source.initial:
-                known.append(synced)
-        for synced in known:
-            await synced.wait()
+                known.append((source.name, synced))
+        for name, synced in known:
+            with anyio.move_on_after(SOURCE_PATIENCE):
+                await synced.wait()
+            if not synced.is_set():
+                self._log.warning(
+                    "waits for what a source knows at its start: it has to yield SYNCED", source=name
+                )
+                await synced.wait()
 
     async def _follow(self, source: Source, synced: anyio.Event) -> None:
         surroundings = Surroundings(self._objects, self._passes.client.clock)

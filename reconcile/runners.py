@@ -8,10 +8,12 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, field
 
-from informers import Cache
+from informers import Cache, get_logger
 from reconcile.controller import Controller
 from reconcile.runner import Runner
 from reconcile.supervision import first_error, noted
+
+_log = get_logger("reconcile")
 
 
 @define(eq=False)
@@ -102,9 +104,12 @@ class Runners:
             scope.cancel()
         for runner in self:
             runner.queue.close()
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(seconds) as grace:
             for runner in self:
                 await runner.queue.join()
+        if grace.cancelled_caught:
+            late = [f"{runner.name} {run.request}" for runner in self for run in runner.history.running()]
+            _log.warning("runs did not end in time and are cancelled", seconds=seconds, keys=late)
 
     def end(self) -> None:
         """Nothing runs any more: let nobody join, or trigger what would not be heard."""

@@ -333,7 +333,7 @@ def test_a_kind_that_the_server_does_not_serve_fails_the_start_with_what_to_do()
     simulate(run)
 
 
-def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled() -> None:
+def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
     async def slow(ctx: Context[Toy]) -> None:
@@ -348,6 +348,8 @@ def test_a_clean_stop_lets_a_run_end_and_a_late_one_is_cancelled() -> None:
         assert ended == ["short"]
 
     played(scenario)
+    (said,) = [vars(record) for record in caplog.records if "did not end in time" in record.getMessage()]
+    assert (said["seconds"], said["keys"]) == (5, ["toy default/long"])
 
 
 def test_a_run_that_takes_too_long_fails() -> None:

@@ -149,6 +149,26 @@ def test_a_ticker_needs_time() -> None:
         ticker(0)
 
 
+def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    notes = Notes()
+
+    async def silent(_: Surroundings) -> AsyncIterator[Named | Synced]:
+        await anyio.sleep(300)
+        yield SYNCED
+
+    async def scenario(world: World) -> None:
+        await world.make()
+        async with world.running(Controller(Toy, notes.note, sources=[Source(silent, "slow", initial=True)])):
+            await anyio.sleep(200)
+            assert notes.runs == []
+            await anyio.sleep(200)
+            assert len(notes.runs) == 1
+
+    played(scenario)
+    (said,) = [vars(record) for record in caplog.records if "has to yield SYNCED" in record.getMessage()]
+    assert said["source"] == "slow"
+
+
 @pytest.mark.rule("inv-14")
 @pytest.mark.parametrize("seed", range(5))
 def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(seed: int) -> None:
