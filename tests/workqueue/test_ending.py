@@ -9,8 +9,9 @@ from workqueue import QueueClosed, WorkQueue
 
 @pytest.mark.anyio
 @pytest.mark.rule("inv-04")
-async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more() -> None:
-    queue: WorkQueue[str] = WorkQueue()
+@pytest.mark.parametrize("ageing", [None, 2])
+async def test_a_closed_queue_drops_what_is_queued_and_takes_nothing_more(ageing: float | None) -> None:
+    queue: WorkQueue[str] = WorkQueue(ageing=ageing)
     queue.add("a")
     queue.add_after("later", 1)
     queue.close()
