@@ -175,6 +175,10 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         text = uid.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
+    def is_same_object(self, other: "Snapshot") -> bool:
+        """Whether both are states of one object: their uids are equal, and are not written out for it."""
+        return self._uid == other._uid
+
     @property
     def labels(self) -> dict[str, str]:
         """The object's labels, in a mapping of the caller's own."""

@@ -34,7 +34,7 @@ def wakes(predicate: Predicate, delta: Delta) -> bool:
     old, new = delta.old, delta.new
     if delta.resync:
         return True
-    if old is not None and new is not None and old.uid != new.uid:
+    if old is not None and new is not None and not old.is_same_object(new):
         return predicate.wakes(old, None) or predicate.wakes(None, new)
     return predicate.wakes(old, new)
 

@@ -95,7 +95,7 @@ def _opposite(verdict: Verdict) -> Verdict:
     return None if verdict is None else not verdict
 
 
-replaced = updates(lambda old, new: old.uid != new.uid)
+replaced = updates(lambda old, new: not old.is_same_object(new))
 """Deleted and created again: the name is the same, the object is another. Always wakes a controller."""
 
 version = updates(lambda old, new: old.version != new.version)

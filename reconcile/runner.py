@@ -204,12 +204,13 @@ class Runner(Generic[T]):
     # --- events to keys -------------------------------------------------------------------------
 
     def _on_primary(self, delta: Delta) -> None:
-        if self._primary.covers(delta.last.key.namespace):
+        key = delta.last.key
+        if self._primary.covers(key.namespace):
             self._passes.departures.note(delta)
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
             late = delta.initial or delta.resync
-            self.enqueue(Request(*delta.last.key, self.cluster), cause_of(self._primary, delta), late)
+            self.enqueue(Request(*key, self.cluster), cause_of(self._primary, delta), late)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
