@@ -228,6 +228,11 @@ class Context(Generic[T]):
 
     # --- for the runtime --------------------------------------------------------------------------
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the run has said anything that is to be written or told."""
+        return bool(self._status or self._conditions or self._removed or self._events)
+
     def pending_events(self) -> Sequence[PendingEvent]:
         """The events collected so far."""
         return tuple(self._events)

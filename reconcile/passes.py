@@ -112,9 +112,11 @@ class Passes(Generic[T]):
         hidden = redaction.seen.set(client.secrets)
         made: list[Context[T]] = []
         try:
-            await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
+            if journal:
+                await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with anyio.CancelScope(deadline=asyncio.get_running_loop().time() + self.timeout) as within:
-                await self.departures.tell(request, client, log)
+                if self.controller.on_gone is not None:
+                    await self.departures.tell(request, client, log)
                 make = partial(self._context, made, request, client, log, causes, attempt, within.deadline)
                 result = await self._pass(request, client, make)
                 return Outcome(result, reconcile_id=reconcile_id)
@@ -198,7 +200,8 @@ class Passes(Generic[T]):
             if not _all_are(error, StaleVersion):
                 await self._report(context, failed=True)
             raise
-        await self._report(context, failed=False)
+        if context.has_news:
+            await self._report(context, failed=False)
         return result or _DONE
 
     async def _visit(self, function: Any, context: Context[T]) -> Result | None:

@@ -281,7 +281,8 @@ class Runner(Generic[T]):
                 raise
 
     async def _reconcile(self, item: Item[Request]) -> None:
-        await self._backgrounds.ended(item.key)
+        if self.controller.background is not None:
+            await self._backgrounds.ended(item.key)
         with self.history.run(item) as run:
             outcome = run.outcome = await self._passes.run(item.key, item.causes, item.retries)
         self._runs += 1
