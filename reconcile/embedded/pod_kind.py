@@ -55,7 +55,7 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldCause]:
     """The faults of a pod, or of a change to one."""
     spec = pod.get("spec") or {}
     if old is None:
-        return _container_causes(spec)
+        return container_causes(spec, "spec")
     changed = {
         name for name in {*spec, *old.get("spec", {})} if spec.get(name) != old.get("spec", {}).get(name)
     }
@@ -73,14 +73,15 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldCause]:
     return [value_forbidden("spec", why)]
 
 
-def _container_causes(spec: Object) -> list[FieldCause]:
+def container_causes(spec: Object, place: str) -> list[FieldCause]:
+    """What is wrong about the containers of a pod spec, which stands at `place`."""
     containers = spec.get("containers") or []
     if not containers:
-        return [value_required("spec.containers")]
+        return [value_required(f"{place}.containers")]
     causes: list[FieldCause] = []
     seen: set[str] = set()
     for index, container in enumerate(containers):
-        name, path = container.get("name") or "", f"spec.containers[{index}]"
+        name, path = container.get("name") or "", f"{place}.containers[{index}]"
         if not name:
             causes.append(value_required(f"{path}.name"))
         elif name in seen:

@@ -1,5 +1,6 @@
 """What is particular to the kinds that make pods: Deployments, StatefulSets, Jobs and their like."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from reconcile.embedded.failures import (
@@ -9,7 +10,7 @@ from reconcile.embedded.failures import (
     value_required,
 )
 from reconcile.embedded.kind_rules import Object, default, fixed
-from reconcile.embedded.pod_kind import default_pod_spec
+from reconcile.embedded.pod_kind import container_causes, default_pod_spec
 from reconcile.embedded.status import FieldCause
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -112,16 +113,15 @@ def prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
 
 
 def validate_daemon_set(daemon_set: Object, old: Object | None) -> list[FieldCause]:
-    """The faults of a DaemonSet, whose pods must be restarted for ever."""
-    policy = daemon_set["spec"]["template"]["spec"].get("restartPolicy")
-    causes = validate_selector(daemon_set, old)
-    if policy != "Always":
-        causes.append(value_not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
-    return causes
+    """The faults of a DaemonSet."""
+    return validate_selector(daemon_set, old)
 
 
 def validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
-    """The selector must be there, choose the template's pods, and stay what it is."""
+    """The selector must be there, choose the template's pods, and stay what it is.
+
+    The pods of the template have containers, and are restarted for ever.
+    """
     spec = workload["spec"]
     selector = spec.get("selector") or {}
     causes: list[FieldCause] = []
@@ -132,6 +132,7 @@ def validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
     if any(labels.get(key) != value for key, value in wanted.items()):
         why = "`selector` does not match template `labels`"
         causes.append(value_invalid("spec.template.metadata.labels", labels, why))
+    causes += _template_causes(spec["template"], "spec.template", ("Always",))
     if old is not None and old["spec"].get("selector") != spec.get("selector"):
         causes.append(value_invalid("spec.selector", selector, "field is immutable"))
     replicas = spec.get("replicas")
@@ -174,7 +175,7 @@ def _default_job_spec(spec: Object) -> None:
 def validate_job(job: Object, old: Object | None) -> list[FieldCause]:
     """The faults of a Job."""
     spec = job["spec"]
-    causes = _ending_causes(spec["template"], "spec.template")
+    causes = _template_causes(spec["template"], "spec.template", _ENDING_POLICIES)
     for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"):
         value = spec.get(field)
         if isinstance(value, int) and value < 0:
@@ -195,11 +196,12 @@ def validate_job(job: Object, old: Object | None) -> list[FieldCause]:
     return causes
 
 
-def _ending_causes(template: Object, path: str) -> list[FieldCause]:
-    policy = (template.get("spec") or {}).get("restartPolicy")
-    if policy in _ENDING_POLICIES:
-        return []
-    return [value_not_supported(f"{path}.spec.restartPolicy", policy, _ENDING_POLICIES)]
+def _template_causes(template: Object, path: str, policies: Sequence[str]) -> list[FieldCause]:
+    spec = template.get("spec") or {}
+    causes = container_causes(spec, f"{path}.spec")
+    if spec.get("restartPolicy") not in policies:
+        causes.append(value_not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy"), policies))
+    return causes
 
 
 def prepare_cron_job(cron_job: Object, old: Object | None) -> None:
@@ -222,7 +224,8 @@ def validate_cron_job(cron_job: Object, old: Object | None) -> list[FieldCause]:
     """The faults of a CronJob: its name leaves room for those of its jobs, its schedule has five fields."""
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
     schedule = spec.get("schedule") or ""
-    causes = _ending_causes(spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template")
+    template, place = spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template"
+    causes = _template_causes(template, place, _ENDING_POLICIES)
     if len(name) > 52:
         causes.append(value_invalid("metadata.name", name, "must be no more than 52 characters"))
     if not schedule:

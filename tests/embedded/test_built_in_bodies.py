@@ -110,3 +110,46 @@ def test_preconditions_count_for_each_object_of_a_collection(api: Api) -> None:
     api.ok("POST", CONFIG_MAPS, config_map())
     assert api.send("DELETE", CONFIG_MAPS, {"preconditions": {"uid": "another"}}).status == 409
     assert api.send("GET", f"{CONFIG_MAPS}/a").status == 200
+
+
+# --- templates of pods ------------------------------------------------------------------------
+
+
+@pytest.mark.rule("api-137")
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        ({"containers": []}, [(REQUIRED, "containers")]),
+        ({"containers": [{"name": "A_", "image": "a"}]}, [(INVALID, "containers[0].name")]),
+        (
+            {"containers": [{"name": "a", "image": "a"}, {"name": "a", "image": ""}]},
+            [("FieldValueDuplicate", "containers[1].name"), (REQUIRED, "containers[1].image")],
+        ),
+        (
+            {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"},
+            [("FieldValueNotSupported", "restartPolicy")],
+        ),
+    ],
+)
+@pytest.mark.parametrize("plural", ["deployments", "replicasets", "daemonsets", "statefulsets"])
+def test_the_template_of_a_workload_is_a_pod_that_lasts(
+    api: Api, plural: str, spec: dict[str, Any], causes: list[tuple[str, str]]
+) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    whole = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "serviceName": "a"}
+    if plural != "statefulsets":
+        del whole["serviceName"]
+    path = f"/apis/apps/v1/namespaces/default/{plural}"
+    answer = api.send("POST", path, {"metadata": {"name": "a"}, "spec": whole})
+    assert answer.causes == [(reason, f"spec.template.spec.{field}") for reason, field in causes]
+
+
+@pytest.mark.rule("api-137")
+def test_the_template_of_a_job_has_containers_and_ends(api: Api) -> None:
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"containers": []}}
+    answer = api.send("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
+    assert answer.causes == [
+        (REQUIRED, "spec.template.spec.containers"),
+        ("FieldValueNotSupported", "spec.template.spec.restartPolicy"),
+    ]
