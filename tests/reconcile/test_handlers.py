@@ -1,5 +1,6 @@
 """Whom a change of another object wakes: owners by uid, users through an index, whoever a function names."""
 
+import json
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from informers import Delta, Snapshot
 from reconcile import Context, Controller, Key, ObjectMeta, OwnerReference, Request, Watch, predicates
+from reconcile.handlers import wakes
 from reconcile.kinds import ConfigMap, Secret
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
 
@@ -279,6 +282,34 @@ def test_wakes_chooses_among_the_changes_of_a_watched_object(how: dict[str, Any]
             assert await runs.during() == ["a"]
 
     played(scenario)
+
+
+@pytest.mark.rule("watch-wakes")
+@pytest.mark.parametrize(
+    ("predicate", "kept", "replaced"),
+    [
+        (predicates.generation, False, True),
+        (predicates.updates(lambda old, new: False), False, True),
+        (~predicates.updates(lambda old, new: True), False, True),
+        (predicates.selector("a=b"), False, False),
+        (predicates.default, False, True),
+    ],
+)
+def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning(
+    predicate: predicates.Predicate, kept: bool, replaced: bool
+) -> None:
+    def state(uid: str, version: int) -> Snapshot:
+        metadata = {
+            "name": "a",
+            "namespace": "n",
+            "uid": uid,
+            "resourceVersion": str(version),
+            "generation": 1,
+        }
+        return Snapshot.from_json(json.dumps({"kind": "Toy", "metadata": metadata}).encode())
+
+    assert wakes(predicate, Delta(state("u", 1), state("u", 2))) is kept
+    assert wakes(predicate, Delta(state("u", 1), state("v", 2))) is replaced
 
 
 @pytest.mark.rule("watch-wakes")

@@ -140,6 +140,7 @@ def test_a_cancellation_while_it_stops_makes_it_a_hard_stop_and_still_leaves_no_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ended == ["a"]
+        assert anyio.current_time() < 15
         assert asyncio.all_tasks() == before
 
     played(scenario)

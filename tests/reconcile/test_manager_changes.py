@@ -35,6 +35,10 @@ async def touch(ctx: Context[ConfigMap]) -> None:
     seen.append(ctx.object.name)
 
 
+async def never(ctx: Context[Nothing]) -> None:
+    """Never called."""
+
+
 seen: list[str] = []
 
 
@@ -86,9 +90,6 @@ def test_a_name_that_is_taken_is_refused_and_free_again_after_removal() -> None:
 
 
 def test_a_controller_whose_kind_does_not_come_is_refused_and_leaves_no_trace() -> None:
-    async def never(ctx: Context[Nothing]) -> None:
-        """Never called."""
-
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, keep_size), sync_seconds=20) as manager:
             controller = Controller(Nothing, never)
@@ -204,6 +205,32 @@ def test_what_is_added_while_the_manager_stops_runs_and_is_awaited_or_is_refused
         assert asyncio.all_tasks() == tasks
 
     played(scenario, seed)
+
+
+@pytest.mark.rule("M1")
+@pytest.mark.parametrize("ending", ["stop", "cancel"])
+def test_who_waits_to_be_taken_in_is_refused_as_soon_as_the_manager_ends(ending: str) -> None:
+    refused: list[float] = []
+
+    async def scenario(world: World) -> None:
+        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+
+        async def add() -> None:
+            await anyio.sleep(3)
+            with pytest.raises(RuntimeError, match="the manager is stopping"):
+                await manager.add(Controller(Nothing, never))
+            refused.append(anyio.current_time())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(add)
+            with anyio.move_on_after(10) as scope:
+                if ending == "stop":
+                    asyncio.get_running_loop().call_later(10, manager.stop)
+                    scope.deadline = float("inf")
+                await manager.run()
+        assert 10 <= refused[0] < 11
+
+    played(scenario)
 
 
 def test_after_the_stop_nothing_is_taken_in() -> None:
