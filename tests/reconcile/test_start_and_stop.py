@@ -19,7 +19,7 @@ from reconcile import (
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.passes import Outcome
 from reconcile.sources import Surroundings
-from reconcile.testing import Delay, Fault, FaultPlan, When
+from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
 from tests.reconcile.test_manager import Toy, World, keep_size, played
 from tests.reconcile.test_sources import Notes
 
@@ -276,3 +276,40 @@ def test_a_cluster_that_a_controller_names_must_be_one_of_the_managers() -> None
             await Manager(Controller(Toy, idle, clusters=["east"]), transport=world.transport).run()
 
     played(scenario)
+
+
+@pytest.mark.rule("stop-grace")
+@pytest.mark.parametrize(("seconds", "ends"), [({}, 30), ({"stop_seconds": 0}, 0), ({"stop_seconds": 7}, 7)])
+def test_a_stop_waits_for_runs_so_long_and_half_a_minute_by_default(seconds: Any, ends: float) -> None:
+    async def endless(ctx: Context[Toy]) -> None:
+        await anyio.sleep_forever()
+
+    async def scenario(world: World) -> None:
+        await world.make()
+        async with Manager(Controller(Toy, endless), transport=world.transport, clock=world.clock, **seconds):
+            await anyio.sleep(3)
+            begun = anyio.current_time()
+        assert -0.001 <= anyio.current_time() - begun - ends < 1
+
+    played(scenario)
+
+
+@pytest.mark.rule("start-late-kind")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kind_whose_definition_comes_late_is_waited_for_at_the_start(seed: int) -> None:
+    world = World(seed)
+
+    async def install() -> None:
+        await anyio.sleep(40)
+        await world.define()
+        await world.make(size=3)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(install)
+            async with world.running(Controller(Toy, keep_size)):
+                assert anyio.current_time() >= 40
+                await anyio.sleep(3)
+                assert (await world.client.get(Toy, "a", "default")).status.size == 3
+
+    simulate(run, seed=seed)
