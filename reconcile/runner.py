@@ -164,11 +164,17 @@ class Runner(Generic[T]):
         self.queue.close()
         try:
             with anyio.move_on_after(seconds):
-                await self.queue.join()
+                await self.drain()
         finally:
             self._scope.cancel()
             with anyio.CancelScope(shield=True):
                 await self._ended.wait()
+
+    async def drain(self) -> None:
+        """Wait until the runs under way have ended and told their last Events; the queue is closed."""
+        await self.queue.join()
+        if self._resumed.is_set():
+            await self._ended.wait()
 
     def disconnect(self) -> None:
         """Let `Controller.trigger` not reach this any more."""

@@ -106,7 +106,7 @@ class Runners:
             runner.queue.close()
         with anyio.move_on_after(seconds) as grace:
             for runner in self:
-                await runner.queue.join()
+                await runner.drain()
         if grace.cancelled_caught:
             late = [f"{runner.name} {run.request}" for runner in self for run in runner.history.running()]
             _log.warning("runs did not end in time and are cancelled", seconds=seconds, keys=late)

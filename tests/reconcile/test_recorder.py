@@ -20,6 +20,7 @@ from reconcile.kinds import ConfigMap, Namespace
 from reconcile.manifests import manifest_of
 from reconcile.recorder import WAITING, Recorder
 from reconcile.testing import (
+    Delay,
     FakeClient,
     Fault,
     FaultPlan,
@@ -257,9 +258,12 @@ def test_the_last_events_of_a_controller_are_written_before_it_ends() -> None:
         ctx.event("Told", "once")
 
     async def scenario(world: World) -> None:
+        late = LateTransport(InProcessTransport(world.server), 0)
+        world.transport = FaultyTransport(late, FaultPlan((Fault(When("create", "*/events"), Delay(1.5)),)))
         async with world.running(Controller(Toy, tell)):
             await world.make()
             await anyio.sleep(1)
+            assert await written(world.client) == []
         assert [event["note"] for event in await written(world.client)] == ["once"]
 
     played(scenario)
