@@ -111,16 +111,18 @@ class Client(Applier):
 
     # --- changes --------------------------------------------------------------------------------
 
-    async def update(self, obj: O, *, subresource: str = "") -> O:
+    async def update(self, obj: O, *, subresource: str = "", whole: bool = False) -> O:
         """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion.
 
-        It replaces all of it that its class has; fields that the class does not have stay. `modify` and
-        `editing` are for changing some of it.
+        It replaces all of it that its class has; fields that the class does not have stay, for which the
+        object may have to be read first. With `whole` it is not: `obj` is all that there shall be.
+        `modify` and `editing` are for changing some of it.
         """
         obj = self._placed(obj)
         resource = kind_of(obj).resource
         path = resource.path(obj.namespace, obj.name, subresource)
-        written = await self._write("PUT", resource, obj.key, path, await self._whole_body(obj), JSON)
+        body = encode(obj) if whole else await self._whole_body(obj)
+        written = await self._write("PUT", resource, obj.key, path, body, JSON)
         return decode(type(obj), written.raw)
 
     async def modify(

@@ -147,9 +147,9 @@ class SyncClient:
         """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""
         return self._do(partial(self.waiting.unstructured, manifest))
 
-    def update(self, obj: O, *, subresource: str = "") -> O:
+    def update(self, obj: O, *, subresource: str = "", whole: bool = False) -> O:
         """Replace the object by `obj`, which says at which resourceVersion. Raises StaleVersion."""
-        return self._do(partial(self.waiting.update, obj, subresource=subresource))
+        return self._do(partial(self.waiting.update, obj, subresource=subresource, whole=whole))
 
     def modify(
         self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
