@@ -27,6 +27,9 @@ from reconcile.embedded.status import Failure, FieldCause
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MAX_MANAGER_LENGTH = 128
+MAX_WARNINGS = 4096
+"""Letters of all warnings of one answer, as in a real server; beyond that each is cut to MAX_LONG_WARNING."""
+MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
 APPLY_PATCH = "application/apply-patch+yaml"
 
@@ -251,11 +254,19 @@ def judge_strictly(problems: Sequence[str], options: WriteOptions, warnings: lis
 
 
 def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """The Warning header, if there is anything to warn of."""
+    """The Warning header, if there is anything to warn of; what is too long for one is cut off."""
     if not warnings:
         return {}
-    quoted = (re.sub(r'(["\\])', r"\\\1", text) for text in dict.fromkeys(warnings))
-    return {"warning": ", ".join(f'299 - "{text}"' for text in quoted)}
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) > MAX_WARNINGS:
+        texts = [text[:MAX_LONG_WARNING] for text in texts][: MAX_WARNINGS // MAX_LONG_WARNING]
+    return {"warning": ", ".join(map(warning_text, texts))}
+
+
+def warning_text(text: str) -> str:
+    """One warning as its header holds it: quoted, and without the characters that no header may hold."""
+    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
+    return '299 - "{}"'.format(re.sub(r'(["\\])', r"\\\1", plain))
 
 
 def require_object_name(obj: dict[str, Any], target: Target) -> None:

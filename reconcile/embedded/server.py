@@ -17,6 +17,7 @@ from reconcile.embedded.auth.escalation import RoleGuard
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.refusals import access_denied
 from reconcile.embedded.autoscalers import Autoscalers
+from reconcile.embedded.bodies import warning_text
 from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.engine import Engine
@@ -258,7 +259,7 @@ def failure_response(failure: Failure) -> Response:
 
 
 def _with_warning(response: Response, text: str) -> Response:
-    warning = f'299 - "{text}"'
+    warning = warning_text(text)
     given = response.headers.get("warning")
     headers = {**response.headers, "warning": f"{given}, {warning}" if given else warning}
     return evolve(response, headers=headers)

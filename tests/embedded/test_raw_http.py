@@ -218,3 +218,13 @@ async def test_bytes_that_are_no_text_are_a_bad_request() -> None:
     body = b'"\xea(\xff"'
     head = b"POST %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     assert status_of(await answer_to(head % (WIDGETS.encode(), len(body)) + body)) == 400
+
+
+async def test_a_warning_of_what_no_header_may_hold_is_still_one_header() -> None:
+    body = msgspec.json.encode({"metadata": {"name": "a"}, 'odd\r\n"\\\x00\x7f': 1, "é": 2})
+    path = "/api/v1/namespaces/default/configmaps"
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    answer = await answer_to(head.encode() + body)
+    assert status_of(answer) == 201
+    assert b"odd  " in answer
+    assert answer.lower().count(b"\r\nwarning:") == 1

@@ -273,3 +273,11 @@ def test_an_invalid_object_with_a_version_is_invalid_before_it_is_untidy(api: Ap
     assert api.send("POST", WIDGETS, body).status == 422
     body = widget("a", resourceVersion="1")
     assert api.send("POST", WIDGETS, body).status == 500
+
+
+@pytest.mark.rule("api-28")
+def test_warnings_without_end_are_cut_off(api: Api) -> None:
+    body = {**config_map("many"), **{f"unknown{number}": 1 for number in range(5000)}, "x" * 9000: 1}
+    warning = api.send("POST", CONFIG_MAPS, body).headers["warning"]
+    assert warning.startswith('299 - "unknown field ')
+    assert len(warning) < 8192
