@@ -108,13 +108,17 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys."""
     _check_size(body)
+    obj = _parse_plain(body)
+    return _parse_closely(body, duplicates) if obj is None else obj
+
+
+def _parse_plain(body: bytes) -> Any:
+    """What is JSON exactly as our own clients write it, in which nothing can be hidden; else None."""
     try:
         obj = _DECODER.decode(body)
-        if msgspec.json.encode(obj) == body:
-            return obj
+        return obj if msgspec.json.encode(obj) == body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    return _parse_closely(body, duplicates)
+        return None
 
 
 def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
@@ -138,6 +142,9 @@ def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode YAML 1.1, of which JSON is a part; times stay text; `duplicates` receives doubled keys."""
     _check_size(body)
+    obj = _parse_plain(body)
+    if obj is not None:
+        return obj
     from reconcile.embedded import yaml_text
 
     try:
