@@ -1,0 +1,45 @@
+"""One timer for all runs of a controller: they may all take as long, so the oldest is always due first."""
+
+import asyncio
+
+import anyio
+from attrs import define, field
+
+
+@define(eq=False)
+class Deadlines:
+    """Cancels each scope it watches `seconds` after that began, unless it was forgotten before.
+
+    A timer for each run costs more than all else about its deadline, and nearly none of them ever strikes.
+    """
+
+    seconds: float
+    _ends: dict[anyio.CancelScope, float] = field(factory=dict, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def watch(self, scope: anyio.CancelScope) -> float:
+        """Watch a scope; when it will be cancelled, in the event loop's seconds."""
+        loop = asyncio.get_running_loop()
+        end = self._ends[scope] = loop.time() + self.seconds
+        if self._timer is None:
+            self._timer = loop.call_at(end, self._strike, loop)
+        return end
+
+    def forget(self, scope: anyio.CancelScope) -> None:
+        """Watch a scope no longer."""
+        self._ends.pop(scope, None)
+
+    def close(self) -> None:
+        """Strike no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _strike(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now = loop.time()
+        for scope, end in list(self._ends.items()):
+            if end > now:
+                self._timer = loop.call_at(end, self._strike, loop)
+                return
+            del self._ends[scope]
+            scope.cancel()
