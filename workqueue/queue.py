@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, Wish] = {}  # what was added to keys in work
         self._pace: Pace[K] | None = Pace(min_interval) if min_interval else None
         self._waiters = Waiters()
-        self._onlookers: list[anyio.Event] = []
+        self._onlookers: set[anyio.Event] = set()
         self._phase: Literal["open", "draining", "closed"] = "open"
         self._before_turn = _UNINTERRUPTED_KEYS
         self._turned_at = -math.inf
@@ -165,7 +165,6 @@ class WorkQueue(Generic[K]):
         if self._phase == "open":
             self._phase = "draining"
             now = self._now()
-            self._promote(now)
             for key in self._delayed.members():
                 if self._drops(key, self._queued[key], now):
                     self._delayed.remove(key)
@@ -401,15 +400,17 @@ class WorkQueue(Generic[K]):
         if self._onlookers and not self._working and not self._ready:
             for event in self._onlookers:
                 event.set()
-            self._onlookers.clear()
 
     def _is_empty(self) -> bool:
         return not self._queued and not self._working
 
     async def _look_on(self) -> None:
         event = anyio.Event()
-        self._onlookers.append(event)
-        await event.wait()
+        self._onlookers.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._onlookers.remove(event)
 
 
 class Work(Generic[K]):

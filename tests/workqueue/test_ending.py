@@ -1,5 +1,7 @@
 """How a queue ends: what is finished, what is dropped, who is told."""
 
+import gc
+
 import anyio
 import pytest
 
@@ -54,7 +56,7 @@ async def test_after_a_close_work_ends_and_its_key_does_not_come_back(failed: bo
     queue.add("a")
     queue.close()
     queue.add("a")
-    assert queue.status().working == 1
+    assert (queue.status().working, queue.queued(9)) == (1, [])
     await end(work, RuntimeError() if failed else None)
     status = queue.status()
     assert (status.ready, status.delayed, status.working) == (0, 0, 0)
@@ -127,6 +129,40 @@ async def test_a_drain_of_an_idle_queue_returns_at_once_and_its_workers_are_told
 async def idle(queue: WorkQueue[str]) -> None:
     with pytest.raises(QueueClosed):
         await take(queue)
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("P6")
+async def test_a_close_does_not_let_idle_workers_wait_for_the_end_of_work() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    with anyio.fail_after(5):
+        async with queue.get(), anyio.create_task_group() as group:
+            group.start_soon(idle, queue)
+            await anyio.wait_all_tasks_blocked()
+            queue.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_a_drain_whose_caller_gave_up_goes_on_until_the_last_work_has_ended() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    ended: list[str] = []
+
+    async def worker() -> None:
+        with pytest.raises(QueueClosed):
+            await take(queue)
+        ended.append("worker")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group, queue.get():
+            with anyio.move_on_after(0.01):
+                await queue.drain()
+            group.start_soon(worker)
+            await anyio.wait_all_tasks_blocked()
+            assert ended == []
+    assert ended == ["worker"]
 
 
 @pytest.mark.anyio
@@ -242,3 +278,28 @@ async def test_join_waits_for_what_is_ready_and_in_work_and_closes_nothing() -> 
             group.cancel_scope.cancel()
     assert done == ["a", "b"]
     assert not queue.status().closed
+
+
+@pytest.mark.anyio
+@pytest.mark.rule("inv-05")
+async def test_join_waits_for_work_where_nothing_else_is_queued() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    with anyio.fail_after(5):
+        async with queue.get():
+            with anyio.move_on_after(0.01) as in_work:
+                await queue.join()
+        with anyio.move_on_after(1) as at_rest:
+            await queue.join()
+    assert (in_work.cancelled_caught, at_rest.cancelled_caught) == (True, False)
+
+
+@pytest.mark.anyio
+async def test_joins_that_were_given_up_leave_nothing_behind() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    for _ in range(50):
+        with anyio.move_on_after(0):
+            await queue.join()
+    kinds = [type(thing).__name__ for thing in gc.get_objects()]
+    assert sum("Event" in kind for kind in kinds) < 50

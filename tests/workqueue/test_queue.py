@@ -152,6 +152,7 @@ def test_the_length_counts_ready_keys_only(simulate: Simulate) -> None:
         assert len(queue) == 1
         assert (queue.status().ready, queue.status().delayed, queue.status().working) == (1, 1, 0)
         await anyio.sleep(6)
+        assert len(queue) == 2
         assert (queue.status().ready, queue.status().delayed) == (2, 0)
 
     simulate(scenario)
