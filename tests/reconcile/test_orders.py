@@ -173,7 +173,7 @@ def test_in_every_order_runs_are_awaited_errors_surface_once_and_no_task_is_left
                 else:
                     with anyio.move_on_after(story.at if story.ending == "cancel" else 1000):
                         await manager.run()
-            except (ZeroDivisionError, LeadershipLost) as error:
+            except (ZeroDivisionError, LeadershipLost, CacheSyncFailed) as error:
                 raised.append(error)
             ledger.over = True
 
@@ -198,8 +198,14 @@ def test_in_every_order_runs_are_awaited_errors_surface_once_and_no_task_is_left
     played(scenario, story.seed)
 
 
+def is_survived(story: Story) -> bool:
+    """Whether nothing in it ends a manager: no fault, and too little of an outage to lose the Lease by."""
+    kinds = [step.kind for step in story.steps]
+    return not {"fault", "usurp"} & set(kinds) and kinds.count("outage") < 3
+
+
 @settings(deadline=None, max_examples=25)
-@given(story=stories.filter(lambda story: not any(step.kind in ("fault", "usurp") for step in story.steps)))
+@given(story=stories.filter(is_survived))
 def test_after_whatever_came_and_went_every_object_is_as_it_should_be(story: Story) -> None:
     async def scenario(world: World) -> None:
         player = Player(story, world)
