@@ -1,8 +1,22 @@
 """Everything to test an operator with: a fake client, one pass, virtual time, late watches, faults."""
 
+from reconcile.testing.acts import (
+    Act,
+    Apply,
+    DelayGarbage,
+    Delete,
+    Edit,
+    JumpClock,
+    Kill,
+    Recreate,
+    Release,
+    Touch,
+    Wait,
+)
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.faults import (
+    Coalesce,
     Crash,
     CrashAfter,
     CrashBefore,
@@ -13,11 +27,15 @@ from reconcile.testing.faults import (
     Expire,
     Fault,
     FaultPlan,
+    Hold,
     LoseReply,
+    Meanwhile,
     Refuse,
     RefuseAsStale,
+    Repeat,
     SlowReply,
     Stall,
+    TimeTravel,
     When,
 )
 from reconcile.testing.faulty import FaultyTransport
@@ -31,39 +49,73 @@ from reconcile.testing.loop import (
     VirtualTimeLoop,
     simulate,
 )
+from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
 from reconcile.testing.once import Pass, describe, run_once
 from reconcile.testing.requests import RecordedRequest
+from reconcile.testing.running import Run
+from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
+from reconcile.testing.story import pytest_parameter, story
+from reconcile.testing.world import World
 
 __all__ = [
+    "FREE_INVARIANTS",
+    "Act",
+    "Apply",
+    "Broken",
+    "Coalesce",
     "Crash",
     "CrashAfter",
     "CrashBefore",
     "Cut",
     "DeadlockError",
     "Delay",
+    "DelayGarbage",
+    "Delete",
     "Drop",
+    "Edit",
     "EndEarly",
     "Expire",
     "FakeClient",
     "Fault",
     "FaultPlan",
     "FaultyTransport",
+    "Hold",
+    "JumpClock",
+    "Kill",
     "LateTransport",
     "LivelockError",
     "LoseReply",
+    "Meanwhile",
     "Pass",
     "RealWorldError",
     "RecordedRequest",
+    "Recreate",
     "Refuse",
     "RefuseAsStale",
+    "Release",
+    "Repeat",
+    "Report",
+    "Run",
+    "Scenario",
     "SimulationError",
     "SlowReply",
     "Stall",
     "TimeLimitError",
+    "TimeTravel",
+    "Touch",
+    "Violation",
     "VirtualClock",
     "VirtualTimeLoop",
+    "Wait",
     "When",
+    "World",
     "describe",
+    "fuzz",
+    "pytest_parameter",
+    "replay",
     "run_once",
+    "seeds",
     "simulate",
+    "story",
+    "sweep",
 ]

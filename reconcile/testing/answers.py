@@ -1,5 +1,6 @@
 """The answers that a fault gives in a server's place, in the form in which a server gives them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -45,6 +46,30 @@ def expired_event() -> bytes:
     """The line with which a watch ends whose version is no longer kept."""
     status = _status(410, "Expired", "The resourceVersion for the provided watch is too old.")
     return _encode({"type": "ERROR", "object": status}) + b"\n"
+
+
+def exactly(query: Mapping[str, str], version: str) -> dict[str, str]:
+    """The list of what a watch would begin with, as it was at `version`."""
+    chosen = {name: query[name] for name in ("fieldSelector", "labelSelector") if name in query}
+    return {**chosen, "resourceVersion": version, "resourceVersionMatch": "Exact"}
+
+
+def resumed(query: Mapping[str, str], version: str) -> dict[str, str]:
+    """The same watch, from `version` on and without what was there before."""
+    left_out = ("sendInitialEvents", "resourceVersionMatch")
+    rest = {name: value for name, value in query.items() if name not in left_out}
+    return {**rest, "resourceVersion": version}
+
+
+def first_events(body: bytes, version: str) -> list[bytes]:
+    """The lines with which a watch begins that is to show what a list shows, down to their end."""
+    found = msgspec.json.decode(body)
+    kind, api_version = found["kind"].removesuffix("List"), found["apiVersion"]
+    named = {"kind": kind, "apiVersion": api_version}
+    lines = [{"type": "ADDED", "object": {**named, **item}} for item in found["items"]]
+    metadata = {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}}
+    end = {"type": "BOOKMARK", "object": {**named, "metadata": metadata}}
+    return [_encode(line) + b"\n" for line in [*lines, end]]
 
 
 def _status(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -14,12 +14,15 @@ import msgspec
 from attrs import field, frozen, validators
 from cattrs.strategies import configure_tagged_union
 
+from reconcile.testing.acts import Act
+
 Verb = Literal[
     "*", "write", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
 ]  # fmt: skip
 """The verbs of RBAC; `write` is any request that may change something, `*` is any at all."""
 
 _NOT_NEGATIVE = validators.ge(0)
+_NO_LESS = validators.ge(0.0)
 
 
 @frozen
@@ -28,13 +31,15 @@ class When:
 
     `path` is a pattern in which `*` stands for anything, slashes too. Of the requests that match,
     each fault counting for itself, it meets the `nth` and so many that `times` are met in all; with
-    `times=None` it meets every one from the `nth` on.
+    `times=None` it meets every one from the `nth` on. Where several managers run, `process` is the one
+    whose requests count, from 1 on; None: each for itself.
     """
 
     verb: Verb = "*"
     path: str = "*"
     nth: int = field(default=1, validator=validators.ge(1))
     times: int | None = field(default=1)
+    process: int | None = None
 
     @times.validator
     def _refuse_no_times(self, _: Any, times: int | None) -> None:
@@ -81,7 +86,8 @@ class Refuse:
     """An answer of `code` in the server's place; the server never sees the request.
 
     The body is a Status with `reason` and `message`, or where `text` is given that plain text, as a
-    proxy or an overloaded server sends it. `retry_after` (seconds) goes into the header.
+    proxy or an overloaded server sends it. `retry_after` (seconds) goes into the header. With
+    `applied` the server has carried the request out, and the answer is a lie (as 504 may be).
     """
 
     code: int = field(validator=[validators.ge(400), validators.lt(600)])
@@ -89,11 +95,19 @@ class Refuse:
     message: str = ""
     text: str | None = None
     retry_after: int | None = None
+    applied: bool = False
 
 
 @frozen
 class LoseReply:
     """The request is carried out and its answer is lost: `OutcomeUnknown`."""
+
+
+@frozen
+class Meanwhile:
+    """Somebody else acts just before the request reaches the server. Goes together with any other fault."""
+
+    act: Act
 
 
 @frozen
@@ -136,10 +150,56 @@ class Expire:
     after: int = field(default=0, validator=_NOT_NEGATIVE)
 
 
-RequestFault = Delay | SlowReply | Drop | RefuseAsStale | Refuse | LoseReply | CrashBefore | CrashAfter
+@frozen
+class Hold:
+    """After `after` lines the next one waits until `events` more have come, or for `seconds`.
+
+    So the caches of that kind lag so many events behind, while those of other kinds do not.
+    """
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+    events: int = field(default=1, validator=validators.ge(1))
+    seconds: float = field(default=20.0, validator=_NO_LESS)
+
+
+@frozen
+class Coalesce:
+    """After `after` lines nothing comes until there are `events`, or for `seconds`; then 410.
+
+    The list that follows shows only what they have come to: an object that was made and has gone
+    again was never there, and of several changes the last is seen.
+    """
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+    events: int = field(default=2, validator=validators.ge(1))
+    seconds: float = field(default=20.0, validator=_NO_LESS)
+
+
+@frozen
+class Repeat:
+    """The line after `after` lines comes twice: the same event, of the same version."""
+
+    after: int = field(default=0, validator=_NOT_NEGATIVE)
+
+
+@frozen
+class TimeTravel:
+    """A watch that asks for what is there is shown what was there `events` changes of the kind before.
+
+    What happened since follows `seconds` later. Where a list comes from a server that lags, or from
+    its cache, a restarted process meets this.
+    """
+
+    events: int = field(default=1, validator=validators.ge(1))
+    seconds: float = field(default=5.0, validator=_NO_LESS)
+
+
+RequestFault = (
+    Delay | SlowReply | Drop | RefuseAsStale | Refuse | LoseReply | Meanwhile | CrashBefore | CrashAfter
+)
 """Faults of any request, the opening of a stream being one."""
 
-StreamFault = Cut | EndEarly | Stall | Expire
+StreamFault = Cut | EndEarly | Stall | Expire | Hold | Coalesce | Repeat | TimeTravel
 """Faults of a stream that was opened; they neither meet nor count other requests."""
 
 What = RequestFault | StreamFault
@@ -157,15 +217,25 @@ def _as_tuple(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
+def _as_acts(acts: Iterable[Act] | None) -> tuple[Act, ...] | None:
+    return None if acts is None else tuple(acts)
+
+
 @frozen
 class FaultPlan:
     """What goes wrong in a run, and when.
 
     Where several faults meet one request, their waiting times add up and the first of the others in
-    the plan decides.
+    the plan decides. `acts`, if there are any, take the place of the steps of a scenario; `seed`
+    decides the rest: the order of tasks, the lag of watches, names and chance.
     """
 
     faults: tuple[Fault, ...] = field(default=(), converter=_as_tuple)
+    acts: tuple[Act, ...] | None = field(default=None, converter=_as_acts)
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"FaultPlan.from_json({self.to_json()!r})"
 
     def to_json(self) -> str:
         """The plan as JSON; what has its default is left out."""
@@ -198,6 +268,7 @@ class Crash(BaseException):
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
+    configure_tagged_union(Act, converter, tag_name="act")
     configure_tagged_union(What, converter, tag_name="fault")
     return converter
 

@@ -1,34 +1,64 @@
 """A transport on which everything is recorded and a plan goes wrong."""
 
+import itertools
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import NoReturn
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from typing import NoReturn, Protocol
 
 import anyio
 from attrs import evolve, frozen
 
 from informers.errors import OutcomeUnknown, Unreachable
 from informers.transport import PassingTransport, Response, StreamingResponse, Transport
-from reconcile.testing.answers import refusal, stale
+from reconcile.testing.acts import Act
+from reconcile.testing.answers import exactly, first_events, refusal, resumed, stale
 from reconcile.testing.faults import (
+    Coalesce,
     Crash,
     CrashAfter,
     CrashBefore,
     Delay,
     Drop,
+    Fault,
     FaultPlan,
+    Hold,
     LoseReply,
+    Meanwhile,
     Refuse,
     RefuseAsStale,
     SlowReply,
     StreamFault,
+    TimeTravel,
     What,
 )
-from reconcile.testing.lines import spoiled, whole_lines
+from reconcile.testing.lines import Backlog, beside, spoiled, whole_lines
 from reconcile.testing.requests import RecordedRequest
 
 _NOTHING: Mapping[str, str] = {}
 _NO_FAULTS = FaultPlan()
+
+
+class Surroundings(Protocol):
+    """Where a transport leads, for the faults that are not its own doing."""
+
+    def act(self, act: Act, path: str) -> str:
+        """Somebody else acts, `path` being that of the request; what has happened, in a few words."""
+        ...
+
+    def version_before(self, path: str, changes: int) -> int:
+        """The version at which the collection of `path` was so many changes ago."""
+        ...
+
+
+@frozen
+class HeardEvent:
+    """A line of a watch that passed: of the `watch`th of that path, the `line`th, both from 1 on."""
+
+    path: str
+    watch: int
+    line: int
+    text: bytes
 
 
 class FaultyTransport(PassingTransport):
@@ -37,12 +67,31 @@ class FaultyTransport(PassingTransport):
     `requests` holds every request in the order in which they were made; `applied` one line for each
     fault that happened. After a crash the process is dead: every request and every chunk of a
     stream raises `Crash`, until `restart()`.
+
+    `process` says which of several managers this is the way of, from 1 on. `around` carries out
+    `Meanwhile` and `TimeTravel`: a plan with one of them needs it (ValueError). With `listening`,
+    `heard` holds the lines of all watches.
     """
 
-    def __init__(self, inner: Transport, plan: FaultPlan = _NO_FAULTS) -> None:
+    def __init__(
+        self,
+        inner: Transport,
+        plan: FaultPlan = _NO_FAULTS,
+        *,
+        process: int = 1,
+        around: Surroundings | None = None,
+        listening: bool = False,
+    ) -> None:
+        if around is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in plan.faults):
+            raise ValueError("Meanwhile and TimeTravel need a server that can be acted on: around=")
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
+        self.heard: list[HeardEvent] = []
+        self._process = process
+        self._around = around
+        self._listening = listening
+        self._watches: Counter[str] = Counter()
         super().__init__(inner)
         self._counts = [0] * len(plan.faults)
         self._crash: Crash | None = None
@@ -56,6 +105,15 @@ class FaultyTransport(PassingTransport):
     def crashed(self) -> bool:
         """Whether the process counts as dead."""
         return self._crash is not None
+
+    def add(self, *faults: Fault) -> None:
+        """Let more go wrong from now on; requests are counted from here."""
+        self.plan = evolve(self.plan, faults=(*self.plan.faults, *faults))
+        self._counts += [0] * len(faults)
+
+    def die(self) -> None:
+        """The process is dead from now on, without a request to blame."""
+        self._crash = self._crash or Crash("the process", carried_out=False)
 
     def restart(self) -> None:
         """The process lives again. Records stay, and faults go on counting where they were."""
@@ -75,8 +133,7 @@ class FaultyTransport(PassingTransport):
         if instead is not None:
             return instead
         response = await self._inner.request(method, path, query, headers, body)
-        await self._after(call, response.status)
-        return response
+        return await self._after(call, response.status) or response
 
     def stream(
         self,
@@ -98,9 +155,31 @@ class FaultyTransport(PassingTransport):
         if instead is not None:
             yield StreamingResponse(instead.status, instead.headers, _one_chunk(instead.body))
             return
-        async with self._inner.stream(method, path, query, headers) as answer:
+        async with self._open(call, query, headers) as answer:
             await self._after(call, answer.status)
-            async with aclosing(self._chunks(call, answer.chunks)) as chunks:
+            lines = whole_lines(answer.chunks) if call.spoiling or self._listening else None
+            backlog = Backlog(lines) if lines is not None and call.holding else None
+            collecting = nullcontext() if backlog is None else beside(backlog.collect)
+            chunks = self._chunks(call, backlog or lines or answer.chunks)
+            async with collecting, aclosing(chunks):
+                yield StreamingResponse(answer.status, answer.headers, chunks)
+
+    @asynccontextmanager
+    async def _open(
+        self, call: "_Call", query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> AsyncIterator[StreamingResponse]:
+        """The stream, or for a time traveller what there was before and then, later, the stream."""
+        path, travel = call.request.path, call.travel
+        if travel is None or self._around is None or "sendInitialEvents" not in query:
+            async with self._inner.stream(call.request.method, path, query, headers) as answer:
+                yield answer
+            return
+        self._note(call, travel)
+        version = str(self._around.version_before(path, travel.events))
+        before = await self._inner.request("GET", path, exactly(query, version), headers)
+        async with self._inner.stream("GET", path, resumed(query, version), headers) as answer:
+            chunks = _travelled(first_events(before.body, version), travel.seconds, answer.chunks)
+            async with aclosing(chunks):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
     def _begin(self, request: RecordedRequest, *, streaming: bool = False) -> "_Call":
@@ -110,6 +189,8 @@ class FaultyTransport(PassingTransport):
 
     def _met_by(self, request: RecordedRequest, streaming: bool) -> Iterator[What]:
         for number, fault in enumerate(self.plan.faults):
+            if fault.when.process not in (None, self._process):
+                continue
             if not _concerns(fault.what, request, streaming):
                 continue
             if not fault.when.matches(request.verb, request.path):
@@ -125,6 +206,10 @@ class FaultyTransport(PassingTransport):
                 self._note(call, fault)
                 await anyio.sleep(fault.seconds)
         self._stay_dead()
+        for fault in call.met:
+            if isinstance(fault, Meanwhile) and self._around is not None:
+                self._note(call, fault)
+                self._around.act(fault.act, call.request.path)
         match call.decisive:
             case Drop() as fault:
                 self._note(call, fault)
@@ -132,15 +217,15 @@ class FaultyTransport(PassingTransport):
             case CrashBefore() as fault:
                 self._note(call, fault)
                 self._die(call, carried_out=False)
-            case RefuseAsStale() | Refuse() as fault:
+            case RefuseAsStale() | Refuse(applied=False) as fault:
                 self._note(call, fault)
                 answer = refusal(fault) if isinstance(fault, Refuse) else stale(call.request.path)
                 self._record(call, status=answer.status)
                 return answer
         return None
 
-    async def _after(self, call: "_Call", status: int) -> None:
-        """What comes to pass between the server's answer and the caller."""
+    async def _after(self, call: "_Call", status: int) -> Response | None:
+        """What comes to pass between the server's answer and the caller: perhaps another answer."""
         self._record(call, server_status=status)
         for fault in call.met:
             if isinstance(fault, SlowReply):
@@ -154,14 +239,26 @@ class FaultyTransport(PassingTransport):
             case CrashAfter() as fault:
                 self._note(call, fault)
                 self._die(call, carried_out=True)
+            case Refuse() as fault:
+                self._note(call, fault)
+                answer = refusal(fault)
+                self._record(call, status=answer.status)
+                return answer
         self._record(call, status=status)
+        return None
 
     async def _chunks(self, call: "_Call", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        faults = [fault for fault in call.met if isinstance(fault, StreamFault)]
-        if faults:
-            chunks = spoiled(whole_lines(chunks), faults, lambda fault: self._note(call, fault), call.name)
-        async for chunk in chunks:
+        if call.spoiling:
+            chunks = spoiled(chunks, call.spoiling, lambda fault: self._note(call, fault), call.name)
+        self._watches[call.request.path] += 1
+        watch = self._watches[call.request.path]
+        for number in itertools.count(1):
+            chunk = await anext(chunks, b"")
             self._stay_dead()
+            if not chunk:
+                return
+            if self._listening:
+                self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
             yield chunk
 
     def _record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
@@ -198,9 +295,24 @@ class _Call:
     def decisive(self) -> What | None:
         """The first fault that ends the request; waiting and what befalls a stream do not."""
         for fault in self.met:
-            if not isinstance(fault, Delay | SlowReply | StreamFault):
+            if not isinstance(fault, Delay | SlowReply | Meanwhile | StreamFault):
                 return fault
         return None
+
+    @property
+    def spoiling(self) -> list[StreamFault]:
+        """What befalls its stream."""
+        return [fault for fault in self.met if isinstance(fault, StreamFault)]
+
+    @property
+    def holding(self) -> bool:
+        """Whether lines are held back, so that somebody has to read on meanwhile."""
+        return any(isinstance(fault, Hold | Coalesce) for fault in self.met)
+
+    @property
+    def travel(self) -> TimeTravel | None:
+        """The first journey into the past."""
+        return next((fault for fault in self.met if isinstance(fault, TimeTravel)), None)
 
 
 def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
@@ -213,3 +325,13 @@ def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
 
 async def _one_chunk(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
+
+
+async def _travelled(
+    first: list[bytes], seconds: float, chunks: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
+    for line in first:
+        yield line
+    await anyio.sleep(seconds)
+    async for chunk in chunks:
+        yield chunk

@@ -3,14 +3,15 @@
 import math
 import random  # noqa: TID251 -- seeded: the lag of a simulation
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
 
 import anyio
 
 from informers.transport import PassingTransport, StreamingResponse, Transport
 from reconcile.testing.faults import Crash
-from reconcile.testing.lines import whole_lines
+from reconcile.testing.lines import beside, whole_lines
 
 _NOTHING: Mapping[str, str] = {}
 LAG = (0.005, 0.25)
@@ -58,7 +59,7 @@ class LateTransport(PassingTransport):
                 yield answer
                 return
             post = _Post(chance, self._lag)
-            async with _beside(post.collect, answer.chunks), aclosing(post.deliver()) as chunks:
+            async with beside(partial(post.collect, answer.chunks)), aclosing(post.deliver()) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
 
@@ -102,21 +103,3 @@ class _Post:
             if isinstance(item, BaseException):
                 raise item
             yield item
-
-
-@asynccontextmanager
-async def _beside(
-    work: Callable[[AsyncIterator[bytes]], Coroutine[None, None, None]], chunks: AsyncIterator[bytes]
-) -> AsyncIterator[None]:
-    """Let `work` run beside the body; what the body raises comes out as it is, in no group."""
-    failure: BaseException | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(work, chunks)
-        try:
-            yield
-        except (Exception, Crash) as error:
-            failure = error
-        finally:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure

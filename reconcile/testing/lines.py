@@ -1,13 +1,26 @@
 """Streams taken apart into lines, so that an event can be counted, held back or cut in two."""
 
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager
 
 import anyio
 
 from informers.errors import OutcomeUnknown
 from reconcile.testing.answers import expired_event
-from reconcile.testing.faults import Cut, EndEarly, Expire, Stall, StreamFault
+from reconcile.testing.faults import (
+    Coalesce,
+    Crash,
+    Cut,
+    EndEarly,
+    Expire,
+    Hold,
+    Repeat,
+    Stall,
+    StreamFault,
+    TimeTravel,
+)
 
 
 async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -21,19 +34,89 @@ async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, Non
         yield rest
 
 
+class Backlog:
+    """The lines of a stream, read as they come, and kept until they are asked for."""
+
+    def __init__(self, lines: AsyncGenerator[bytes, None]) -> None:
+        self._lines = lines
+        self._came: deque[bytes] = deque()
+        self._failure: BaseException | None = None
+        self._ended = False
+        self._news = anyio.Event()
+
+    def __aiter__(self) -> "Backlog":
+        return self
+
+    async def __anext__(self) -> bytes:
+        await self.gather(1)
+        if self._came:
+            return self._came.popleft()
+        if self._failure is not None:
+            raise self._failure
+        raise StopAsyncIteration
+
+    async def gather(self, count: int) -> None:
+        """Wait until so many lines are there, or no more will come."""
+        while len(self._came) < count and not self._ended:
+            self._news = anyio.Event()
+            await self._news.wait()
+
+    async def collect(self) -> None:
+        """Read to the end."""
+        try:
+            async with aclosing(self._lines) as lines:
+                async for line in lines:
+                    self._came.append(line)
+                    self._news.set()
+        except (Exception, Crash) as error:
+            self._failure = error
+        self._ended = True
+        self._news.set()
+
+
+@asynccontextmanager
+async def beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncGenerator[None, None]:
+    """Let `work` run beside the body; what the body raises comes out as it is, in no group."""
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        try:
+            yield
+        except (Exception, Crash) as error:
+            failure = error
+        finally:
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
 async def spoiled(
     lines: AsyncIterator[bytes],
     faults: Sequence[StreamFault],
     note: Callable[[StreamFault], None],
     request: str,
 ) -> AsyncGenerator[bytes, None]:
-    """The lines as far as `faults` let them through; `note` hears of each fault that happens."""
+    """The lines as far as `faults` let them through; `note` hears of each fault that happens.
+
+    Where one holds lines back, `lines` is a `Backlog`.
+    """
     for passed in itertools.count():
+        repeated = False
         for fault in faults:
-            if fault.after != passed:
+            if isinstance(fault, TimeTravel) or fault.after != passed:
                 continue
             note(fault)
             match fault:
+                case Hold(events=events, seconds=seconds) if isinstance(lines, Backlog):
+                    with anyio.move_on_after(seconds):
+                        await lines.gather(events + 1)
+                case Coalesce(events=events, seconds=seconds) if isinstance(lines, Backlog):
+                    with anyio.move_on_after(seconds):
+                        await lines.gather(events)
+                    yield expired_event()
+                    return
+                case Repeat():
+                    repeated = True
                 case Stall(seconds=seconds):
                     await (anyio.sleep_forever() if seconds is None else anyio.sleep(seconds))
                 case EndEarly():
@@ -50,3 +133,5 @@ async def spoiled(
         if not line:
             return
         yield line
+        if repeated:
+            yield line

@@ -1,0 +1,216 @@
+"""Plans of all that users, neighbours and networks may do, drawn by a state machine of hypothesis.
+
+Its rules add to a plan what makes sense at that point (nothing is deleted that was not made); the plan is
+told when it is complete, so what is found is a value that can be told again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reconcile.models import Object, kind_of
+from reconcile.testing.acts import (
+    DEFAULT_NAMESPACE,
+    Act,
+    Apply,
+    DelayGarbage,
+    Delete,
+    Edit,
+    JumpClock,
+    Kill,
+    Recreate,
+    Release,
+    Touch,
+    Wait,
+    manifest_of,
+    path_of,
+)
+from reconcile.testing.faults import (
+    Coalesce,
+    CrashAfter,
+    CrashBefore,
+    Cut,
+    Delay,
+    Drop,
+    EndEarly,
+    Expire,
+    Fault,
+    FaultPlan,
+    Hold,
+    LoseReply,
+    Meanwhile,
+    Refuse,
+    Repeat,
+    SlowReply,
+    Stall,
+    When,
+)
+from reconcile.testing.scenario import Scenario
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+STEPS = 8
+"""Rules of one plan, at most."""
+NAMES = ("one", "two")
+_AMONG_REQUESTS = (
+    CrashBefore(),
+    CrashAfter(),
+    LoseReply(),
+    Drop(),
+    Delay(2.0),
+    SlowReply(2.0),
+    Meanwhile(Touch()),
+    Refuse(429, text="too many requests", retry_after=1),
+    Refuse(500),
+    Refuse(503),
+    Refuse(504),
+    Refuse(504, applied=True),
+)
+_AMONG_STREAMS = (Cut, EndEarly, Expire, Repeat, Hold, Coalesce)
+_MOST_LINES = 8
+_HUGE = 1_000
+
+
+def drawn(scenario: Scenario, tell: Callable[[FaultPlan], None], *, seed: int, count: int) -> None:
+    """Draw `count` plans and `tell` each of them; what that raises comes out, and ends it."""
+    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis import seed as seeded
+    from hypothesis.stateful import run_state_machine_as_test
+
+    quietly = settings(
+        max_examples=count,
+        stateful_step_count=STEPS,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        report_multiple_bugs=False,
+    )
+    machine = _machine(scenario, tell, seed)
+    run_state_machine_as_test(seeded(seed)(machine), settings=quietly)
+
+
+def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -> Any:
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+    numbers = st.integers(0, 11)
+    made, edits = _applies(scenario), _edits(scenario)
+    owned = _owned(scenario)
+
+    class Plan(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.acts: list[Act] = []
+            self.faults: list[Fault] = []
+            self.paths: list[str] = []
+
+        @initialize(act=made)
+        def first(self, act: Apply) -> None:
+            self.apply(act)
+
+        @rule(act=made)
+        def apply(self, act: Apply) -> None:
+            self.acts.append(act)
+            self.paths.append(_path(scenario, act))
+
+        @precondition(lambda self: bool(self.paths and edits))
+        @rule(number=numbers)
+        def edit(self, number: int) -> None:
+            self.acts.append(edits[number % len(edits)])
+
+        @precondition(lambda self: bool(self.paths))
+        @rule(number=numbers, kind=st.sampled_from((Delete, Touch, Recreate)))
+        def change(self, number: int, kind: type[Delete]) -> None:
+            self.acts.append(kind(self.paths[number % len(self.paths)]))
+
+        @precondition(lambda self: bool(owned))
+        @rule(number=numbers, kind=st.sampled_from((Delete, Touch, Release)))
+        def meddle(self, number: int, kind: type[Delete]) -> None:
+            self.acts.append(kind(owned[number % len(owned)]))
+
+        @rule(
+            act=st.sampled_from(
+                (Wait(0.0), Wait(0.1), Wait(1.0), Kill(), JumpClock(3600.0), DelayGarbage(5.0))
+            )
+        )
+        def pass_time(self, act: Act) -> None:
+            self.acts.append(act)
+
+        @rule(fault=_faults(scenario))
+        def plan_fault(self, fault: Fault) -> None:
+            self.faults.append(fault)
+
+        def teardown(self) -> None:
+            tell(FaultPlan(self.faults, self.acts, seed))
+
+    return Plan
+
+
+def _applies(scenario: Scenario) -> "SearchStrategy[Apply]":
+    """Objects that a user may make: those of the steps, and any that the models of the kinds allow."""
+    from hypothesis import strategies as st
+
+    from reconcile.testing.strategies import objects
+
+    known = [step for step in scenario.steps if isinstance(step, Apply)]
+    drawn: list[SearchStrategy[Apply]] = [st.sampled_from(known)] if known else []
+    for kind in dict.fromkeys(controller.kind for controller in scenario.make_controllers()):
+        if kind in scenario.strategies:
+            drawn.append(scenario.strategies[kind].map(Apply))
+        elif not known:
+            named = st.tuples(objects(kind), st.sampled_from(NAMES))
+            drawn.append(named.map(lambda pair: Apply(_renamed(*pair))))
+    return st.one_of(drawn)
+
+
+def _renamed(obj: Object, name: str) -> dict[str, Any]:
+    manifest = _tamed(manifest_of(obj))
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+
+
+def _tamed(value: Any) -> Any:
+    """The same with small numbers in place of huge ones: nobody asks for a trillion replicas."""
+    if isinstance(value, dict):
+        return {name: _tamed(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_tamed(item) for item in value]
+    huge = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _HUGE
+    return abs(value) % 7 if huge else value
+
+
+def _edits(scenario: Scenario) -> Sequence[Act]:
+    return [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
+
+
+def _owned(scenario: Scenario) -> Sequence[str]:
+    """Patterns of the objects that controllers make."""
+    kinds = [kind for controller in scenario.make_controllers() for kind in controller.owns]
+    return [f"{kind_of(kind).resource.path(DEFAULT_NAMESPACE)}/*" for kind in dict.fromkeys(kinds)]
+
+
+def _path(scenario: Scenario, act: Apply) -> str:
+    """The path of what is applied; empty for a kind of which there is no model."""
+    manifest = act.manifest
+    kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
+    for kind in (*scenario.kinds, *kinds):
+        resource = kind_of(kind).resource
+        if (resource.api_version, resource.kind) == (manifest.get("apiVersion"), manifest.get("kind")):
+            metadata = manifest["metadata"]
+            return path_of(resource.path(metadata.get("namespace", DEFAULT_NAMESPACE), metadata["name"]))
+    return "/nothing"
+
+
+def _faults(scenario: Scenario) -> "SearchStrategy[Fault]":
+    from hypothesis import strategies as st
+
+    plurals = sorted({kind_of(k).resource.plural for c in scenario.make_controllers() for k in c.kinds})
+    paths = st.sampled_from(["*", *(f"*/{plural}*" for plural in plurals)])
+    nths, times = st.integers(1, 6), st.sampled_from((1, 1, 3))
+    verbs = st.sampled_from(("write", "create", "update", "patch", "delete"))
+    requests = st.builds(Fault, st.builds(When, verbs, paths, nths, times), st.sampled_from(_AMONG_REQUESTS))
+    watches, lines = st.builds(When, st.just("watch"), paths, st.integers(1, 2)), st.integers(0, _MOST_LINES)
+    spoilers = st.tuples(st.sampled_from(_AMONG_STREAMS), lines).map(lambda drawn: drawn[0](drawn[1]))
+    stalls = lines.map(lambda after: Stall(after, 10.0))
+    return requests | st.builds(Fault, watches, spoilers | stalls)

@@ -1,0 +1,159 @@
+"""The machine of one manager: the manager runs there, dies, and is started anew."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from attrs import evolve, frozen
+
+from reconcile.client import Client
+from reconcile.controller import Controller
+from reconcile.embedded import InProcessTransport
+from reconcile.manager import Manager
+from reconcile.requests import Request
+from reconcile.runner import Runner
+from reconcile.runs import Run, RunHistory
+from reconcile.testing.faults import Crash
+from reconcile.testing.faulty import FaultyTransport
+from reconcile.testing.late import LateTransport
+
+if TYPE_CHECKING:
+    from informers import Cache
+    from reconcile.testing.world import World
+
+WORKERS = 3
+"""Of a controller that does not say how many: enough for two keys to meet each other."""
+MOST_LIVES = 50
+
+
+@frozen
+class KeyRun:
+    """A run of a controller for one key. Times are those of the loop; `outcome` is success, error, …"""
+
+    process: int
+    life: int
+    controller: str
+    request: Request
+    started: float
+    ended: float
+    causes: Sequence[str]
+    outcome: str
+    message: str
+
+
+@frozen
+class Death:
+    """The end of a life of a process: `why` a fault, an act or the manager itself ended it."""
+
+    process: int
+    life: int
+    at: float
+    why: str
+
+
+class Process:
+    """Number `number` of the managers; `run` keeps it alive. `lives` counts how often it was started."""
+
+    def __init__(self, world: "World", number: int, *, listening: bool) -> None:
+        seed = 1_000 * world.seed + number
+        inner = InProcessTransport(world.server)
+        late = LateTransport(inner, seed, lag=world.scenario.lag)
+        self.number = number
+        self.transport = FaultyTransport(
+            late, world.plan, process=number, around=world.stage, listening=listening
+        )
+        self.lives = 0
+        self.deaths: list[Death] = []
+        self.controllers: Sequence[Controller[Any]] = ()
+        self.manager: Manager | None = None
+        self._world = world
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """Live, die and live again, until cancelled."""
+        while self.lives < MOST_LIVES:
+            self.lives += 1
+            await self._live()
+            self.manager = None
+            self.transport.restart()
+            await anyio.sleep(self._world.scenario.restart_seconds)
+
+    def kill(self, why: str) -> None:
+        """Let it die now."""
+        if self.manager is None:
+            return
+        self._die(why)
+        self.transport.die()
+        self._scope.cancel()
+
+    async def _live(self) -> None:
+        scenario = self._world.scenario
+        self.controllers = scenario.make_controllers()
+        election = scenario.leader_election
+        if election is not None:
+            election = evolve(election, identity=f"manager-{self.number}.{self.lives}")
+        self.manager = _Watched(
+            self,
+            self._world,
+            *self.controllers,
+            transport=self.transport,
+            clock=self._world.clock,
+            leader_election=election,
+            workers=WORKERS,
+            environ={},
+        )
+        with anyio.CancelScope() as self._scope:
+            try:
+                await self.manager.run()
+            except* Crash as group:
+                self._die(str(group.exceptions[0]))
+            except* Exception as group:
+                error = group.exceptions[0]
+                self._die(f"{type(error).__name__}: {error}")
+
+    def _die(self, why: str) -> None:
+        self.deaths.append(Death(self.number, self.lives, anyio.current_time(), why))
+
+
+class _Watched(Manager):
+    """A manager that tells the world of every run."""
+
+    def __init__(
+        self, process: Process, world: "World", *controllers: Controller[Any], **options: Any
+    ) -> None:
+        super().__init__(*controllers, **options)
+        self._process = process
+        self._world = world
+
+    def _runner(
+        self, cluster: str, client: Client, cache: "Cache", controller: Controller[Any]
+    ) -> Runner[Any]:
+        runner = super()._runner(cluster, client, cache, controller)
+        runner.history = _Told(self._process, self._world, controller.name)
+        return runner
+
+
+class _Told(RunHistory):
+    def __init__(self, process: Process, world: "World", controller: str) -> None:
+        super().__init__()
+        self._process = process
+        self._world = world
+        self._controller = controller
+
+    def end(self, run: Run, now: float) -> None:
+        """A run is over: the world is told."""
+        outcome = run.outcome
+        self._world.runs.append(
+            KeyRun(
+                self._process.number,
+                self._process.lives,
+                self._controller,
+                run.request,
+                run.started,
+                now,
+                tuple(map(str, run.causes)),
+                "cancelled" if outcome is None else outcome.name,
+                "" if outcome is None else outcome.message,
+            )
+        )
+        super().end(run, now)

@@ -1,0 +1,68 @@
+"""What a report must not show: what Secrets hold, and fields that a model declares secret."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from reconcile.models import Object, kind_of
+from reconcile.models.fields import fields_of, split_annotated, union_parts
+from reconcile.redaction import HIDDEN
+
+_SECRETS = "secrets"
+_HELD = ("data", "stringData")
+_DEEPEST = 12
+
+
+class Veil:
+    """Hides values by the place where they stand: a plural, and a path of names."""
+
+    def __init__(self, kinds: Iterable[type[Object]]) -> None:
+        self._paths: dict[str, set[tuple[str, ...]]] = {}
+        for kind in kinds:
+            paths = self._paths.setdefault(kind_of(kind).resource.plural, set())
+            paths.update(_secret_paths(kind, (), _DEEPEST))
+
+    def covers(self, plural: str, path: str) -> bool:
+        """Whether what stands at `.spec.password` (`[]` for each of a list) of such an object is hidden."""
+        names = tuple(name.removesuffix("[]") for name in path.strip(".").split("."))
+        if plural == _SECRETS:
+            return bool(names) and names[0] in _HELD
+        return any(names[: len(hidden)] == hidden for hidden in self._paths.get(plural, ()))
+
+    def veiled(self, plural: str, value: Any, path: str = "") -> Any:
+        """The value as it may be shown."""
+        if isinstance(value, Mapping):
+            return {name: self._item(plural, item, f"{path}.{name}") for name, item in value.items()}
+        if isinstance(value, list):
+            return [self.veiled(plural, item, f"{path}[]") for item in value]
+        return value
+
+    def _item(self, plural: str, item: Any, path: str) -> Any:
+        if not self.covers(plural, path):
+            return self.veiled(plural, item, path)
+        return dict.fromkeys(item, HIDDEN) if isinstance(item, Mapping) else HIDDEN
+
+
+def _secret_paths(model: Any, above: tuple[str, ...], deepest: int) -> Iterator[tuple[str, ...]]:
+    if deepest == 0:
+        return
+    for field in fields_of(model):
+        path = (*above, field.wire)
+        if field.secret:
+            yield path
+            continue
+        for inner in _models_in(field.type):
+            yield from _secret_paths(inner, path, deepest - 1)
+
+
+def _models_in(annotation: Any) -> Iterator[Any]:
+    plain, _ = split_annotated(annotation)
+    parts = union_parts(plain)
+    for part in parts if len(parts) > 1 else (plain,):
+        if inspect.isclass(part) and attrs.has(part):
+            yield part
+        else:
+            for argument in getattr(part, "__args__", ()):
+                yield from _models_in(argument)

@@ -1,0 +1,278 @@
+"""The world of one run: a server, managers on faulty ways to it, somebody who acts, and all that happened."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+from attrs import frozen
+
+from informers import StatusError
+from reconcile.client import Client
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.embedded.log import Change
+from reconcile.embedded.rendering import body_in
+from reconcile.manager import Manager
+from reconcile.models import Object, decode, kind_of
+from reconcile.nodes import SimulatedNodes
+from reconcile.testing.acts import Act, DelayGarbage, JumpClock, Kill, Wait
+from reconcile.testing.clock import VirtualClock
+from reconcile.testing.faults import FaultPlan
+from reconcile.testing.invariants import AT_REST, check_requests
+from reconcile.testing.process import KeyRun, Process
+from reconcile.testing.requests import RecordedRequest, target_of
+from reconcile.testing.scenario import FreeInvariant, Scenario, Step, Violation
+from reconcile.testing.stage import Stage
+from reconcile.testing.veil import Veil
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+UNCOUNTED = (("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events"))
+"""Changes that do not keep a world from being at rest."""
+MOST_CHANGES = 1_000
+"""So many changes while the world should come to rest, and it is called restless."""
+_SECONDS_OF_A_RUN = 10.0
+
+
+class Restless(Exception):
+    """The world does not come to rest."""
+
+
+@frozen
+class Happened:
+    """A change of the server's log, and when (time of the loop) it happened."""
+
+    at: float
+    change: Change
+
+
+@frozen
+class Done:
+    """An act of somebody, or a step of the scenario, and when."""
+
+    at: float
+    text: str
+
+
+class World:
+    """What an invariant is a function of, and a step of a scenario acts on.
+
+    `user` is a client of the administrator: its reads are live, nothing goes wrong on its way.
+    `changes` is the whole truth of the server since the run began, `runs` all runs of controllers, `done`
+    what was done by others, `violations` what has been found so far.
+    """
+
+    def __init__(
+        self, scenario: Scenario, base: ApiServer, plan: FaultPlan, veil: Veil, *, listening: bool = False
+    ) -> None:
+        self.scenario = scenario
+        self.plan = plan
+        self.seed = plan.seed
+        self.clock = VirtualClock(plan.seed)
+        self.server = base.copy(self.clock)
+        self.stage = Stage(self.server, self.clock)
+        self.user = Client(InProcessTransport(self.server), field_manager="user", clock=self.clock)
+        self.runs: list[KeyRun] = []
+        self.changes: list[Happened] = []
+        self.done: list[Done] = []
+        self.violations: list[Violation] = []
+        self.requests_seen: dict[int, int] = {}
+        self.veil = veil
+        self._garbage_seconds = 0.0
+        self._last_change = 0.0
+        self._since_act = 0
+        self._news = anyio.Event()
+        self._restless = anyio.Event()
+        self.server.log.on_change(self._on_change)
+        self.processes = [
+            Process(self, number, listening=listening) for number in range(1, scenario.replicas + 1)
+        ]
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def objects(self, kind: type[O], namespace: str = "") -> list[O]:
+        """The objects of a kind as the server has them now, by namespace and name."""
+        resource = kind_of(kind).resource
+        served = self.server.resources.get(resource.group, resource.version, resource.plural)
+        if served is None:
+            return []
+        stored = self.server.log.snapshot(served.storage_key)
+        return [decode(kind, body_in(one, served)) for one in stored if namespace in ("", one.key.namespace)]
+
+    def find(self, kind: type[O], name: str, namespace: str = "default") -> O | None:
+        """One object as the server has it now."""
+        resource = kind_of(kind).resource
+        found = self.objects(kind, namespace if resource.namespaced else "")
+        return next((one for one in found if one.name == name), None)
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """What the managers have asked of the server, in order of time."""
+        made = [request for process in self.processes for request in process.transport.requests]
+        return sorted(made, key=lambda request: request.at)
+
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return anyio.current_time()
+
+    # --- acting -----------------------------------------------------------------------------------
+
+    async def act(self, act: Act) -> None:
+        """Let somebody act, now; a `Wait` takes its time."""
+        self._stir()
+        match act:
+            case Wait(seconds=seconds):
+                await anyio.sleep(seconds)
+                return
+            case JumpClock(seconds=seconds):
+                self.clock.advance(seconds)
+            case DelayGarbage(seconds=seconds):
+                self._garbage_seconds = seconds
+            case Kill(process=number):
+                if number <= len(self.processes):
+                    self.processes[number - 1].kill("killed")
+            case _:
+                try:
+                    self.note(self.stage.act(act))
+                except StatusError as refused:
+                    self.note(f"{type(act).__name__.lower()}: refused, {refused}")
+                return
+        self.note(str(act))
+
+    def note(self, text: str) -> None:
+        """Something was done by somebody; for the story."""
+        self.done.append(Done(anyio.current_time(), text))
+
+    async def play(self, steps: Sequence[Step]) -> None:
+        """The steps in order, with a rest and all checks after each that no `Wait` follows."""
+        for number, step in enumerate(steps):
+            if callable(step):
+                self._stir()
+                self.note(f"step {getattr(step, '__name__', step)}")
+                await step(self)
+            else:
+                await self.act(step)
+            if not (number + 1 < len(steps) and isinstance(steps[number + 1], Wait)):
+                await self.rest()
+                self.check((*AT_REST, *self.scenario.invariants))
+
+    async def rest(self) -> None:
+        """Wait until nothing has changed for `quiet_seconds`. Raises Restless."""
+        quiet = self.scenario.quiet_seconds + self._garbage_seconds
+        until = anyio.current_time() + self.scenario.limit_seconds
+        # Times are compared, not spans: what is left of a span may be too short for a float to see it pass.
+        while anyio.current_time() < (due := self._last_change + quiet):
+            if anyio.current_time() >= until or self._restless.is_set():
+                raise Restless(self._why_restless())
+            with anyio.CancelScope(deadline=min(due, until)):
+                await self._restless.wait()
+        check_requests(self)
+
+    async def stay(self) -> None:
+        """The world is at rest: it must stay so, and a run of every key must ask for nothing."""
+        since, changes = anyio.current_time() - self.scenario.quiet_seconds / 2, len(self.changes)
+        await anyio.sleep(self.scenario.quiet_seconds)
+        for request in self._asked_since(since):
+            if request.mutating:
+                self.violate("stays", f"{request}, though nothing had changed for long")
+        if len(self.changes) > changes:
+            self.violate("stays", f"{len(self.changes) - changes} more changes after it had come to rest")
+        since = anyio.current_time()
+        if self._trigger_all():
+            await anyio.sleep(_SECONDS_OF_A_RUN)
+            for request in self._asked_since(since):
+                if request.verb != "watch":
+                    self.violate("extra-run", f"{request}, by a run with nothing to do")
+
+    def check(self, invariants: Sequence[Any]) -> None:
+        """Note which of these functions raise AssertionError."""
+        for invariant in invariants:
+            try:
+                invariant(self)
+            except AssertionError as error:
+                name = getattr(invariant, "__name__", str(invariant))
+                self.violate(name, str(error) or "does not hold")
+
+    def violate(self, rule: str, text: str) -> None:
+        """Something that must hold did not; each is noted once, and not at all if the scenario is without."""
+        found = Violation(rule, text, anyio.current_time())
+        if rule not in self.scenario.without and found not in self.violations:
+            self.violations.append(found)
+
+    def checks(self, name: FreeInvariant) -> bool:
+        """Whether an invariant of the kit is checked."""
+        return self.scenario.checks(name)
+
+    # --- living -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        """All managers run, and the server's own controllers, until the context is left."""
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_house)
+            if self.scenario.nodes is not None:
+                nodes = SimulatedNodes(3, self.scenario.nodes)
+                await nodes.register(self.user)
+                transport = InProcessTransport(self.server)
+                group.start_soon(
+                    Manager(nodes.controller, transport=transport, clock=self.clock, environ={}).run
+                )
+            for process in self.processes:
+                group.start_soon(process.run)
+            try:
+                yield
+            except Exception as error:
+                failure = error  # raised below: here it would come out wrapped in the group of the processes
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _keep_house(self) -> None:
+        while True:
+            self._news = anyio.Event()
+            self.server.settle()
+            await self._news.wait()
+            if self._garbage_seconds:
+                await anyio.sleep(self._garbage_seconds)
+
+    def _on_change(self, change: Change) -> None:
+        now = anyio.current_time()
+        self.changes.append(Happened(now, change))
+        self._news.set()
+        if change.resource not in UNCOUNTED:
+            self._last_change = now
+            self._since_act += 1
+            if self._since_act > MOST_CHANGES:
+                self._restless.set()
+        if self.scenario.always:
+            self.check(self.scenario.always)
+
+    def _stir(self) -> None:
+        self._last_change = anyio.current_time()
+        self._since_act = 0
+
+    def _trigger_all(self) -> bool:
+        found = False
+        for process in self.processes:
+            if process.manager is None or not process.manager.status().leading:
+                continue
+            for controller in process.controllers:
+                resource = kind_of(controller.kind).resource
+                for stored in self.server.log.snapshot((resource.group, resource.plural)):
+                    controller.trigger(stored.key, "once more")
+                    found = True
+        return found
+
+    def _asked_since(self, since: float) -> Iterator[RecordedRequest]:
+        for process in self.processes:
+            for request in reversed(process.transport.requests):
+                if request.at < since:
+                    break
+                if target_of(request.path)[0] not in ("leases", "events"):
+                    yield request
+
+    def _why_restless(self) -> str:
+        late = [one for one in self.changes if one.change.resource not in UNCOUNTED][-3:]
+        last = ", ".join(f"{one.change.resource[1]} {one.change.key} at {one.at:.1f} s" for one in late)
+        return f"{self._since_act} changes and still not at rest; the last: {last or 'none'}"
