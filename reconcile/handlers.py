@@ -12,13 +12,14 @@ from reconcile.models import DoesNotFit, decode, kind_of
 from reconcile.predicates import Predicate
 from reconcile.requests import Cause, Request
 
-Enqueue: TypeAlias = Callable[[Request, Cause, bool], None]
-"""Takes a key, the cause, and whether it was there at the start: such keys come last."""
+Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
+"""Takes a key, the cause, and the change that it comes from."""
 
 
 def cause_of(informer: Informer, delta: Delta) -> Cause:
     """What a change of a store says as the cause of a run."""
-    return Cause(_verb(delta), informer.resource, delta.last.key, delta.last.version)
+    since = 0 if delta.old is None else delta.old.version
+    return Cause(_verb(delta), informer.resource, delta.last.key, delta.last.version, since=since)
 
 
 def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
@@ -57,7 +58,7 @@ class Owned:
         for snapshot in (delta.old, delta.new):
             request = None if snapshot is None else self._owner_of(snapshot)
             if request is not None:
-                self.enqueue(request, cause, delta.initial)
+                self.enqueue(request, cause, delta)
 
     def _owner_of(self, child: Snapshot) -> Request | None:
         owner, resource = child.controller, kind_of(self.owners).resource
@@ -82,7 +83,7 @@ class Used:
             return
         cause = cause_of(self.informer, delta)
         for user in self.users(delta.last.key):
-            self.enqueue(Request(*user.key), cause, delta.initial)
+            self.enqueue(Request(*user.key), cause, delta)
 
 
 @frozen
@@ -102,7 +103,7 @@ class Mapped:
             if snapshot is None:
                 continue
             for request in self.watch.to(decode(self.watch.kind, snapshot.raw)):
-                self.enqueue(request, cause, delta.initial)
+                self.enqueue(request, cause, delta)
 
 
 @frozen

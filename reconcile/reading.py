@@ -123,6 +123,8 @@ class Reader:
         """The stored state of an object, or None."""
         if self.namespace:
             key = self._placed_key(resource, key)
+        if self.run is not None:
+            self.run.saw(resource, key)
         informer = None if live else self._informer(resource, key.namespace)
         if informer is None:
             return await self.read(resource, key)
@@ -140,6 +142,15 @@ class Reader:
             return None
         found = Snapshot.from_json(body)
         self._saw(resource, found)
+        return found
+
+    async def managed_fields(self, resource: Resource, key: Key) -> Sequence[Mapping[str, Any]]:
+        """Who wrote which fields of an object, as the server has it now; empty where there is none."""
+        try:
+            body = await self._sender.send("GET", resource.path(key.namespace, key.name))
+        except NotFound:
+            return ()
+        found: Sequence[Mapping[str, Any]] = msgspec.json.decode(body)["metadata"].get("managedFields") or ()
         return found
 
     async def read_subresource(self, obj: Object, subresource: str) -> dict[str, Any]:
@@ -189,6 +200,8 @@ class Reader:
     ) -> Sequence[Snapshot]:
         """As `list`, as stored states."""
         namespace = self._placed_namespace(resource, namespace)
+        if self.run is not None:
+            self.run.saw(resource, None)
         informer = None if live or fields else self._informer(resource, namespace)
         if informer is not None:
             await self.settle(resource)

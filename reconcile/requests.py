@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from informers import Key, Resource
 from reconcile.models import Object
@@ -47,18 +47,29 @@ def as_request(named: Named) -> Request:
 
 @frozen
 class Cause:
-    """Why a key runs: what happened to which object, at which version; `note` is for people."""
+    """Why a key runs: what happened to which object, at which version; `note` is for people.
+
+    `echo`: the change is a write of this key's own, and nothing else. `since` is the version before, 0
+    where there was none. `paths` are what changed and `manager` who changed it, which is known only for
+    keys that keep running (see `reconcile.storms`).
+    """
 
     verb: Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
     resource: Resource | None = None
     key: Key | None = None
     version: int = 0
     note: str = ""
+    echo: bool = False
+    since: int = field(default=0, eq=False)
+    paths: tuple[str, ...] = ()
+    manager: str = ""
 
     def __str__(self) -> str:
         if self.resource is None:
             return f"{self.verb}: {self.note}" if self.note else self.verb
-        return f"{self.resource} {self.key} {self.verb} at {self.version}"
+        who = " by this key" if self.echo else f" by {self.manager}" if self.manager else ""
+        what = f": {', '.join(self.paths)}" if self.paths else ""
+        return f"{self.resource} {self.key} {self.verb} at {self.version}{who}{what}"
 
 
 @frozen

@@ -1,10 +1,38 @@
-"""What one run wrote and what it failed at: from this follows which children may be pruned."""
+"""What one run read, wrote and failed at: which children may be pruned, which news are echoes."""
 
-from attrs import define, field
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from attrs import define, field, frozen
 
 from informers import Key, Resource, Snapshot
 
 Place = tuple[Resource, Key | None]
+
+READS_KEPT = 32
+
+
+@frozen(eq=False)
+class Sent:
+    """A mutating request of a run.
+
+    `base` is the object as the cache had it when this was sent, `written` what the server answered: None
+    where there was no answer, or one that is not the object. `fresh`: the answer has fields of this
+    writer alone, so nobody else can have made the object. `dry`: nothing was to be carried out.
+    """
+
+    method: str
+    resource: Resource
+    key: Key
+    subresource: str
+    body: Any
+    base: Snapshot | None = None
+    written: Snapshot | None = None
+    fresh: bool = False
+    dry: bool = False
+
+
+Told: TypeAlias = Callable[[Sent], None]
 
 
 @define(eq=False)
@@ -17,6 +45,20 @@ class RunRecord:
     _written: dict[Place, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[Place] = field(factory=set, init=False)
     _lost: bool = field(default=False, init=False)
+    sent: list[Sent] = field(factory=list, init=False)
+    reads: list[Place] = field(factory=list, init=False)
+    told: Told | None = field(default=None, init=False)
+
+    def saw(self, resource: Resource, key: Key | None) -> None:
+        """The run read an object, or all of a resource; the first few are kept, for people to read."""
+        if len(self.reads) < READS_KEPT:
+            self.reads.append((resource, key))
+
+    def asked(self, sent: Sent) -> None:
+        """The run sent a request for a change."""
+        self.sent.append(sent)
+        if self.told is not None:
+            self.told(sent)
 
     def kept(self, resource: Resource, key: Key, state: Snapshot | None = None) -> None:
         """The run has this object as it wants it; `state` is what the server answered."""

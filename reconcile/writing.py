@@ -28,6 +28,7 @@ from reconcile.diffing import merge_diff, needs_version, overlaid
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.reading import Reader
+from reconcile.run_record import Sent
 from reconcile.sending import JSON_PATCH, MERGE_PATCH, FieldValidation
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -145,13 +146,23 @@ class Writer(Reader):
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        answer = await self._guarded(method, resource, key, path, body, headers, query)
+        base = self._cached(resource, key)
+        answer = await self._guarded(method, resource, key, path, body, headers, query, whole=True)
         written = Snapshot.from_json(answer)
         if not self.dry_run:
             self._journal.wrote(resource, written)
         if self.run is not None:
             self.run.kept(resource, written.key, None if self.dry_run else written)
+            fresh = base is None and (method == "POST" or _is_all_of(self.field_manager, answer))
+            part = _subresource_of(resource, written.key, path)
+            self.run.asked(
+                Sent(method, resource, written.key, part, body, base, written, fresh, self.dry_run)
+            )
         return written
+
+    def _cached(self, resource: Resource, key: Key) -> Snapshot | None:
+        informer = None if self.cache is None else self.cache.find(resource)
+        return None if informer is None else informer.store.get(key)
 
     async def _guarded(
         self,
@@ -162,16 +173,23 @@ class Writer(Reader):
         body: Any,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
+        *,
+        whole: bool = False,
     ) -> bytes:
-        """Send a write, and note what a failure says of the cache."""
+        """Send a write, and note what a failure says of the cache. `whole`: the answer is the object."""
+        sent = Sent(method, resource, key, _subresource_of(resource, key, path), body, dry=self.dry_run)
         try:
             answer = await self._noted(method, resource, key, path, body, headers, query)
         except ApiError as error:
-            if self.run is not None and not (method == "DELETE" and isinstance(error, NotFound)):
-                self.run.failed(resource, key)
+            if self.run is not None:
+                self.run.asked(sent)
+                if not (method == "DELETE" and isinstance(error, NotFound)):
+                    self.run.failed(resource, key)
             raise
         if self.run is not None:
             self.run.answered(resource, key)
+            if not whole:
+                self.run.asked(sent)
             if method in ("PATCH", "PUT"):
                 self.run.kept(resource, key)
         return answer
@@ -276,6 +294,33 @@ def _put(body: Mapping[str, Any], name: str, above: str = "") -> dict[str, Any]:
     return (
         {"op": "add", "path": path, "value": body[name]} if name in body else {"op": "remove", "path": path}
     )
+
+
+class _Entry(msgspec.Struct):
+    manager: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Entry] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _Metadata
+
+
+_managed = msgspec.json.Decoder(_Managed)
+
+
+def _is_all_of(manager: str, answer: bytes) -> bool:
+    """Whether every field of an object is of this field manager."""
+    entries = _managed.decode(answer).metadata.managed_fields
+    return bool(entries) and all(entry.manager == manager for entry in entries)
+
+
+def _subresource_of(resource: Resource, key: Key, path: str) -> str:
+    """What stands in a path behind the object."""
+    whole = resource.path(key.namespace, key.name) if key.name else path
+    return path[len(whole) + 1 :]
 
 
 def _has_list(patch: Any) -> bool:

@@ -1,0 +1,86 @@
+"""What a write changed, as places, paths and fingerprints of values; no value itself is kept."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from informers import Key, Resource, Snapshot
+from reconcile.run_record import Sent
+from reconcile.storms.echoes import SERVER_SET
+
+PATHS_OF_A_WRITE = 32
+"""Of a write that changes more, the rest is not followed."""
+
+ABSENT = 0
+PRESENT = 1
+WHOLE = ""
+"""The path of the object itself: it was made, deleted, or written without any effect."""
+
+
+class Spot(NamedTuple):
+    """A field of an object: where writes meet."""
+
+    resource: Resource
+    key: Key
+    path: str
+
+
+class Step(NamedTuple):
+    """One write to one field, by the fingerprints of what it had before and has after."""
+
+    spot: Spot
+    before: int
+    after: int
+
+
+def steps_of(sent: Sent) -> Iterator[Step]:
+    """What a write changed; one that changed nothing is a step of the whole object to what it was."""
+    if sent.dry:
+        return
+    if sent.method == "DELETE":
+        yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT, ABSENT)
+        return
+    if sent.written is None:
+        return
+    if sent.base is None or not sent.base.is_same_object(sent.written):
+        if sent.fresh:
+            yield Step(Spot(sent.resource, sent.key, WHOLE), ABSENT, PRESENT)
+        return
+    if sent.base.version == sent.written.version:
+        yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT, PRESENT)
+        return
+    for path, old, new in differences(sent.base, sent.written):
+        yield Step(Spot(sent.resource, sent.key, path), fingerprint(old), fingerprint(new))
+
+
+def paths_of(sent: Sent) -> tuple[str, ...]:
+    """Which fields a write changed, for people."""
+    return tuple(step.spot.path for step in steps_of(sent) if step.spot.path)
+
+
+def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
+    """Where two states differ, what a server keeps for itself aside: path, old and new value."""
+    found: list[tuple[str, Any, Any]] = []
+    for path, before, after in _differences(old.to_dict(), new.to_dict(), ""):
+        if len(found) == PATHS_OF_A_WRITE:
+            break
+        if not any(path == f".metadata.{name}" for name in SERVER_SET):
+            found.append((path, before, after))
+    return found
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(one, other, f"{path}[{number}]")
+    elif old != new:
+        yield path, old, new
+
+
+def fingerprint(value: Any) -> int:
+    """The same for equal values, and 0 for none, in this process."""
+    return ABSENT if value is None else hash(msgspec.json.encode(value, order="deterministic"))

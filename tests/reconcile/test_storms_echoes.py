@@ -1,0 +1,274 @@
+"""A key's own writes wake it once, and never hide what somebody else wrote."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from informers import Delta, Key, Resource, Snapshot
+from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Request, kind_of
+from reconcile.embedded import InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.run_record import Sent
+from reconcile.storms import Echoes, News, is_echo
+from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
+from tests.reconcile.test_manager import Toy, World, played
+
+CONFIG = kind_of(ConfigMap).resource
+A = Request("default", "a")
+SEEDS = 400
+IN_CI = 24
+
+
+def state(version: int, **data: Any) -> Snapshot:
+    body = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "default", "uid": "u", "resourceVersion": str(version)},
+        "data": data,
+    }
+    return Snapshot.from_json(msgspec.json.encode(body))
+
+
+def sent(body: Any, base: Snapshot | None, written: Snapshot, fresh: bool = False) -> Sent:
+    return Sent("PATCH", CONFIG, Key("default", "c"), "", body, base, written, fresh)
+
+
+# --- what is an echo ----------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("storm-echo")
+def test_a_write_that_explains_the_whole_difference_is_an_echo() -> None:
+    write = sent({"data": {"x": "2", "gone": None}}, state(4, x="1", gone="1"), state(5, x="2"))
+    assert is_echo(write, state(4, x="1", gone="1"), state(5, x="2"))
+
+
+@pytest.mark.rule("storm-echo")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (state(3, x="1"), state(5, x="2")),
+        (state(4, x="1"), state(6, x="2")),
+        (None, state(5, x="2")),
+    ],
+)
+def test_another_start_or_another_end_is_no_echo(old: Snapshot | None, new: Snapshot) -> None:
+    assert not is_echo(sent({"data": {"x": "2"}}, state(4, x="1"), state(5, x="2")), old, new)
+
+
+@pytest.mark.rule("storm-echo")
+def test_a_change_that_came_with_the_write_is_no_echo() -> None:
+    write = sent({"data": {"x": "2"}}, state(4, x="1"), state(6, x="2", y="foreign"))
+    assert not is_echo(write, state(4, x="1"), state(6, x="2", y="foreign"))
+
+
+@pytest.mark.rule("storm-echo")
+def test_a_write_for_one_version_alone_is_an_echo_whatever_the_server_added() -> None:
+    body = {"metadata": {"resourceVersion": "4"}, "data": {"x": "2"}}
+    write = sent(body, state(4, x="1"), state(5, x="2", added="by admission"))
+    assert is_echo(write, state(4, x="1"), state(5, x="2", added="by admission"))
+
+
+@pytest.mark.rule("storm-echo")
+def test_the_beginning_of_an_object_is_an_echo_only_where_nobody_else_can_have_made_it() -> None:
+    for fresh in (True, False):
+        assert is_echo(sent({}, None, state(5), fresh), None, state(5)) is fresh
+
+
+@pytest.mark.rule("storm-echo")
+def test_elements_of_a_list_count_one_by_one() -> None:
+    old, new = state(4, items=[{"n": "1", "v": 1}]), state(5, items=[{"n": "1", "v": 2}])
+    assert is_echo(sent({"data": {"items": [{"n": "1", "v": 2}]}}, old, new), old, new)
+    foreign = state(5, items=[{"n": "1", "v": 2, "w": "foreign"}])
+    assert not is_echo(sent({"data": {"items": [{"n": "1", "v": 2}]}}, old, foreign), old, foreign)
+
+
+@pytest.mark.rule("storm-confirm")
+def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
+    for begun, news in ((False, News.ECHO), (True, News.COVERED)):
+        echoes = Echoes()
+        echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+        if begun:
+            echoes.begin(A, ())
+        assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is news
+        assert len(echoes) == 0
+
+
+@pytest.mark.rule("storm-confirm")
+def test_an_echo_is_one_for_its_own_key_alone() -> None:
+    echoes = Echoes()
+    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    other = Request("default", "b")
+    assert echoes.hears(other, CONFIG, Delta(state(4), state(5, x="2"))) is News.FOREIGN
+
+
+@pytest.mark.rule("storm-causes")
+def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_begins() -> None:
+    echoes = Echoes()
+    cause = Cause("updated", CONFIG, Key("default", "c"), 5, since=4)
+    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    foreign = Cause("updated", CONFIG, Key("default", "c"), 4, since=3)
+    assert [c.echo for c in echoes.begin(A, [cause, foreign])] == [True, False]
+
+
+def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
+    echoes = Echoes()
+    echoes.wrote(A, sent({}, None, state(5), fresh=True))
+    echoes.end(A, wrote=True)
+    assert len(echoes) == 1
+    echoes.end(A, wrote=False)
+    assert len(echoes) == 0
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("storm-confirm")
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_of_many_writes_is_confirmed_by_exactly_one(seed: int) -> None:
+    runs: list[tuple[bool, ...]] = []
+
+    async def make_three(ctx: Context[Toy]) -> None:
+        runs.append(tuple(cause.echo for cause in ctx.causes))
+        for number in range(3):
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"c{number}"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, make_three, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+        assert len(runs) == 2
+        assert all(runs[1])
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("storm-confirm")
+def test_a_run_that_wrote_nothing_is_not_confirmed() -> None:
+    runs = 0
+
+    async def look(ctx: Context[Toy]) -> None:
+        nonlocal runs
+        runs += 1
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, look, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+        assert runs == 1
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-goes-on")
+@pytest.mark.parametrize("seed", range(8))
+def test_add_a_finalizer_and_return_goes_on(seed: int) -> None:
+    async def stepwise(ctx: Context[Toy]) -> None:
+        toy = ctx.object
+        if not toy.metadata.finalizers:
+            await ctx.client.merge(toy, {"metadata": {"finalizers": ["example.com/held"]}})
+            return
+        ctx.status(size=7)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, stepwise)):
+            await world.make()
+            await anyio.sleep(10)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 7
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("storm-goes-on")
+@pytest.mark.parametrize("seed", range(8))
+def test_create_a_child_and_return_goes_on(seed: int) -> None:
+    async def stepwise(ctx: Context[Toy]) -> None:
+        children = await ctx.owned(ConfigMap)
+        if len(children) < 5:
+            await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="child-")))
+            return
+        ctx.status(size=len(children))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, stepwise, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(30)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 5
+
+    played(scenario, seed)
+
+
+# --- nothing foreign is lost ------------------------------------------------------------------------------
+
+
+def survived(seed: int) -> Mapping[str, Any]:
+    """A minute of own and foreign writes to one child, under coalesced news; what the operator saw last."""
+    seen: dict[str, Any] = {}
+
+    async def keep(ctx: Context[Toy]) -> None:
+        child = await ctx.client.find(ConfigMap, "c", "default")
+        seen["note"] = None if child is None else (child.data or {}).get("note")
+        data = {"size": str(ctx.object.spec.size), "echoed": seen["note"] or "none"}
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c"), data=data))
+
+    async def scenario(world: World) -> None:
+        faults = (
+            Fault(
+                When("watch", "*/configmaps", 1),
+                Coalesce(after=1 + seed % 5, events=2 + seed % 3, seconds=5.0),
+            ),
+            Fault(When("watch", "*/configmaps", 2), Cut(after=1 + seed % 4)),
+            Fault(When("watch", "*/configmaps", 3), Expire(after=1 + seed % 3)),
+            Fault(When("watch", "*/toys", 1), Expire(after=2 + seed % 4)),
+        )
+        late = LateTransport(InProcessTransport(world.server), seed, lag=(0.001, 0.05 + seed % 7 / 10))
+        world.transport = FaultyTransport(late, FaultPlan(faults))
+        stranger = Client(InProcessTransport(world.server), field_manager="stranger", clock=world.clock)
+        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(1 + world.clock.random())
+            for number in range(12):
+                await stranger.patch(
+                    CONFIG, Key("default", "c"), {"data": _foreign(number, world.clock.random())}, guard={}
+                )
+                await anyio.sleep(0.4 * world.clock.random() ** 3)
+                if world.clock.random() < 0.3:
+                    await _resize(world, number)
+            await anyio.sleep(60)
+            child = await world.client.get(ConfigMap, "c", "default")
+            toy = await world.client.get(Toy, "a", "default")
+        seen["wanted"] = "11"
+        seen["size"] = (child.data or {}).get("size"), str(toy.spec.size)
+
+    played(scenario, seed)
+    return seen
+
+
+def _foreign(number: int, chance: float) -> dict[str, str]:
+    return {"note": str(number), **({"size": "drift"} if chance < 0.5 else {})}
+
+
+async def _resize(world: World, number: int) -> None:
+    toy = await world.client.get(Toy, "a", "default")
+    await world.client.merge(toy, {"spec": {"size": number + 2}}, guard={})
+
+
+@pytest.mark.rule("storm-foreign")
+def test_no_foreign_change_is_lost_to_an_echo(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(IN_CI):
+        found = survived(seed)
+        assert found["note"] == found["wanted"], f"seed {seed}"
+        assert found["size"][0] == found["size"][1], f"seed {seed}"
+    with capsys.disabled():
+        print(f" [{IN_CI} seeds run, {SEEDS} in full]", end="")
+
+
+def test_news_taken_for_an_echo_by_its_object_alone_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hears(self: Echoes, request: Request, resource: Resource, delta: Delta) -> News:
+        written = {(resource, key) for resource, key, _ in self._expected.get(request, {})}
+        return News.COVERED if (resource, delta.last.key) in written else News.FOREIGN
+
+    monkeypatch.setattr(Echoes, "hears", hears)
+    found = [survived(seed) for seed in range(16)]
+    assert any(one["note"] != one["wanted"] or one["size"][0] != one["size"][1] for one in found)
