@@ -21,6 +21,8 @@ from reconcile.departures import Departures
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
+from reconcile.run_record import RunRecord
+from reconcile.storms import Echoes
 from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
@@ -45,7 +47,7 @@ class Outcome:
 
     `stale` is true where the run stopped because it had worked on an old state: it is repeated at
     once, and has not failed. `reconcile_id` is what its log lines carry. `redact` takes what Secrets
-    hold out of the texts.
+    hold out of the texts. `record` has what the run read and wrote.
     """
 
     result: Result = field(factory=Result)
@@ -53,6 +55,7 @@ class Outcome:
     stale: bool = False
     reconcile_id: str = ""
     redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
+    record: RunRecord | None = field(default=None, repr=False, eq=False)
 
     @property
     def terminal(self) -> bool:
@@ -96,6 +99,7 @@ class Passes(Generic[T]):
     client_of: Callable[[str], Client] | None = None
     on_wait: Callable[[float, bool], None] | None = None
     departures: Departures[T] = field(init=False)
+    echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
@@ -109,6 +113,11 @@ class Passes(Generic[T]):
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
         journal = self._journals.setdefault(request, Journal(self.on_wait))
         client = self.client.bound(journal, self.controller.name)
+        record = client.run
+        assert record is not None
+        if client.cache is not None:
+            record.told = partial(self.echoes.wrote, request)
+            causes = self.echoes.begin(request, causes)
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
         log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
         hidden = redaction.seen.set(client.secrets)
@@ -123,16 +132,17 @@ class Passes(Generic[T]):
                     await self.departures.tell(request, client, log)
                 make = partial(self._context, made, request, client, log, causes, attempt, deadline)
                 result = await self._pass(request, client, make)
-                return Outcome(result, reconcile_id=reconcile_id)
+                return Outcome(result, reconcile_id=reconcile_id, record=record)
             await self._report_late(made)
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
-            return Outcome(error=late, reconcile_id=reconcile_id)
+            return Outcome(error=late, reconcile_id=reconcile_id, record=record)
         except Exception as error:
             if _all_are(error, StaleVersion):
                 log.info("worked on an old state; running again", error=client.redacted(str(error)))
-                return Outcome(stale=True, reconcile_id=reconcile_id)
-            return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted)
+                return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
+            return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted, record=record)
         finally:
+            self.echoes.end(request, wrote=bool(record.sent))
             self.deadlines.forget(within)
             redaction.seen.reset(hidden)
             if not journal:

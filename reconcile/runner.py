@@ -11,7 +11,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import structlog
 from anyio.abc import TaskGroup
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers import Cache, Delta, Handler, Informer, Registration, Resource
 from reconcile.background import Backgrounds
@@ -23,6 +23,7 @@ from reconcile.recorder import FLUSH_SECONDS
 from reconcile.requests import Cause, Request, Result, as_request
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.sources import Source, Surroundings, Synced
+from reconcile.storms import News
 from reconcile.supervision import supervise
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 
@@ -109,7 +110,7 @@ class Runner(Generic[T]):
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
             informer = self._declare(cache, kind_of(kind).resource)
-            self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self.enqueue))
+            self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self._hear))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
         controller.connect(self._trigger, cluster)
@@ -216,18 +217,31 @@ class Runner(Generic[T]):
             self._passes.departures.note(delta)
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
-            late = delta.initial or delta.resync
-            self.enqueue(Request(*key, self.cluster), cause_of(self._primary, delta), late)
+            self._hear(Request(*key, self.cluster), cause_of(self._primary, delta), delta)
+        else:
+            self._passes.echoes.hears(Request(*key, self.cluster), self._primary.resource, delta)
+
+    def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
+        """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
+        if not request.cluster and self.cluster:
+            request = request._replace(cluster=self.cluster)
+        assert cause.resource is not None
+        news = self._passes.echoes.hears(request, cause.resource, delta)
+        if news is News.COVERED:
+            return
+        if news is News.ECHO:
+            cause = evolve(cause, echo=True)
+        self.enqueue(request, cause, delta.initial or delta.resync)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
         if watch.by is None:
-            self._listen(informer, Mapped(watch, informer, self.enqueue))
+            self._listen(informer, Mapped(watch, informer, self._hear))
             return
         self._indexes.append(index)
         self._primary.store.add_index(index, References(self.controller.kind, watch, self._log))
         users = partial(self._primary.store.by_index, index)
-        self._listen(informer, Used(watch, informer, users, self.enqueue))
+        self._listen(informer, Used(watch, informer, users, self._hear))
 
     def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:
         informer = cache.declare(resource, everywhere=everywhere)
