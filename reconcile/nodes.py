@@ -14,7 +14,7 @@ How long its end takes, where that is not as for all, can be told by its annotat
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import anyio
 import msgspec
@@ -24,6 +24,7 @@ from informers import AlreadyExists, Snapshot
 from reconcile.client import Client
 from reconcile.context import Context
 from reconcile.controller import Controller
+from reconcile.departures import Gone
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
@@ -86,12 +87,28 @@ def stop_seconds(pod: Pod, delays: Delays) -> float:
     return seconds
 
 
+class Answers(Protocol):
+    """Plays the network of pods that run: with it their addresses are real."""
+
+    async def begin(self, pod: Pod) -> str:
+        """The pod runs now; returns its address."""
+        ...
+
+    async def end(self, uid: str) -> None:
+        """The pod of that uid runs no more. It may never have run."""
+        ...
+
+
 @define
 class SimulatedNodes:
-    """`count` nodes. Run `controller` in a manager, after `register` has made the Node objects."""
+    """`count` nodes. Run `controller` in a manager, after `register` has made the Node objects.
+
+    Without `answers` the addresses of pods lead nowhere.
+    """
 
     count: int = 3
     delays: Delays = field(factory=Delays)
+    answers: Answers | None = None
     _seen: dict[str, float] = field(factory=dict, init=False)
     _terminating: dict[str, float] = field(factory=dict, init=False)
     _addresses: int = field(default=0, init=False)
@@ -105,7 +122,13 @@ class SimulatedNodes:
     def controller(self) -> Controller[Pod]:
         """The controller that plays scheduler and kubelet."""
         return Controller(
-            Pod, self._keep, on_terminating=self._keep, name="simulated-nodes", wakes=_pod_changed, workers=20
+            Pod,
+            self._keep,
+            on_terminating=self._keep,
+            on_gone=None if self.answers is None else self._gone,
+            name="simulated-nodes",
+            wakes=_pod_changed,
+            workers=20,
         )
 
     async def register(self, client: Client) -> None:
@@ -140,11 +163,10 @@ class SimulatedNodes:
             case "schedule":
                 await self._schedule(pod, ctx)
             case "start":
-                await self._set_status(
-                    pod, ctx, running_status(pod, self._address(), now=_now(ctx), ready=False)
-                )
+                address = await self._address(pod)
+                await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=False))
             case "ready":
-                address = pod.status.pod_ip or self._address()
+                address = pod.status.pod_ip or await self._address(pod)
                 await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=True))
             case "fail":
                 await self._set_status(pod, ctx, failed_status(pod, now=_now(ctx)))
@@ -170,7 +192,13 @@ class SimulatedNodes:
     async def _set_status(pod: Pod, ctx: Context[Pod], status: Mapping[str, Any]) -> None:
         await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
 
-    def _address(self) -> str:
+    async def _gone(self, gone: Gone[Pod]) -> None:
+        if self.answers is not None:
+            await self.answers.end(gone.object.uid)
+
+    async def _address(self, pod: Pod) -> str:
+        if self.answers is not None:
+            return await self.answers.begin(pod)
         self._addresses += 1
         return f"10.244.{self._addresses // 250 % 250}.{self._addresses % 250 + 1}"
 
@@ -271,4 +299,4 @@ def _now(ctx: Context[Any]) -> str:
     return format_time(ctx.clock.now())
 
 
-__all__ = ["BEHAVIOUR", "STOP_SECONDS", "Delays", "SimulatedNodes", "Step", "next_step"]
+__all__ = ["BEHAVIOUR", "STOP_SECONDS", "Answers", "Delays", "SimulatedNodes", "Step", "next_step"]

@@ -51,10 +51,12 @@ from reconcile.testing.loop import (
 )
 from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
 from reconcile.testing.once import Pass, describe, run_once
+from reconcile.testing.pod_pages import PodPages
 from reconcile.testing.requests import RecordedRequest
 from reconcile.testing.running import Run
 from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
 from reconcile.testing.story import pytest_parameter, story
+from reconcile.testing.waiting import NoLonger, NotYet, consistently, eventually
 from reconcile.testing.world import World
 
 __all__ = [
@@ -86,7 +88,10 @@ __all__ = [
     "LivelockError",
     "LoseReply",
     "Meanwhile",
+    "NoLonger",
+    "NotYet",
     "Pass",
+    "PodPages",
     "RealWorldError",
     "RecordedRequest",
     "Recreate",
@@ -109,7 +114,9 @@ __all__ = [
     "Wait",
     "When",
     "World",
+    "consistently",
     "describe",
+    "eventually",
     "fuzz",
     "pytest_parameter",
     "replay",

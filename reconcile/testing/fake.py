@@ -1,5 +1,6 @@
 """A client for unit tests: the real one, on a server of its own inside the test."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ from informers import Resource, error_from_response
 from reconcile.client import Client
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
 from reconcile.models import Object, definition_of, encode, kind_of
+from reconcile.models.fields import fields_of
 from reconcile.testing.clock import VirtualClock
-from reconcile.testing.faults import FaultPlan
+from reconcile.testing.failing import Failure, failing
+from reconcile.testing.faults import FaultPlan, Verb
 from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateTransport
 
@@ -40,7 +43,7 @@ class FakeClient(Client):
         user: User = ADMIN,
     ) -> None:
         clock = clock or VirtualClock(seed)
-        self.server = ApiServer(clock=clock)
+        self.server = _fresh().copy(clock)
         late = LateTransport(InProcessTransport(self.server, settle=True, user=user), seed)
         transport = FaultyTransport(late, plan)
         super().__init__(transport, clock=clock)
@@ -62,6 +65,8 @@ class FakeClient(Client):
         if isinstance(obj, Object):
             self.serve(type(obj))
             resource, body = kind_of(obj).resource, encode(obj)
+            if _has_no_status(obj):
+                body.pop("status", None)  # the server knows better what one begins with
         else:
             resource, body = self._resource_of(obj), dict(obj)
         metadata = dict(body.get("metadata") or {})
@@ -75,6 +80,15 @@ class FakeClient(Client):
             return stored
         patch = {"status": body["status"]}
         return self._send_now("PATCH", f"{collection}/{stored['metadata']['name']}/status", patch)
+
+    def fail(self, verb: Verb, kind: type[Object] | str, error: Failure, times: int | None = 1) -> None:
+        """Let the next `times` requests (None: all) of `verb` for objects of `kind` fail.
+
+        `verb` is one of RBAC's (an apply is a `patch`), `write` or `*`; `kind` a model, or a pattern of
+        paths. `error` is what the caller is to meet: a class of error, an error, an HTTP code, or a fault of
+        a plan, such as `LoseReply()`. Nothing reaches the server but where the reply is lost.
+        """
+        self.transport.add(failing(verb, kind, error, times))
 
     def _make_namespace(self, name: str) -> None:
         if self.server.handle(ApiRequest("GET", f"/api/v1/namespaces/{name}")).status == 404:  # type: ignore[union-attr]
@@ -104,4 +118,18 @@ class FakeClient(Client):
         return stored
 
 
+def _has_no_status(obj: Object) -> bool:
+    """Whether its status is what objects of its class are made with where none is given."""
+    status = next((field for field in fields_of(type(obj)) if field.name == "status"), None)
+    return status is not None and getattr(obj, "status", None) == status.default
+
+
+@functools.cache
+def _fresh() -> ApiServer:
+    """A server that nobody has asked anything, made once: its copies cost a twentieth of one."""
+    return ApiServer(clock=VirtualClock(_FIRST_SEED))
+
+
+_FIRST_SEED = 1_000_003
+"""What a server begins with has uids that those of no test can meet."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

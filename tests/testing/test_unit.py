@@ -1,0 +1,127 @@
+"""The unit test of an operator: one pass, on the real client, with failures on demand."""
+
+import gc
+import time
+from typing import Any
+
+import pytest
+
+from reconcile import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    OwnedByOther,
+    PreconditionFailed,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from reconcile.kinds import ConfigMap, Namespace, Secret
+from reconcile.testing import FakeClient, LoseReply, run_once, simulate
+from reconcile.testing.failing import Failure
+from tests.testing.sites import Site, site, sites
+
+
+async def test_a_pass_tells_what_it_wrote() -> None:
+    client = FakeClient(site())
+    done = await run_once(sites(), "default/web", client)
+    assert done.writes == ["apply configmaps default/web", "patch sites/status default/web"]
+    assert (done.error, done.retry) == (None, False)
+
+
+async def test_a_write_fails_as_often_as_it_is_told_to() -> None:
+    client = FakeClient(site())
+    client.fail("patch", ConfigMap, ServerError, times=2)
+    passes = [await run_once(sites(), site(), client) for _ in range(3)]
+    assert [type(done.error) for done in passes] == [ServerError, ServerError, type(None)]
+    assert [done.retry for done in passes] == [True, True, False]
+
+
+async def test_a_failure_that_ought_to_last_lasts() -> None:
+    client = FakeClient(site())
+    client.fail("patch", ConfigMap, 503, times=None)
+    assert all([(await run_once(sites(), site(), client)).retry for _ in range(5)])
+
+
+async def test_a_reply_that_is_lost_was_carried_out() -> None:
+    client = FakeClient(site())
+    client.fail("patch", ConfigMap, LoseReply())
+    assert isinstance((await run_once(sites(), site(), client)).error, OutcomeUnknown)
+    assert (await client.get(ConfigMap, "web", "default")).data == {"text": "hello"}
+
+
+async def test_only_requests_of_the_verb_and_the_kind_fail() -> None:
+    client = FakeClient(site())
+    client.fail("patch", Secret, ServerError)
+    client.fail("delete", ConfigMap, ServerError)
+    client.fail("get", Namespace, ServerError)
+    assert (await run_once(sites(), site(), client)).error is None
+    assert client.transport.applied == []
+
+
+async def test_parts_of_an_object_fail_with_it() -> None:
+    client = FakeClient(site())
+    client.fail("patch", Site, Forbidden)
+    done = await run_once(sites(), site(), client)
+    assert done.writes[-1] == "patch sites/status default/web"
+    assert isinstance(done.error, Forbidden)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AlreadyExists, BadRequest, Conflict, Expired, Forbidden, Invalid, NotFound, OutcomeUnknown,
+        PreconditionFailed, ServerError, ServerTimeout, StaleVersion, TooManyRequests, Unauthorized,
+        Unreachable,
+    ],
+)  # fmt: skip
+def test_a_class_of_error_is_what_the_caller_meets(error: type[ApiError]) -> None:
+    async def test() -> None:
+        client = FakeClient(site())
+        client.fail("*", Site, error, times=None)
+        with pytest.raises(error):
+            await client.create(site("other"))
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [(422, "422 Invalid"), (Invalid(422, "Invalid", "too blue"), "too blue"), (LoseReply(), "planned fault")],
+)
+async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: Failure, words: str) -> None:
+    client = FakeClient()
+    client.fail("create", Site, failure)
+    client.serve(Site)
+    with pytest.raises(ApiError, match=words):
+        await client.create(site())
+
+
+def test_a_class_that_is_no_answer_is_refused() -> None:
+    for vague in (OwnedByOther, ApiError):
+        with pytest.raises(TypeError, match="too little to be an answer"):
+            FakeClient().fail("patch", Site, vague)
+
+
+def test_a_unit_test_takes_less_than_5_ms() -> None:
+    async def test() -> Any:
+        return await run_once(sites(), site(), FakeClient(site()))
+
+    async def timed() -> float:
+        began = time.process_time()
+        assert (await test()).error is None
+        return time.process_time() - began
+
+    simulate(test)  # what is made once for a kind is not what one more test costs
+    gc.collect()
+    taken = sorted(simulate(timed) for _ in range(15))
+    assert taken[len(taken) // 2] < 0.005

@@ -1,0 +1,106 @@
+"""Waiting for what is to be, in virtual and in real time."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from reconcile import ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient, NoLonger, NotYet, consistently, eventually, simulate
+
+SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
+
+
+def in_real_time(test: Callable[[], Awaitable[None]]) -> None:
+    anyio.run(test)
+
+
+BOTH = pytest.mark.parametrize("run", [simulate, in_real_time])
+
+
+@BOTH
+def test_waiting_ends_when_it_holds_and_returns_what_was_seen(
+    run: Callable[[Callable[[], Awaitable[None]]], None],
+) -> None:
+    async def test() -> None:
+        client = FakeClient()
+
+        async def later() -> None:
+            await anyio.sleep(0.02)
+            client.add(SETTINGS)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(later)
+            found = await eventually(lambda: client.get(ConfigMap, "settings", "default"), every=0.01)
+        assert found.data == {"a": "1"}
+
+    run(test)
+
+
+@BOTH
+def test_what_does_not_come_is_told_with_how_it_was_last_seen(
+    run: Callable[[Callable[[], Awaitable[None]]], None],
+) -> None:
+    async def test() -> None:
+        def three_are_ready() -> None:
+            assert 2 == 3, "2 of 3 are ready"
+
+        with pytest.raises(NotYet) as caught:
+            await eventually(three_are_ready, within=0.02, every=0.01)
+        assert str(caught.value).startswith("did not hold within 0.02 s, in ")
+        assert "three_are_ready()" in str(caught.value)
+        assert "2 of 3 are ready" in str(caught.value)
+
+    run(test)
+
+
+@BOTH
+def test_what_ceases_to_hold_is_told_with_when_and_how(
+    run: Callable[[Callable[[], Awaitable[None]]], None],
+) -> None:
+    async def test() -> None:
+        looks = iter([True, True, False])
+
+        with pytest.raises(NoLonger) as caught:
+            await consistently(lambda: next(looks), during=5, every=0.01)
+        assert "at look 3" in str(caught.value)
+        assert "last seen: False" in str(caught.value)
+
+    run(test)
+
+
+def test_an_hour_of_watching_passes_at_once_in_virtual_time() -> None:
+    async def test() -> None:
+        began = anyio.current_time()
+        await consistently(lambda: True, during=3600, every=10)
+        assert anyio.current_time() - began == 3600
+
+    simulate(test)
+
+
+def test_nothing_but_a_failed_check_and_a_refusal_is_waited_out() -> None:
+    async def test() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await eventually(lambda: 1 // 0)
+
+    simulate(test)
+
+
+def test_zero_and_emptiness_hold_and_only_false_and_none_do_not() -> None:
+    async def test() -> None:
+        assert await eventually(lambda: 0) == 0
+        assert await eventually(list) == []
+        with pytest.raises(NotYet, match="last seen: None"):
+            await eventually(lambda: None, within=1)
+
+    simulate(test)
+
+
+def test_a_look_that_hangs_is_cut_short() -> None:
+    async def test() -> None:
+        with pytest.raises(NotYet, match="in 0 looks"):
+            await eventually(anyio.sleep_forever, within=2)
+        assert anyio.current_time() == 2
+
+    simulate(test)
