@@ -1,0 +1,91 @@
+"""The fixtures. Each imports what it needs when a test first uses it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from reconcile.testing import VirtualClock
+    from reconcile.testing.control_plane import Endpoint
+    from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
+    from reconcile.testing.places import ListeningServer, Place, VirtualCluster
+
+SEED = pytest.StashKey[int]()
+"""The seed of a test in virtual time."""
+_SERVER = pytest.StashKey["Endpoint"]()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> "VirtualCluster":
+    """A cluster inside the test, in virtual time: `client`, `clock`, `server`."""
+    from reconcile.testing.places import VirtualCluster
+
+    return VirtualCluster(request.node.stash.get(SEED, 0))
+
+
+@pytest.fixture
+def clock(cluster: "VirtualCluster") -> "VirtualClock":
+    """The clock of the cluster: `now()`, and `advance(seconds)` where its wall time jumps."""
+    return cluster.clock
+
+
+@pytest.fixture
+def api_server(request: pytest.FixtureRequest) -> "Iterator[ListeningServer]":
+    """A server on HTTPS, in real time: embedded, or a real one where KUBEBUILDER_ASSETS is set."""
+    from reconcile.testing import control_plane, places
+
+    with ExitStack() as stack:
+        folder = control_plane.assets()
+        if folder is None:
+            endpoint = stack.enter_context(control_plane.embedded())
+        else:
+            endpoint = _shared(request.session, folder)
+        yield places.listening(endpoint)
+
+
+@pytest.fixture
+def faults(request: pytest.FixtureRequest) -> "Faults":
+    """What goes wrong between managers and their server: `add`, `fail`, `crash`, `applied`, `writes`."""
+    from reconcile.testing.fixtures import Faults
+
+    return Faults(_place(request))
+
+
+@pytest.fixture
+def manager(request: pytest.FixtureRequest) -> "ManagerOf":
+    """Runs managers: `async with manager(sites) as running:`."""
+    from reconcile.testing.fixtures import ManagerOf
+
+    return ManagerOf(_place(request))
+
+
+@pytest.fixture
+def nodes(request: pytest.FixtureRequest) -> "NodesOf":
+    """Runs simulated nodes: `async with nodes(3):`."""
+    from reconcile.testing.fixtures import NodesOf
+
+    return NodesOf(_place(request))
+
+
+def _place(request: pytest.FixtureRequest) -> "Place":
+    """The cluster of this test: the one that it names, or else the one in virtual time."""
+    name = "api_server" if "api_server" in request.fixturenames else "cluster"
+    place: Place = request.getfixturevalue(name)
+    return place
+
+
+def _shared(session: pytest.Session, folder: "object") -> "Endpoint":
+    """The real server of this session, started when the first test wants it."""
+    from pathlib import Path
+
+    from reconcile.testing import control_plane
+
+    endpoint = session.stash.get(_SERVER, None)
+    if endpoint is None:
+        stack = ExitStack()
+        endpoint = stack.enter_context(control_plane.real(Path(str(folder))))
+        session.config.add_cleanup(stack.close)
+        session.stash[_SERVER] = endpoint
+    return endpoint

@@ -1,0 +1,153 @@
+"""The fixtures of the plugin: a cluster in virtual time, a server that listens, managers, nodes, faults."""
+
+import asyncio
+import datetime
+
+import aiohttp
+import anyio
+import pytest
+
+from reconcile import ObjectMeta, ServerError
+from reconcile.kinds import ConfigMap, Pod, PodSpec
+from reconcile.nodes import Delays
+from reconcile.testing import (
+    CrashAfter,
+    Fault,
+    PodPages,
+    VirtualClock,
+    VirtualTimeLoop,
+    When,
+    consistently,
+    eventually,
+)
+from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
+from reconcile.testing.places import ListeningServer, VirtualCluster
+from tests.testing.sites import Site, site, sites
+
+CONTAINERS = ({"name": "c", "image": "i", "ports": [{"name": "metrics", "containerPort": 9123}]},)
+
+
+def pod(namespace: str = "default") -> Pod:
+    return Pod(metadata=ObjectMeta("p", namespace), spec=PodSpec(containers=CONTAINERS))
+
+
+async def test_an_operator_runs_on_a_cluster_in_virtual_time(
+    cluster: VirtualCluster, manager: ManagerOf
+) -> None:
+    began = anyio.current_time()
+    assert began < 1
+    async with manager(sites()):
+        cluster.client.add(site())
+        page = await eventually(lambda: cluster.client.find(ConfigMap, "web", "default"))
+        assert page.data == {"text": "hello"}
+        await anyio.sleep(1800)
+    assert anyio.current_time() - began > 1800
+
+
+async def test_a_crash_ends_the_manager_and_another_goes_on(
+    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+) -> None:
+    faults.add(Fault(When("patch", "*/configmaps/*"), CrashAfter()))
+    cluster.client.add(site())
+    async with manager(sites()):
+        await eventually(lambda: faults.crashed)
+        await consistently(lambda: faults.writes == ["apply configmaps default/web"])
+    async with manager(sites()):
+        shown = await eventually(lambda: cluster.client.get(Site, "web", "default"))
+        await eventually(lambda: faults.writes[-1] == "patch sites/status default/web")
+    assert shown.spec.text == "hello"
+    assert len(faults.applied) == 1
+
+
+async def test_a_manager_can_die_at_any_moment(
+    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+) -> None:
+    async with manager(sites()):
+        faults.crash()
+        cluster.client.add(site())
+        await consistently(lambda: faults.writes == [])
+    async with manager(sites()):
+        await eventually(lambda: faults.writes)
+
+
+async def test_what_fails_is_tried_again(cluster: VirtualCluster, manager: ManagerOf, faults: Faults) -> None:
+    faults.fail("patch", ConfigMap, ServerError, times=3)
+    cluster.client.add(site())
+    async with manager(sites()):
+        await eventually(lambda: cluster.client.get(ConfigMap, "web", "default"))
+    assert faults.writes.count("apply configmaps default/web") == 4
+
+
+async def test_pods_run_on_simulated_nodes(cluster: VirtualCluster, nodes: NodesOf) -> None:
+    async with nodes(2, Delays(start=60)):
+        cluster.client.add(pod())
+
+        async def ready() -> bool:
+            return (await cluster.client.get(Pod, "p", "default")).ready
+
+        await eventually(ready, within=120)
+        assert 60 <= anyio.current_time() < 70
+
+
+async def test_the_clock_is_that_of_the_cluster(cluster: VirtualCluster, clock: VirtualClock) -> None:
+    before = clock.now()
+    clock.advance(86_400)
+    cluster.client.add(site())
+    made = (await cluster.client.get(Site, "web", "default")).metadata.creation_timestamp
+    assert made is not None
+    assert made - before >= datetime.timedelta(days=1)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+async def test_a_parameter_called_seed_is_the_seed(seed: int, cluster: VirtualCluster) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    assert (loop.seed, cluster.seed, cluster.clock.seed) == (seed, seed, seed)
+
+
+def test_a_plain_function_runs_what_it_likes_in_virtual_time(cluster: VirtualCluster) -> None:
+    async def test() -> float:
+        await anyio.sleep(10_000)
+        return anyio.current_time()
+
+    assert cluster.run(test, limit_seconds=20_000) == 10_000
+
+
+async def test_an_operator_runs_on_a_server_that_listens(
+    api_server: ListeningServer, manager: ManagerOf, faults: Faults
+) -> None:
+    faults.fail("patch", ConfigMap, ServerError)
+    async with manager(sites(), namespace=api_server.namespace), api_server.connect() as client:
+        await client.create(Site(metadata=ObjectMeta("web", api_server.namespace)))
+        page = await eventually(lambda: client.get(ConfigMap, "web", api_server.namespace))
+        assert page.metadata.owner_references[0].kind == "Site"
+        assert api_server.url.startswith("https://127.0.0.1:")
+    assert len(faults.applied) == 1
+
+
+async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
+    api_server: ListeningServer, nodes: NodesOf
+) -> None:
+    pages = PodPages(lambda pod: f'queue{{pod="{pod.name}"}} 3\n')
+    async with nodes(1, Delays(0.05, 0.05), pages=pages), api_server.connect() as client:
+        made = await client.create(pod(api_server.namespace))
+
+        async def address() -> str | None:
+            found = await client.get(Pod, "p", api_server.namespace)
+            return found.status.pod_ip if found.ready else None
+
+        host = await eventually(address)
+        assert host.startswith("127.")
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://{host}:9123/metrics") as answer:
+                assert (answer.status, await answer.text()) == (200, 'queue{pod="p"} 3\n')
+            await client.delete(made)
+            await eventually(lambda: refused(session, f"http://{host}:9123/metrics"))
+
+
+async def refused(session: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(1)):
+            return False
+    except aiohttp.ClientError:
+        return True
