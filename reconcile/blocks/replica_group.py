@@ -1,0 +1,387 @@
+"""So many replicas made from one template: which hosts to make, which to delete, which to leave alone.
+
+A replica is one object, mostly a pod, or several that are only of use together: its hosts. Such a replica
+is made, kept and deleted whole. The decision is pure (`ReplicaGroup.plan`), rests on the one notion of
+active in `reconcile.replicas`, and is carried out by `carry_out`.
+"""
+
+import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from attrs import frozen
+
+from reconcile.context import Context
+from reconcile.models import Object, encode
+from reconcile.replicas import FINAL_PHASES, ReplicaLike, is_active, rank_victims, replica_of
+from reconcile.requests import Result
+
+Reason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
+FIRST_WAIT = 10.0
+LONGEST_WAIT = 300.0
+"""Seconds between the making of a replica that broke again and that of the next: those of the kubelet."""
+FORGIVEN = 600.0
+"""A replica that lived so long (s) broke for a reason of its own, not for that of the one before."""
+
+
+class HostLike(ReplicaLike, Protocol):
+    """What must be known of a host.
+
+    `finished`: it has ended and nothing will bring it back. `started`: it has begun to work. `replica` is
+    what its replica is called, empty where it is alone; `replica_index` and `host_index` are -1 if unknown.
+    `failures`: how many replicas broke in a row, in whose place it was made.
+    """
+
+    @property
+    def started(self) -> bool: ...
+    @property
+    def replica(self) -> str: ...
+    @property
+    def replica_index(self) -> int: ...
+    @property
+    def host_index(self) -> int: ...
+    @property
+    def failures(self) -> int: ...
+
+
+H = TypeVar("H", bound=HostLike)
+
+
+@frozen
+class Marks:
+    """By what hosts are told apart: the names of three labels, and of the annotation of failures."""
+
+    replica: str
+    replica_index: str
+    host_index: str
+    failures: str
+
+    @classmethod
+    def of(cls, domain: str) -> "Marks":
+        """Marks under a domain: `example.com/replica` and so on."""
+        return cls(
+            f"{domain}/replica", f"{domain}/replica-index", f"{domain}/host-index", f"{domain}/failures"
+        )
+
+
+@frozen
+class Host:
+    """A host as `ReplicaGroup` looks at it; `object` is what it was made of."""
+
+    name: str
+    created: datetime.datetime
+    object: Object
+    ready: bool = False
+    terminating: bool = False
+    finished: bool = False
+    deletion_cost: int = 0
+    started: bool = False
+    replica: str = ""
+    replica_index: int = -1
+    host_index: int = -1
+    failures: int = 0
+
+
+def host_of(obj: Object, marks: Marks) -> Host:
+    """A stored object as a host. Raises ValueError for one that no server has stored.
+
+    It has started once its phase (a pod's) is no longer Pending; see `replica_of` for the rest.
+    """
+    replica, labels = replica_of(obj), obj.metadata.labels
+    phase = (encode(obj).get("status") or {}).get("phase") or "Pending"
+    return Host(
+        name=obj.name,
+        created=replica.created,
+        object=obj,
+        ready=replica.ready,
+        terminating=replica.terminating,
+        finished=phase in FINAL_PHASES,
+        deletion_cost=replica.deletion_cost,
+        started=phase != "Pending",
+        replica=labels.get(marks.replica, ""),
+        replica_index=integer(labels.get(marks.replica_index), -1),
+        host_index=integer(labels.get(marks.host_index), -1),
+        failures=integer(obj.metadata.annotations.get(marks.failures), 0),
+    )
+
+
+@frozen
+class Atom(Generic[H]):
+    """A replica: hosts that are made and deleted together. As new as its newest, as dear as its dearest."""
+
+    name: str
+    hosts: tuple[H, ...]
+
+    @property
+    def created(self) -> datetime.datetime:
+        return max(host.created for host in self.hosts)
+
+    @property
+    def ready(self) -> bool:
+        return all(host.ready for host in self.hosts)
+
+    @property
+    def terminating(self) -> bool:
+        return any(host.terminating for host in self.hosts)
+
+    @property
+    def finished(self) -> bool:
+        return any(host.finished for host in self.hosts)
+
+    @property
+    def deletion_cost(self) -> int:
+        return max(host.deletion_cost for host in self.hosts)
+
+    @property
+    def live(self) -> tuple[H, ...]:
+        """The hosts that are not Terminating."""
+        return tuple(host for host in self.hosts if not host.terminating)
+
+
+@frozen
+class NewReplica:
+    """A replica to make, or what one lacks: its `hosts`, by index. `name` is empty for a whole one."""
+
+    index: int
+    hosts: tuple[int, ...]
+    failures: int = 0
+    name: str = ""
+
+
+@frozen
+class NewHost:
+    """One host to make."""
+
+    replica: str
+    replica_index: int
+    host_index: int
+    failures: int = 0
+
+    def marked(self, manifest: Mapping[str, Any], marks: Marks) -> dict[str, Any]:
+        """The manifest with what `host_of` reads: labels, and an annotation where others broke before."""
+        metadata = dict(manifest.get("metadata") or {})
+        said = {marks.replica_index: str(self.replica_index), marks.host_index: str(self.host_index)}
+        name = {marks.replica: self.replica} if self.replica else {}
+        metadata["labels"] = {**(metadata.get("labels") or {}), **said, **name}
+        if self.failures:
+            metadata["annotations"] = {
+                **(metadata.get("annotations") or {}),
+                marks.failures: str(self.failures),
+            }
+        return {**manifest, "metadata": metadata}
+
+
+@frozen
+class HostRemoval(Generic[H]):
+    """A host to delete (with its uid), and why it is this one."""
+
+    host: H
+    reason: Reason
+
+
+@frozen
+class GroupPlan(Generic[H]):
+    """What leads to the wanted replicas. `delete` comes before `create`.
+
+    `present` are the hosts of replicas that count and stay, `waiting` those that are Terminating and left
+    alone. `after` seconds from now a broken replica may be replaced that broke too often to be now.
+    """
+
+    create: tuple[NewReplica, ...] = ()
+    delete: tuple[HostRemoval[H], ...] = ()
+    waiting: tuple[H, ...] = ()
+    present: tuple[H, ...] = ()
+    after: float | None = None
+
+    @property
+    def creates(self) -> int:
+        """How many hosts are to be made."""
+        return sum(len(replica.hosts) for replica in self.create)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to make or to delete."""
+        return not self.create and not self.delete
+
+
+@frozen
+class ReplicaGroup:
+    """As many replicas as `replicas`, of `hosts` hosts each.
+
+    Replicas with a host that is `listed` by name go whatever the number, and are then replaced. Which
+    others go, where there are too many, is decided by the order of `rank_victims`; unless not `chooses`:
+    then only listed and broken ones go (somebody else knows which are in use, and lists them). Raises
+    ValueError for a number of replicas below 0 or of hosts below 1.
+    """
+
+    replicas: int
+    hosts: int = 1
+    listed: Collection[str] = ()
+    chooses: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if self.replicas < 0 or self.hosts < 1:
+            raise ValueError(f"a group has 0 replicas or more of 1 host or more, not {self}")
+
+    def plan(self, observed: Iterable[H], now: datetime.datetime) -> GroupPlan[H]:
+        """What to make and what to delete, given all hosts of the group there are.
+
+        What is Terminating neither counts nor is deleted again, so nothing goes twice and nothing that
+        hangs holds up its replacement. A replica is broken when a host of it has ended, or is missing
+        or going while another has started; the rest of it is deleted then. One that broke right after
+        another did is replaced later each time. Of one that was never whole the missing hosts are made.
+        """
+        atoms = atoms_of(observed)
+        whole = [atom for atom in atoms if self._is_whole(atom)]
+        forming = [atom for atom in atoms if self._is_forming(atom)]
+        sound = [*whole, *forming]
+        broken = _others([atom for atom in atoms if atom.live], sound)
+        leaving = self._leaving(sound)
+        stay = _others(sound, [atom for atom, _ in leaving])
+        missing = max(0, self.replicas - len(stay))
+        held, due = _held(broken, missing, now)
+        taken = {host.replica_index for atom in (*stay, *held) for host in atom.live}
+        made = _new_replicas(missing - len(held), self.hosts, taken, _counts(due, now))
+        return GroupPlan(
+            create=(*self._completed(_others(forming, [atom for atom, _ in leaving])), *made),
+            delete=(
+                *(HostRemoval(host, _why_broken(host)) for atom in due for host in atom.live),
+                *(HostRemoval(host, reason) for atom, reason in leaving for host in atom.live),
+            ),
+            waiting=tuple(host for atom in atoms for host in atom.hosts if host.terminating),
+            present=tuple(host for atom in stay for host in atom.live),
+            after=min((_wait(atom, now) for atom in held), default=None),
+        )
+
+    def _is_whole(self, atom: Atom[H]) -> bool:
+        return is_active(atom) and len(atom.hosts) == self.hosts
+
+    def _is_forming(self, atom: Atom[H]) -> bool:
+        started = any(host.started for host in atom.hosts)
+        return is_active(atom) and len(atom.hosts) < self.hosts and not started
+
+    def _leaving(self, atoms: Sequence[Atom[H]]) -> list[tuple[Atom[H], Reason]]:
+        named = {atom.name for atom in atoms if any(host.name in self.listed for host in atom.hosts)}
+        surplus = max(0, len(atoms) - self.replicas) if self.chooses else 0
+        ranked = rank_victims(atoms, named)[: max(surplus, len(named))]
+        return [(victim.replica, victim.reason) for victim in ranked]
+
+    def _completed(self, forming: Sequence[Atom[H]]) -> Iterable[NewReplica]:
+        for atom in forming:
+            there, some = {host.host_index for host in atom.hosts}, atom.hosts[0]
+            free = [index for index in range(self.hosts) if index not in there]
+            lacks = tuple(free[: self.hosts - len(atom.hosts)])
+            yield NewReplica(some.replica_index, lacks, some.failures, atom.name)
+
+
+def atoms_of(observed: Iterable[H]) -> list[Atom[H]]:
+    """The hosts by replica, in the order of names; a host that names no replica is one by itself."""
+    found: dict[str, list[H]] = {}
+    for host in sorted(observed, key=lambda host: host.name):
+        found.setdefault(host.replica or host.name, []).append(host)
+    return [Atom(name, tuple(hosts)) for name, hosts in sorted(found.items())]
+
+
+def wait_after(failures: int) -> float:
+    """So many seconds a replica must have been there that broke after so many others in a row."""
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10)) if failures > 0 else 0.0
+
+
+def _held(
+    broken: Sequence[Atom[H]], missing: int, now: datetime.datetime
+) -> tuple[list[Atom[H]], list[Atom[H]]]:
+    """Of the broken ones, those whose replacement has to wait, and those that go now: all not needed, too."""
+    waiting = [atom for atom in broken if _wait(atom, now) > 0][:missing]
+    return waiting, _others(broken, waiting)
+
+
+def _others(atoms: Sequence[Atom[H]], some: Sequence[Atom[H]]) -> list[Atom[H]]:
+    names = {atom.name for atom in some}
+    return [atom for atom in atoms if atom.name not in names]
+
+
+def _wait(atom: Atom[H], now: datetime.datetime) -> float:
+    failures = max(host.failures for host in atom.hosts)
+    return max(0.0, wait_after(failures) - (now - atom.created).total_seconds())
+
+
+def _counts(broken: Sequence[Atom[H]], now: datetime.datetime) -> list[int]:
+    """What those made in the place of broken ones have for `failures`, the most first."""
+    return sorted((_count(atom, now) for atom in broken), reverse=True)
+
+
+def _count(atom: Atom[H], now: datetime.datetime) -> int:
+    if (now - atom.created).total_seconds() >= FORGIVEN:
+        return 1
+    return 1 + max(host.failures for host in atom.hosts)
+
+
+def _new_replicas(
+    count: int, hosts: int, taken: Collection[int], failures: Sequence[int]
+) -> Iterable[NewReplica]:
+    """With the lowest indexes that are free."""
+    index = 0
+    for number in range(count):
+        while index in taken:
+            index += 1
+        yield NewReplica(index, tuple(range(hosts)), failures[number] if number < len(failures) else 0)
+        index += 1
+
+
+def _why_broken(host: HostLike) -> Reason:
+    return "unhealthy" if host.finished else "incomplete"
+
+
+# --- effects --------------------------------------------------------------------------------------------
+
+
+def new_hosts(replica: NewReplica, hosts: int, unique: Callable[[], str]) -> Iterable[NewHost]:
+    """The hosts of a replica to make; one of several hosts gets a name from `unique`, if it has none yet."""
+    name = replica.name or (unique() if hosts > 1 else "")
+    for host in replica.hosts:
+        yield NewHost(name, replica.index, host, replica.failures)
+
+
+async def carry_out(
+    ctx: Context[Any],
+    group: ReplicaGroup,
+    plan: GroupPlan[Host],
+    make: Callable[[NewHost], Mapping[str, Any]],
+) -> Result | None:
+    """Delete, then make, what the plan says; what `make` gives becomes a child of the run's object.
+
+    Returned is when to look again, if time alone brings something to do. Raises the errors of requests.
+    """
+    for removal in plan.delete:
+        await ctx.delete(removal.host.object)
+    for replica in plan.create:
+        for host in new_hosts(replica, group.hosts, lambda: f"{ctx.object.name[:50]}-{short_id(ctx)}"):
+            await ctx.create(make(host))
+    return None if plan.after is None else Result(after=plan.after)
+
+
+def short_id(ctx: Context[Any]) -> str:
+    """Eight characters that no other replica of the object has."""
+    return ctx.clock.uuid().hex[:8]
+
+
+def integer(text: str | None, otherwise: int) -> int:
+    """The number that a label or annotation says, or `otherwise` where it says none."""
+    try:
+        return int(text or "")
+    except ValueError:
+        return otherwise
+
+
+__all__ = [
+    "GroupPlan",
+    "Host",
+    "HostLike",
+    "HostRemoval",
+    "Marks",
+    "NewHost",
+    "NewReplica",
+    "ReplicaGroup",
+    "carry_out",
+    "host_of",
+]

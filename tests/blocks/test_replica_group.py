@@ -1,0 +1,282 @@
+"""Which hosts of a group come and go: atoms whole, one deletion for each that is too many, failures paced."""
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import ObjectMeta
+from reconcile.blocks.replica_group import (
+    GroupPlan,
+    Host,
+    Marks,
+    NewHost,
+    NewReplica,
+    ReplicaGroup,
+    atoms_of,
+    host_of,
+    new_hosts,
+    wait_after,
+)
+from reconcile.kinds import Pod, PodStatus
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MARKS = Marks.of("example.com")
+
+
+def host(name: str, replica: str = "", *, age: float = 3600, host: int = 0, **changes: object) -> Host:
+    """A Ready host; `age` in seconds."""
+    created = NOW - timedelta(seconds=age)
+    made = Host(name, created, Pod(), True, started=True, replica=replica, host_index=host)
+    return evolve(made, **changes)
+
+
+def atom(name: str, hosts: int, **changes: object) -> list[Host]:
+    return [host(f"{name}-{number}", name, host=number, **changes) for number in range(hosts)]  # type: ignore[arg-type]
+
+
+def deleted(plan: GroupPlan[Host]) -> list[str]:
+    return [removal.host.name for removal in plan.delete]
+
+
+# Several hosts.
+
+
+@pytest.mark.rule("kuberay-1d-07")
+@pytest.mark.parametrize(("replicas", "hosts"), [(1, 4), (3, 12)])
+def test_a_replica_is_as_many_hosts_as_it_has(replicas: int, hosts: int) -> None:
+    plan = ReplicaGroup(replicas, 4).plan(list[Host](), NOW)
+    assert plan.creates == hosts
+    assert [one.hosts for one in plan.create] == [(0, 1, 2, 3)] * replicas
+
+
+@pytest.mark.rule("kuberay-1d-07")
+def test_a_replica_that_lacks_two_hosts_is_made_anew_as_a_whole() -> None:
+    plan = ReplicaGroup(1, 4).plan(atom("a", 4)[:2], NOW)
+    assert deleted(plan) == ["a-0", "a-1"]
+    assert {removal.reason for removal in plan.delete} == {"incomplete"}
+    assert plan.create == (NewReplica(0, (0, 1, 2, 3), failures=1),)
+
+
+def test_an_unhealthy_host_takes_its_replica_with_it() -> None:
+    hosts = [*atom("a", 2), *atom("b", 2)]
+    hosts[2] = evolve(hosts[2], finished=True)
+    plan = ReplicaGroup(2, 2).plan(hosts, NOW)
+    assert [(one.host.name, one.reason) for one in plan.delete] == [
+        ("b-0", "unhealthy"),
+        ("b-1", "incomplete"),
+    ]
+    assert plan.creates == 2
+
+
+def test_a_listed_host_takes_its_replica_with_it() -> None:
+    plan = ReplicaGroup(2, 2, listed=["b-1"], chooses=False).plan([*atom("a", 2), *atom("b", 2)], NOW)
+    assert deleted(plan) == ["b-0", "b-1"]
+    assert plan.creates == 2
+
+
+def test_too_many_replicas_become_fewer_whole_ones() -> None:
+    plan = ReplicaGroup(1, 2).plan([*atom("a", 2, age=10), *atom("b", 2, age=900)], NOW)
+    assert deleted(plan) == ["a-0", "a-1"]
+    assert plan.creates == 0
+
+
+def test_a_replica_of_which_a_host_is_going_goes_and_is_replaced() -> None:
+    hosts = atom("a", 2)
+    hosts[0] = evolve(hosts[0], terminating=True)
+    plan = ReplicaGroup(1, 2).plan(hosts, NOW)
+    assert (deleted(plan), plan.creates) == (["a-1"], 2)
+    assert [one.name for one in plan.waiting] == ["a-0"]
+
+
+def test_what_was_never_whole_is_completed_and_nothing_of_it_deleted() -> None:
+    """A quota stopped it half-way, or a crash: deleting it would only begin the same again (kuberay#4540)."""
+    hosts = [
+        evolve(one, ready=False, started=False, replica_index=3, failures=2) for one in atom("a", 4)[1:3]
+    ]
+    plan = ReplicaGroup(1, 4).plan(hosts, NOW)
+    assert (deleted(plan), plan.create) == ([], (NewReplica(3, (0, 3), 2, "a"),))
+
+
+def test_a_group_whose_number_of_hosts_changed_is_made_anew() -> None:
+    plan = ReplicaGroup(2, 2).plan([host("alone"), *atom("a", 4)], NOW)
+    assert deleted(plan) == ["a-0", "a-1", "a-2", "a-3", "alone"]
+    assert plan.creates == 4
+
+
+def test_new_replicas_get_the_lowest_indexes_that_are_free() -> None:
+    hosts = [
+        host("a", replica_index=0),
+        host("b", replica_index=2),
+        host("c", replica_index=1, terminating=True),
+    ]
+    plan = ReplicaGroup(5).plan(hosts, NOW)
+    assert [one.index for one in plan.create] == [1, 3, 4]
+
+
+def test_hosts_of_one_replica_share_a_name_and_single_ones_have_none() -> None:
+    names = iter(["x", "y"])
+    made = list(new_hosts(NewReplica(4, (0, 1), 2), 2, lambda: next(names)))
+    assert made == [NewHost("x", 4, 0, 2), NewHost("x", 4, 1, 2)]
+    assert list(new_hosts(NewReplica(0, (0,)), 1, lambda: next(names))) == [NewHost("", 0, 0)]
+    assert list(new_hosts(NewReplica(0, (1,), name="old"), 2, lambda: next(names))) == [NewHost("old", 0, 1)]
+
+
+def test_what_is_marked_is_read_again() -> None:
+    manifest = NewHost("render-1", 4, 1, 2).marked({"metadata": {"labels": {"app": "render"}}}, MARKS)
+    created = NOW.isoformat().replace("+00:00", "Z")
+    metadata = ObjectMeta(
+        "p", "d", uid="u", creation_timestamp=datetime.fromisoformat(created), **manifest["metadata"]
+    )
+    read = host_of(Pod(metadata=metadata, status=PodStatus(phase="Running")), MARKS)
+    assert (read.replica, read.replica_index, read.host_index, read.failures) == ("render-1", 4, 1, 2)
+    assert (read.started, read.finished, read.ready) == (True, False, False)
+    assert manifest["metadata"]["labels"]["app"] == "render"
+
+
+@pytest.mark.parametrize(("replicas", "hosts"), [(-1, 1), (1, 0)])
+def test_a_group_that_makes_no_sense_is_an_error(replicas: int, hosts: int) -> None:
+    with pytest.raises(ValueError, match="0 replicas or more of 1 host or more"):
+        ReplicaGroup(replicas, hosts)
+
+
+# Failures.
+
+
+def test_the_first_failure_is_replaced_at_once_and_the_next_ones_later_each_time() -> None:
+    assert [wait_after(failures) for failures in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_a_replica_that_breaks_right_after_another_is_replaced_only_after_its_wait() -> None:
+    broken = host("b", finished=True, age=4, failures=1)
+    plan = ReplicaGroup(1).plan([broken], NOW)
+    assert (plan.is_idle, plan.after) == (True, 6.0)
+    later = ReplicaGroup(1).plan([broken], NOW + timedelta(seconds=6))
+    assert (deleted(later), later.create) == (["b"], (NewReplica(0, (0,), failures=2),))
+
+
+def test_a_replica_that_lived_long_starts_a_count_of_its_own() -> None:
+    plan = ReplicaGroup(1).plan([host("b", finished=True, age=3600, failures=5)], NOW)
+    assert plan.create == (NewReplica(0, (0,), failures=1),)
+
+
+def test_a_broken_replica_that_is_not_needed_goes_at_once() -> None:
+    plan = ReplicaGroup(1).plan([host("a"), host("b", finished=True, age=0, failures=3)], NOW)
+    assert (deleted(plan), plan.create, plan.after) == (["b"], (), None)
+
+
+# Laws.
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[ReplicaGroup, list[Host]]:
+    hosts = draw(st.sampled_from([1, 1, 2, 3]))
+    observed: list[Host] = []
+    for number in range(draw(st.integers(0, 5))):
+        name = f"r{number}"
+        size = draw(st.sampled_from([hosts, hosts, hosts, 1, hosts + 1]))
+        for index in range(size):
+            one = host(
+                f"{name}-{index}",
+                "" if size == 1 and draw(st.booleans()) else name,
+                age=draw(st.integers(0, 400)),
+                host=index,
+                ready=draw(st.booleans()),
+                started=draw(st.integers(0, 3)) > 0,
+                terminating=draw(st.integers(0, 5)) == 0,
+                finished=draw(st.integers(0, 5)) == 0,
+                deletion_cost=draw(st.integers(-1, 1)),
+                replica_index=number,
+                failures=draw(st.integers(0, 3)),
+            )
+            observed.append(one)
+    names = [one.name for one in observed] or ["absent"]
+    listed = draw(st.lists(st.sampled_from([*names, "absent"]), max_size=2))
+    return ReplicaGroup(draw(st.integers(0, 5)), hosts, listed, draw(st.booleans())), observed
+
+
+def after(group: ReplicaGroup, plan: GroupPlan[Host], observed: Sequence[Host], gone: bool) -> list[Host]:
+    """The hosts once the plan is carried out; a deleted one is gone, or stays Terminating."""
+    doomed = {removal.host.name for removal in plan.delete}
+    left = [evolve(one, terminating=one.terminating or one.name in doomed) for one in observed]
+    kept = [one for one in left if not (gone and one.name in doomed)]
+    for number, replica in enumerate(plan.create):
+        for one in new_hosts(replica, group.hosts, lambda number=number: f"new{number}"):  # type: ignore[misc]
+            name = f"{one.replica or f'new{number}'}-made-{one.host_index}"
+            made = host(name, one.replica, age=0, host=one.host_index, ready=False, started=False)
+            kept.append(evolve(made, replica_index=one.replica_index, failures=one.failures))
+    return kept
+
+
+def counting(group: ReplicaGroup, observed: Sequence[Host]) -> int:
+    atoms = atoms_of(observed)
+    return sum(
+        len(one.hosts) == group.hosts and not any(h.terminating or h.finished for h in one.hosts)
+        for one in atoms
+    )
+
+
+def replicas_of(plan: GroupPlan[Host], reasons: Collection[str]) -> set[str]:
+    return {one.host.replica or one.host.name for one in plan.delete if one.reason in reasons}
+
+
+@given(groups(), st.booleans())
+def test_a_plan_carried_out_leaves_nothing_to_do_but_to_wait(
+    given: tuple[ReplicaGroup, list[Host]], gone: bool
+) -> None:
+    group, observed = given
+    again = group.plan(after(group, group.plan(observed, NOW), observed, gone), NOW)
+    assert again.is_idle, again
+
+
+@given(groups(), st.booleans())
+def test_a_group_ends_at_its_number_save_for_what_may_not_be_chosen_or_has_to_wait(
+    given: tuple[ReplicaGroup, list[Host]], gone: bool
+) -> None:
+    group, observed = given
+    plan = group.plan(observed, NOW)
+    count = counting(group, after(group, plan, observed, gone))
+    if plan.after is None and group.chooses:
+        assert count == group.replicas
+    elif plan.after is None:
+        assert count >= group.replicas
+    else:
+        assert count < group.replicas
+
+
+@given(groups())
+def test_there_is_one_deletion_for_each_replica_too_many_and_none_while_others_are_made(
+    given: tuple[ReplicaGroup, list[Host]],
+) -> None:
+    group, observed = given
+    plan = group.plan(observed, NOW)
+    chosen = replicas_of(plan, ("not-ready", "cheapest", "newest"))
+    sound = len(chosen | replicas_of(plan, ("listed",))) + len(
+        {one.replica or one.name for one in plan.present}
+    )
+    assert len(chosen) <= max(0, sound - group.replicas)
+    assert not (chosen and any(not one.name for one in plan.create))
+    assert group.chooses or not chosen
+
+
+@given(groups())
+def test_no_replica_is_left_in_part(given: tuple[ReplicaGroup, list[Host]]) -> None:
+    group, observed = given
+    plan = group.plan(observed, NOW)
+    doomed = {removal.host.name for removal in plan.delete}
+    for one in atoms_of(observed):
+        live = {host.name for host in one.live}
+        assert live <= doomed or not live & doomed
+    assert not any(removal.host.terminating for removal in plan.delete)
+
+
+@given(groups(), st.randoms(use_true_random=False))
+def test_the_order_in_which_hosts_are_read_does_not_matter(
+    given: tuple[ReplicaGroup, list[Host]], chance: object
+) -> None:
+    group, observed = given
+    shuffled = chance.sample(observed, len(observed))  # type: ignore[attr-defined]
+    assert group.plan(shuffled, NOW) == group.plan(observed, NOW)
