@@ -1,42 +1,56 @@
 """Kubero's incident of 2024 (kubero-dev/kubero#420): copying a registry Secret never came to an end."""
 
 import base64
+from collections import Counter
+from collections.abc import Iterable
 
 import anyio
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
-from reconcile import Client, Manager, ObjectMeta, Snapshot
+from reconcile import Client, Key, Manager, ObjectMeta, Snapshot
 from reconcile.incidents import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Namespace, Secret
 from reconcile.testing import FaultyTransport, LateTransport
 
+from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .controller import make_controller
-from .copies import COPY_NAMES, DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
-from .views import SOURCE_NAME
+from .wanted import CREDENTIALS, PULL_SECRET, SOURCE_NAME
 
-PIPELINE = "pipeline-demo"
 PHASES = ("test", "production")
+MODES = ("copy", "create", "none")
 HOST = "registry.example.com"
 PATIENCE = 20.0
 
 
 @frozen
 class Scenario:
-    """For how many seconds nothing may be written; the control shows its storm in fewer."""
+    """Seconds in which a rotation is carried out, and in which then nothing may be written.
 
-    quiet: float = 20.0
-    quiet_original: float = 6.0
+    The control shows its storm in fewer.
+    """
+
+    rotation: float = 4.0
+    quiet: float = 16.0
+    rotation_original: float = 2.0
+    quiet_original: float = 5.0
+
+    def of(self, logic: Logic) -> tuple[float, float]:
+        """Both, for one of the logics."""
+        if logic == "ours":
+            return self.rotation, self.quiet
+        return self.rotation_original, self.quiet_original
 
 
 @frozen
 class Counted:
-    """After the copies were there: changes that the observer heard of, and requests for a change.
+    """How often each Secret changed in the rotation; changes and requests for one in the quiet after it.
 
     A request may change nothing, and a change may need no request of the manager's; both must be 0.
     """
 
+    rotated: dict[Key, int]
     changes: int
     requests: int
     seconds: float
@@ -44,30 +58,36 @@ class Counted:
 
 
 async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
-    """Have a registry Secret copied into two phases; count what is written from then on."""
+    """Have a pipeline of each mode, and rotate the source; count what is written then, and what after it."""
     started = anyio.current_time()
-    quiet = scenario.quiet if logic == "ours" else scenario.quiet_original
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
     recorded = FaultyTransport(stage.transport)
     async with observe(stage.observer, Secret, KuberoPipeline, clock=stage.clock) as observer:
         # Before the start: the original never notices a source that comes after its first pass.
-        await user.create(_source(stage.namespace))
+        source = await user.create(_source(stage.namespace))
         async with _manager(stage, logic, recorded):
-            stage.report(f"copying a registry Secret into {len(PHASES)} phases")
-            pipeline = await user.create(_pipeline(stage.namespace))
+            stage.report(f"pipelines of the modes {', '.join(MODES)}, with {len(PHASES)} phases each")
+            pipelines = [await user.create(_pipeline(stage.namespace, mode)) for mode in MODES]
             counted = None
             if await observer.until(lambda: _is_done(observer, stage.namespace), PATIENCE):
-                stage.report(f"the copies are there; counting writes for {quiet:g} s")
-                counted = await _count(observer, recorded, stage.namespace, quiet)
-            await user.delete(pipeline)
-            await observer.until(lambda: _pipeline_of(observer, stage.namespace) is None, PATIENCE)
-    for name in _targets(stage.namespace):
-        await user.delete(Namespace(metadata=ObjectMeta(name)))
+                rotation, quiet = scenario.of(logic)
+                stage.report(f"the Secrets are there; rotating the source, then counting for {quiet:g} s")
+                before = len(observer.changes)
+                await user.merge(source, {"data": {DOCKER_CONFIG_KEY: _login("rotated")}}, guard={})
+                await anyio.sleep(rotation)
+                rotated = _by_secret(observer.changes[before:], stage.namespace)
+                counted = await _count(observer, recorded, stage.namespace, quiet, rotated)
+            for pipeline in pipelines:
+                await user.delete(pipeline)
+            await observer.until(lambda: not _pipelines(observer, stage.namespace), PATIENCE)
+    for mode in MODES:
+        for name in _targets(stage.namespace, mode):
+            await user.delete(Namespace(metadata=ObjectMeta(name)))
     seconds = round(anyio.current_time() - started, 1)
     if counted is None:
-        why = f"the copies were not there within {PATIENCE:g} s"
+        why = f"the Secrets were not there within {PATIENCE:g} s"
         return Verdict(ok=False, seconds=seconds, explanation=why)
-    return _judge(counted, seconds)
+    return _judge(counted, stage.namespace, seconds)
 
 
 def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
@@ -81,11 +101,13 @@ def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
     )
 
 
-async def _count(observer: Observer, recorded: FaultyTransport, namespace: str, seconds: float) -> Counted:
+async def _count(
+    observer: Observer, recorded: FaultyTransport, namespace: str, seconds: float, rotated: dict[Key, int]
+) -> Counted:
     before, sent = len(observer.changes), _sent(recorded)
     await anyio.sleep(seconds)
     heard = [change for change in observer.changes[before:] if _concerns(change, namespace)]
-    return Counted(len(heard), _sent(recorded) - sent, seconds, observer.complete)
+    return Counted(rotated, len(heard), _sent(recorded) - sent, seconds, observer.complete)
 
 
 def _sent(recorded: FaultyTransport) -> int:
@@ -93,15 +115,18 @@ def _sent(recorded: FaultyTransport) -> int:
     return sum(not request.path.endswith("/events") for request in recorded.writes)
 
 
-def _judge(counted: Counted, seconds: float) -> Verdict:
+def _judge(counted: Counted, namespace: str, seconds: float) -> Verdict:
+    copies = _secrets(namespace, "copy")
+    once = counted.rotated == dict.fromkeys(copies, 1)
     explanation = (
-        f"in {counted.seconds:g} s: {counted.changes} changes of Secrets and pipelines seen by the observer, "
-        f"{counted.requests} requests for one by the controller"
+        f"a rotation changed {len(counted.rotated)} Secrets {sum(counted.rotated.values())} times, where "
+        f"{len(copies)} copies follow the source; in the {counted.seconds:g} s after it "
+        f"{counted.changes} changes of Secrets and pipelines were seen, and {counted.requests} asked for"
     )
     if not counted.complete:
         explanation += "; the observer lost a watch, so its counts are not to be trusted"
     return Verdict(
-        ok=counted.changes == 0 and counted.requests == 0 and counted.complete,
+        ok=once and counted.changes == 0 and counted.requests == 0 and counted.complete,
         writes=counted.changes,
         seconds=seconds,
         explanation=explanation,
@@ -111,55 +136,79 @@ def _judge(counted: Counted, seconds: float) -> Verdict:
 # --- what is looked at --------------------------------------------------------------------------------
 
 
-def _targets(namespace: str) -> list[str]:
-    return [f"{namespace}-{phase}" for phase in PHASES]
+def _name(mode: str) -> str:
+    return f"pipeline-{mode}"
+
+
+def _targets(namespace: str, mode: str) -> list[str]:
+    return [f"{namespace}-{mode}-{phase}" for phase in PHASES]
+
+
+def _secrets(namespace: str, mode: str) -> list[Key]:
+    names = (PULL_SECRET, CREDENTIALS)
+    return [Key(target, name) for target in _targets(namespace, mode) for name in names]
+
+
+def _by_secret(changes: Iterable[Change], namespace: str) -> dict[Key, int]:
+    """How often each Secret of a phase changed."""
+    phases = {target for mode in MODES for target in _targets(namespace, mode)}
+    return dict(Counter(Key(*change.key) for change in changes if change.key.namespace in phases))
 
 
 def _concerns(change: Change, namespace: str) -> bool:
-    return change.key.namespace in (namespace, *_targets(namespace))
+    phases = [target for mode in MODES for target in _targets(namespace, mode)]
+    return change.key.namespace in (namespace, *phases)
 
 
 def _is_done(observer: Observer, namespace: str) -> bool:
-    """Whether every copy is there and the pipeline says so itself: nothing is left to be done."""
-    secrets = {secret.key for secret in observer.objects(Secret)}
-    wanted = {(target, name) for target in _targets(namespace) for name in COPY_NAMES}
-    pipeline = _pipeline_of(observer, namespace)
-    if pipeline is None or not wanted <= secrets:
-        return False
+    """Whether every Secret is there and the pipelines say so themselves: nothing is left to be done."""
+    there = {secret.key for secret in observer.objects(Secret)}
+    wanted = {*_secrets(namespace, "copy"), *_secrets(namespace, "create")}
+    ready = [pipeline for pipeline in _pipelines(observer, namespace) if _is_ready(pipeline)]
+    return wanted <= there and len(ready) == len(MODES)
+
+
+def _is_ready(pipeline: Snapshot) -> bool:
     conditions = (pipeline.to_dict().get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _pipeline_of(observer: Observer, namespace: str) -> Snapshot | None:
-    found = [one for one in observer.objects(KuberoPipeline) if one.key == (namespace, PIPELINE)]
-    return found[0] if found else None
+def _pipelines(observer: Observer, namespace: str) -> list[Snapshot]:
+    return [one for one in observer.objects(KuberoPipeline) if one.key.namespace == namespace]
 
 
 # --- what is played with ------------------------------------------------------------------------------
 
 
+def _login(password: str) -> str:
+    config = {"auths": {HOST: {"username": "demo", "password": password}}}
+    return base64.b64encode(msgspec.json.encode(config)).decode()
+
+
 def _source(namespace: str) -> Secret:
-    login = {"auths": {HOST: {"username": "demo", "password": "not-a-secret"}}}
     return Secret(
         metadata=ObjectMeta(SOURCE_NAME, namespace),
         type=DOCKER_CONFIG_TYPE,
-        data={DOCKER_CONFIG_KEY: base64.b64encode(msgspec.json.encode(login)).decode()},
+        data={DOCKER_CONFIG_KEY: _login("not-a-secret")},
     )
 
 
-def _pipeline(namespace: str) -> KuberoPipeline:
+def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
+    registry = Registry(create_secret=mode, host=HOST)
+    if mode == "create":
+        registry = evolve(registry, username="demo", password="not-a-secret")
     spec = KuberoPipelineSpec(
-        name=namespace,
+        name=f"{namespace}-{mode}",
         deploymentstrategy="git",
         mainnamespace=namespace,
-        registry=Registry(create_secret="copy", host=HOST),
+        registry=registry,
         phases=tuple(Phase(name, enabled=True) for name in PHASES),
     )
-    return KuberoPipeline(metadata=ObjectMeta(PIPELINE, namespace), spec=spec)
+    return KuberoPipeline(metadata=ObjectMeta(_name(mode), namespace), spec=spec)
 
 
 incident = Incident(
     name="registry-secret-copy",
-    title="a copied registry Secret is written once and then left in peace (Kubero 420)",
+    title="copies of a registry Secret are written once a change, and then left in peace (Kubero 420)",
     play=play,
 )

@@ -1,4 +1,7 @@
-"""`application.kubero.dev/v1alpha1 KuberoPipeline` as far as this controller reads it, and its status."""
+"""`application.kubero.dev/v1alpha1 KuberoPipeline` as far as this controller reads it, and its status.
+
+What Kubero has besides is kept, in `further`, and never shown.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,18 +9,30 @@ from typing import Any
 from attrs import frozen
 
 from reconcile import Condition, Object, definition_of, field, resource
+from reconcile.blocks import CopyStatus
 
-from .plan import CopyStatus
+
+@frozen
+class SecretRef:
+    """A Secret in the pipeline's own namespace, by name."""
+
+    name: str = ""
 
 
 @frozen
 class Registry:
-    """How the phases get at the registry. User name and password are of the mode create, unused here."""
+    """How the phases get at the registry.
+
+    `createSecret` is `copy`, `create` or `none`. `secretRef` names a Secret to copy in the place of
+    `registry-login`, and for `create` one with the login, so that no password stands in the pipeline.
+    """
 
     create_secret: str | None = None
     host: str | None = None
     username: str | None = field(default=None, secret=True)
     password: str | None = field(default=None, secret=True)
+    secret_ref: SecretRef | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
 
 
 @frozen
@@ -27,20 +42,47 @@ class Phase:
     name: str = ""
     enabled: bool = False
     context: str | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+
+
+@frozen
+class Keys:
+    """The keys by which code is fetched, in base64; or the Secret that has them."""
+
+    priv: str | None = field(default=None, secret=True)
+    pub: str | None = field(default=None, secret=True)
+    secret_ref: SecretRef | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+
+
+@frozen
+class Git:
+    """Where the code comes from."""
+
+    keys: Keys | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
 
 
 @frozen
 class KuberoPipelineSpec:
-    """What is built and where it runs. `git` holds deploy keys and is never shown."""
+    """What is built and where it runs.
+
+    `removal` says what goes when a phase is disabled, the mode changes or the pipeline is deleted:
+    `copies` (the default), `keep` (nothing) or `namespaces` (also the namespaces that were made for it,
+    with all that is in them). `adopt: helm` takes over the Secrets that Kubero's own operator made.
+    """
 
     name: str | None = None
     deploymentstrategy: str | None = None
     buildstrategy: str | None = None
     mainnamespace: str | None = None
     registry: Registry | None = None
-    phases: tuple[Phase, ...] = ()
+    git: Git | None = None
+    phases: tuple[Phase, ...] | None = None
     reviewapps: bool | None = None
-    git: Mapping[str, Any] | None = field(default=None, secret=True)
+    removal: str | None = None
+    adopt: str | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
 
 
 @frozen

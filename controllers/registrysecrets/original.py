@@ -1,4 +1,4 @@
-"""How Kubero's helm-operator planned `copy`: the control of the demo, never used otherwise.
+"""How Kubero's helm-operator copied: the control of the demo, never used otherwise.
 
 The flaw is kept as it was (kubero-dev/kubero#420): the candidate is rendered in a dry run, where
 Helm's `lookup` finds nothing and a default stands in for the source. It therefore differs from
@@ -6,86 +6,131 @@ what is deployed every time, every pass is an upgrade, and the upgrade's own rel
 event that starts the next pass.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from .copies import CREDENTIALS, DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, PULL_SECRET, SecretCopy
-from .plan import ConditionValue, CopyPlan, NewNamespace, Write, target_namespaces
-from .views import NamespaceView, PipelineView, SecretView, ownership_labels
+from attrs import frozen
+
+from reconcile import Context, Key, ObjectMeta, Request, Watch
+from reconcile.blocks import Content
+from reconcile.kinds import Namespace, Secret
+
+from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_credentials, given_pull_secret
+from .models import KuberoPipeline, Registry
+from .wanted import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
 
 RELEASE_TYPE = "helm.sh/release.v1"
 RELEASES_KEPT = 10
+RELEASE_OF = "release-of"
 # "empty" in base64: the chart's default for whatever the lookup did not find.
 _NOT_FOUND = "ZW1wdHk="
 _KEYS = {PULL_SECRET: (DOCKER_CONFIG_KEY,), CREDENTIALS: ("username", "password")}
 _TYPES = {PULL_SECRET: DOCKER_CONFIG_TYPE, CREDENTIALS: "Opaque"}
 
 
-def plan_copies(
-    pipeline: PipelineView,
-    source: SecretView | None,
-    namespaces: Sequence[NamespaceView],
-    existing: Sequence[SecretView],
-) -> CopyPlan:
-    """The original as a stand-in for `plan.plan_copies`.
+@frozen
+class Upgrade:
+    """What one upgrade writes, over whatever stands there, and which old releases it deletes."""
 
-    `existing` must also hold the release Secrets that it wrote into the pipeline's namespace.
-    """
+    write: tuple[Secret, ...]
+    delete: tuple[Secret, ...]
+
+
+def plan_upgrade(
+    pipeline: KuberoPipeline,
+    source: Secret | None,
+    standing: Mapping[Key, Secret],
+    releases: Sequence[Secret],
+) -> Upgrade | None:
+    """The upgrade that a pass makes, or None where the candidate is what is deployed."""
     candidate = _rendered(pipeline, lookup=None)
-    standing = {(secret.namespace, secret.name): secret for secret in existing}
-    if all(_is_deployed(copy, standing) for copy in candidate):
-        return CopyPlan(conditions=(ConditionValue("Ready", "True", "Deployed"),))
-    present = {space.name for space in namespaces}
-    missing = [name for name in target_namespaces(pipeline) if name not in present]
-    releases = _releases(pipeline, existing)
-    copies = [*_rendered(pipeline, lookup=source), _release(pipeline, max(releases, default=0) + 1)]
-    return CopyPlan(
-        namespaces=tuple(NewNamespace(name, ownership_labels(pipeline)) for name in missing),
-        write=tuple(_upgrade(copy, standing.get((copy.namespace, copy.name))) for copy in copies),
-        delete=_outdated(releases),
-        conditions=(ConditionValue("Ready", "True", "Deployed"),),
+    if all(copy.key in standing and standing[copy.key].data == copy.data for copy in candidate):
+        return None
+    numbered = {int(release.name.rpartition(".v")[2]): release for release in releases}
+    surplus = max(0, len(numbered) + 1 - RELEASES_KEPT)
+    return Upgrade(
+        write=(*_rendered(pipeline, lookup=source), _release(pipeline, max(numbered, default=0) + 1)),
+        delete=tuple(numbered[number] for number in sorted(numbered)[:surplus]),
     )
 
 
-def _rendered(pipeline: PipelineView, lookup: SecretView | None) -> list[SecretCopy]:
-    found = {} if lookup is None else lookup.data
-    return [
-        SecretCopy(target, name, _TYPES[name], _values(name, found), ownership_labels(pipeline))
-        for target in target_namespaces(pipeline)
-        for name in (PULL_SECRET, CREDENTIALS)
-    ]
+async def keep(ctx: Context[KuberoPipeline]) -> None:
+    """One pass: render, compare, upgrade."""
+    pipeline, client = ctx.object, ctx.client
+    for name in phase_namespaces(pipeline):
+        if await client.find(Namespace, name) is None:
+            await client.create(Namespace(metadata=ObjectMeta(name)))
+    places = [place for place in used_by(pipeline) if place.name in _KEYS]
+    found = [await client.find(Secret, place.name, place.namespace) for place in places]
+    standing = {secret.key: secret for secret in found if secret is not None}
+    source = await client.find(Secret, SOURCE_NAME, _main_namespace(pipeline))
+    upgrade = plan_upgrade(pipeline, source, standing, await _releases(ctx))
+    for old in upgrade.delete if upgrade else ():
+        await ctx.delete(old)
+    for secret in upgrade.write if upgrade else ():
+        stands = standing.get(Key(*secret.key))
+        if stands is None:
+            await client.create(secret)
+        elif stands.data != secret.data:
+            await client.merge(stands, {"data": dict(secret.data)})
+    ctx.condition("Ready", True, reason="Deployed")
 
 
-def _values(name: str, found: Mapping[str, str]) -> dict[str, str]:
+async def remove(ctx: Context[KuberoPipeline]) -> None:
+    """Uninstall: what was rendered and the releases go."""
+    for place in used_by(ctx.object):
+        stands = await ctx.client.find(Secret, place.name, place.namespace)
+        if stands is not None and place.name in _KEYS and not stands.terminating:
+            await ctx.delete(stands)
+    for release in await _releases(ctx):
+        await ctx.delete(release)
+
+
+def used_by(pipeline: KuberoPipeline) -> Sequence[Key]:
+    """What helm-operator watched of a release: what is in it."""
+    return [copy.key for copy in _rendered(pipeline, lookup=None)]
+
+
+def pipeline_of_release(secret: Secret) -> Iterable[Request]:
+    """Whose release a Secret records, if it is one: helm-operator watched those as well."""
+    name = secret.metadata.labels.get(RELEASE_OF)
+    return [Request(secret.namespace, name)] if name and secret.type == RELEASE_TYPE else []
+
+
+async def _releases(ctx: Context[KuberoPipeline]) -> Sequence[Secret]:
+    return await ctx.client.list(Secret, ctx.object.namespace, labels={RELEASE_OF: ctx.object.name})
+
+
+def _main_namespace(pipeline: KuberoPipeline) -> str:
+    return pipeline.spec.mainnamespace or MAIN_NAMESPACE
+
+
+def _rendered(pipeline: KuberoPipeline, lookup: Secret | None) -> list[Secret]:
+    registry = pipeline.spec.registry or Registry()
+    if registry.create_secret not in ("copy", "create"):
+        return []
+    given = {PULL_SECRET: given_pull_secret(registry), CREDENTIALS: given_credentials(registry)}
+    rendered = []
+    for namespace in phase_namespaces(pipeline):
+        for name, content in given.items():
+            data = _looked_up(name, lookup)
+            if isinstance(content, Content) and registry.create_secret == "create":
+                data = dict(content.data)
+            rendered.append(Secret(metadata=ObjectMeta(name, namespace), type=_TYPES[name], data=data))
+    return rendered
+
+
+def _looked_up(name: str, lookup: Secret | None) -> dict[str, str]:
+    found: Mapping[str, str] = {} if lookup is None else lookup.data
     return {key: found.get(key) or _NOT_FOUND for key in _KEYS[name]}
 
 
-def _is_deployed(copy: SecretCopy, standing: Mapping[tuple[str, str], SecretView]) -> bool:
-    stands = standing.get((copy.namespace, copy.name))
-    return stands is not None and dict(stands.data) == dict(copy.data)
+def _release(pipeline: KuberoPipeline, version: int) -> Secret:
+    labels = {RELEASE_OF: pipeline.name, "owner": "helm", "version": str(version)}
+    name = f"sh.helm.release.v1.{pipeline.name}.v{version}"
+    return Secret(metadata=ObjectMeta(name, pipeline.namespace, labels=labels), type=RELEASE_TYPE)
 
 
-def _upgrade(copy: SecretCopy, stands: SecretView | None) -> Write:
-    return Write(copy, "create" if stands is None else "update", stands)
-
-
-def _releases(pipeline: PipelineView, existing: Sequence[SecretView]) -> dict[int, SecretView]:
-    prefix = f"sh.helm.release.v1.{pipeline.name}.v"
-    own = [one for one in existing if one.namespace == pipeline.namespace and one.name.startswith(prefix)]
-    versions = {one.name.removeprefix(prefix): one for one in own if one.type == RELEASE_TYPE}
-    return {int(version): one for version, one in versions.items() if version.isdecimal()}
-
-
-def _outdated(releases: Mapping[int, SecretView]) -> tuple[SecretView, ...]:
-    """The oldest ones, so that with the one to come there are as many as Helm keeps."""
-    surplus = max(0, len(releases) + 1 - RELEASES_KEPT)
-    return tuple(releases[version] for version in sorted(releases)[:surplus])
-
-
-def _release(pipeline: PipelineView, version: int) -> SecretCopy:
-    return SecretCopy(
-        namespace=pipeline.namespace,
-        name=f"sh.helm.release.v1.{pipeline.name}.v{version}",
-        type=RELEASE_TYPE,
-        data={},
-        labels={**ownership_labels(pipeline), "owner": "helm", "version": str(version)},
-    )
+WATCHES: tuple[Watch[KuberoPipeline, Secret], ...] = (
+    Watch(Secret, by=used_by, everywhere=True),
+    Watch(Secret, to=pipeline_of_release, everywhere=True),
+)

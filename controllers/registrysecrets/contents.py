@@ -1,0 +1,173 @@
+"""What the Secrets of a phase's namespace hold. Messages name keys and fields, and never hold a value."""
+
+import base64
+import binascii
+
+import msgspec
+
+from reconcile.blocks import Content, Unusable
+from reconcile.kinds import Secret
+
+from .models import Keys, Registry
+
+DOCKER_CONFIG_TYPE = "kubernetes.io/dockerconfigjson"
+DOCKER_CONFIG_KEY = ".dockerconfigjson"
+DEPLOY_KEY = "deploykey"
+DEPLOY_KEY_PUBLIC = "deploykey.pub"
+_DOCKER_HUB = "docker.io"
+
+
+class _Login(msgspec.Struct):
+    username: str = ""
+    password: str = ""
+    auth: str = ""
+
+
+class _DockerConfig(msgspec.Struct):
+    auths: dict[str, _Login] = {}
+
+
+# --- of a Secret ------------------------------------------------------------------------------------
+
+
+def pull_secret_of(source: Secret) -> Content:
+    """The docker config of a Secret, unchanged. Raises Unusable if it has none that is one."""
+    encoded = source.data.get(DOCKER_CONFIG_KEY)
+    if not encoded:
+        raise Unusable("KeyMissing", f"{_where(source)} has no key {DOCKER_CONFIG_KEY}")
+    _docker_config(source, encoded)
+    return Content({DOCKER_CONFIG_KEY: encoded}, DOCKER_CONFIG_TYPE)
+
+
+def credentials_of(source: Secret, host: str) -> Content:
+    """User name and password of a Secret: its own keys where it has both, else from its docker config.
+
+    There the entry of `host` is taken; without a host, the only entry. Raises Unusable when that is not
+    there or not a login with a password (an identity token is none).
+    """
+    username, password = source.data.get("username"), source.data.get("password")
+    if not username or not password:
+        return _credentials(*_login(source, host))
+    return Content({"username": username, "password": password})
+
+
+def made_pull_secret_of(source: Secret, host: str) -> Content:
+    """A docker config for `host`, made of a Secret's login. Raises Unusable."""
+    if not host:
+        raise Unusable("HostMissing", "spec.registry.host is needed to make a docker config")
+    data = credentials_of(source, host).data
+    return _docker_config_for(host, _plain(source, data["username"]), _plain(source, data["password"]))
+
+
+def deploy_keys_of(source: Secret) -> Content:
+    """The deploy keys of a Secret. Raises Unusable if one is missing."""
+    missing = [name for name in (DEPLOY_KEY, DEPLOY_KEY_PUBLIC) if not source.data.get(name)]
+    if missing:
+        raise Unusable("KeyMissing", f"{_where(source)} has no key {missing[0]}")
+    return Content({name: source.data[name] for name in (DEPLOY_KEY, DEPLOY_KEY_PUBLIC)})
+
+
+# --- of a pipeline's spec -----------------------------------------------------------------------------
+
+
+def given_pull_secret(registry: Registry) -> Content | Unusable:
+    """The docker config of what the pipeline itself says."""
+    missing = _missing(registry)
+    if missing is not None or not (registry.host and registry.username and registry.password):
+        return missing or Unusable("CredentialsMissing", "spec.registry is incomplete")
+    return _docker_config_for(registry.host, registry.username, registry.password)
+
+
+def given_credentials(registry: Registry) -> Content | Unusable:
+    """User name and password that the pipeline itself says."""
+    missing = _missing(registry)
+    return missing or _credentials(registry.username or "", registry.password or "")
+
+
+def given_deploy_keys(keys: Keys) -> Content | Unusable:
+    """The deploy keys that the pipeline itself says, which are base64 there already."""
+    data = {DEPLOY_KEY: keys.priv or "", DEPLOY_KEY_PUBLIC: keys.pub or ""}
+    for field, value in zip(("priv", "pub"), data.values(), strict=True):
+        if not value:
+            return Unusable("DeployKeyMissing", f"spec.git.keys.{field} is needed for deploy keys")
+        if not _is_base64(value):
+            return Unusable("NotBase64", f"spec.git.keys.{field} is not base64")
+    return Content(data)
+
+
+def _missing(registry: Registry) -> Unusable | None:
+    for field in ("host", "username", "password"):
+        if not getattr(registry, field):
+            why = f"spec.registry.{field} is needed for createSecret create, or a secretRef; copies are kept"
+            return Unusable("CredentialsMissing", why)
+    return None
+
+
+# --- within -----------------------------------------------------------------------------------------
+
+
+def _credentials(username: str, password: str) -> Content:
+    return Content.of_text(username=username, password=password)
+
+
+def _docker_config_for(host: str, username: str, password: str) -> Content:
+    auth = base64.b64encode(f"{username}:{password}".encode()).decode()
+    config = msgspec.json.encode(_DockerConfig({host: _Login(username, password, auth)}))
+    return Content({DOCKER_CONFIG_KEY: base64.b64encode(config).decode()}, DOCKER_CONFIG_TYPE)
+
+
+def _login(source: Secret, host: str) -> tuple[str, str]:
+    auths = _docker_config(source, source.data.get(DOCKER_CONFIG_KEY, "")).auths
+    entries = [entry for name, entry in auths.items() if not host or _registry(name) == _registry(host)]
+    if len(entries) != 1:
+        wanted = f"of host {host}" if host else "(spec.registry.host does not say which to take)"
+        raise Unusable("LoginNotFound", f"{_where(source)} has {len(entries)} logins {wanted}; one is needed")
+    username, password = entries[0].username, entries[0].password
+    if not username or not password:
+        username, password = _decoded_auth(entries[0].auth)
+    if not username or not password:
+        raise Unusable("LoginIncomplete", f"{_where(source)} has a login without user name or password")
+    return username, password
+
+
+def _docker_config(source: Secret, encoded: str) -> _DockerConfig:
+    try:
+        return msgspec.json.decode(base64.b64decode(encoded, validate=True), type=_DockerConfig)
+    except (binascii.Error, msgspec.DecodeError):
+        message = f"{DOCKER_CONFIG_KEY} of {_where(source)} is not a docker config"
+        # The decoder's own message may quote the value.
+        raise Unusable("NotADockerConfig", message) from None
+
+
+def _decoded_auth(auth: str) -> tuple[str, str]:
+    try:
+        username, _, password = base64.b64decode(auth, validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return username, password
+
+
+def _plain(source: Secret, encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except ValueError:
+        raise Unusable("NotText", f"the login of {_where(source)} is not text") from None
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _registry(name: str) -> str:
+    """A registry's name as logins write it in many ways: with a scheme, a version path, Hub's old host."""
+    bare = name.removeprefix("https://").removeprefix("http://").rstrip("/")
+    bare = bare.removesuffix("/v1").removesuffix("/v2").lower()
+    return _DOCKER_HUB if bare in ("index.docker.io", "registry-1.docker.io") else bare
+
+
+def _where(source: Secret) -> str:
+    return f"Secret {source.namespace}/{source.name}"

@@ -1,0 +1,145 @@
+"""What is copied where, and how a copy says whose it is. No message here ever holds a Secret's value."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from informers import Key, Snapshot
+from reconcile.kinds import Secret
+from reconcile.models import Object, kind_of
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "reconcile-runtime"
+COPIER = "reconcile-runtime/copier"
+OWNER_KIND = "reconcile-runtime/owner-kind"
+OWNER_NAMESPACE = "reconcile-runtime/owner-namespace"
+OWNER_NAME = "reconcile-runtime/owner-name"
+OWNER_UID = "reconcile-runtime/owner-uid"
+SOURCE_VERSION = "reconcile-runtime/source-version"
+"""The annotation that says from which resourceVersion of its source a copy was last written."""
+
+Removal: TypeAlias = Literal["copies", "keep", "namespaces"]
+"""What goes when it is wanted no more: the copies, nothing, or also the namespaces made for them."""
+
+_LONGEST_LABEL = 63
+
+
+class Unusable(Exception):
+    """Something does not say what a copy needs. `reason` is one CamelCase word, for a condition.
+
+    `message` is shown to people, and must not hold a Secret's value.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@frozen
+class Content:
+    """What a copy holds: `data` is base64 text by key, as the API has it, and never shown."""
+
+    data: Mapping[str, str] = field(repr=False)
+    type: str = "Opaque"
+
+    @classmethod
+    def of_text(cls, type: str = "Opaque", /, **text: str) -> "Content":  # noqa: A002
+        """The same of plain text."""
+        return cls({key: base64.b64encode(value.encode()).decode() for key, value in text.items()}, type)
+
+
+def as_it_is(source: Secret) -> Content:
+    """All of the source. Raises Unusable for one that holds nothing, so that no copy is emptied."""
+    if not source.data:
+        raise Unusable("Empty", f"Secret {source.namespace}/{source.name} holds nothing")
+    return Content(source.data, source.type or "Opaque")
+
+
+@frozen
+class Copy:
+    """A Secret that an object wants: `to` says where.
+
+    What it holds comes of the Secret `source`, by a pure function (default: all of it) that may raise
+    `Unusable`. Without a source `content` is what it holds, or an `Unusable` that says why that is not
+    known. Raises TypeError for anything between.
+    """
+
+    to: Key
+    source: Key | None = None
+    content: Content | Unusable | Callable[[Secret], Content] = as_it_is
+
+    def __attrs_post_init__(self) -> None:
+        if callable(self.content) == (self.source is None):
+            raise TypeError(
+                f"copy to {self.to}: content= is a function where there is a source, else what it holds"
+            )
+
+    def made_of(self, source: Secret | None) -> Content:
+        """What it holds, given its source. Raises Unusable, also where the source is missing."""
+        if isinstance(self.content, Content):
+            return self.content
+        if isinstance(self.content, Unusable):
+            raise self.content
+        if source is None:
+            raise Unusable("NotFound", f"there is no Secret {self.source}; existing copies are kept")
+        return self.content(source)
+
+
+@frozen
+class Owner:
+    """Whose copies they are: which copier's, and which object's."""
+
+    copier: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, copier: str, obj: Object) -> "Owner":
+        """The owner that an object is to a copier."""
+        resource = kind_of(obj).resource
+        kind = f"{resource.kind}.{resource.group}".rstrip(".")
+        return cls(copier, kind, obj.namespace, obj.name, obj.uid)
+
+    def labels(self) -> dict[str, str]:
+        """How an object in any namespace says whose it is; owner references cannot cross namespaces."""
+        return {MANAGED_BY: MANAGER, **self.selector(), OWNER_UID: self.uid}
+
+    def selector(self) -> dict[str, str]:
+        """The labels to find its objects by.
+
+        The uid is not among them: an object restored from a backup has another, and takes its copies back.
+        """
+        return dict(zip(_SELECTING, self.index_value(), strict=True))
+
+    def index_value(self) -> tuple[str, ...]:
+        """The values of those labels, in their order."""
+        return tuple(map(label_value, (self.copier, self.kind, self.namespace, self.name)))
+
+    def owns(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels name this owner."""
+        return all(labels.get(name) == value for name, value in self.selector().items())
+
+
+_SELECTING = (COPIER, OWNER_KIND, OWNER_NAMESPACE, OWNER_NAME)
+
+
+def owners_in(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
+    """The index of who owns an object: what `Owner.index_value` says, of its labels."""
+    labels = snapshot.labels
+    if COPIER not in labels:
+        return ()
+    return (tuple(labels.get(name, "") for name in _SELECTING),)
+
+
+def label_value(name: str) -> str:
+    """The name where a label may hold it, else its beginning and a hash: 63 characters at most."""
+    if len(name) <= _LONGEST_LABEL:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
+    return f"{name[: _LONGEST_LABEL - 11]}-{digest}"

@@ -1,0 +1,341 @@
+"""Which copies are written and which are deleted, and whose a copy is."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import Key, ObjectMeta
+from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
+from reconcile.blocks.copies import Owner, label_value
+from reconcile.blocks.copy_plan import CopyPlan, Found, Verdict, checked, plan_copies
+from reconcile.kinds import Namespace, Secret
+from reconcile.kinds.core import NamespaceStatus
+
+PASSWORD = "s3cr3t-pass"
+OWNER = Owner("tenants", "Tenant.example.com", "teams", "shop", "owner-uid")
+SOURCE = Key("shared", "login")
+PLACES = [Key("test", "login"), Key("prod", "login")]
+COPIES = [Copy(place, SOURCE) for place in PLACES]
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def source(version: str = "7", **data: str) -> Secret:
+    held = data or {"password": b64(PASSWORD)}
+    metadata = ObjectMeta("login", "shared", uid="source-uid", resource_version=version)
+    return Secret(metadata=metadata, type="Opaque", data=held)
+
+
+def space(name: str, **metadata: Any) -> Namespace:
+    return Namespace(metadata=ObjectMeta(name, uid=f"uid-of-{name}", **metadata))
+
+
+SPACES = [space("test"), space("prod")]
+
+
+def stored(plan: CopyPlan) -> list[Secret]:
+    """The Secrets that a plan writes, as they are then stored."""
+    return [
+        Secret(
+            metadata=ObjectMeta(
+                write.to.name,
+                write.to.namespace,
+                uid=f"uid-of-{write.to}",
+                labels=OWNER.labels(),
+                annotations={"reconcile-runtime/source-version": write.source_version or ""},
+            ),
+            type=write.content.type,
+            data=write.content.data,
+        )
+        for write in plan.write
+    ]
+
+
+def changed(secret: Secret, metadata: dict[str, Any] | None = None, **changes: Any) -> Secret:
+    return secret.replace(metadata=evolve(secret.metadata, **(metadata or {})), **changes)
+
+
+def planned(
+    copies: Sequence[Copy] = COPIES,
+    origin: Secret | None = None,
+    existing: Sequence[Secret] = (),
+    spaces: Sequence[Namespace] = SPACES,
+    owner: Owner = OWNER,
+    missing: bool = False,
+    **options: Any,
+) -> CopyPlan:
+    secrets = {Key(*secret.key): secret for secret in existing}
+    if not missing:
+        secrets[SOURCE] = origin or source()
+    labelled = [secret for secret in existing if owner.owns(secret.metadata.labels)]
+    found = Found(secrets, {one.name: one for one in spaces}, labelled, options.pop("made", ()))
+    found = evolve(found, needed=options.pop("needed", lambda name: False))
+    return plan_copies(owner, copies, options.pop("namespaces", ()), found, **options)
+
+
+def after(plan: CopyPlan, existing: Sequence[Secret]) -> list[Secret]:
+    """The Secrets once the plan is carried out."""
+    wrote = {write.to for write in plan.write}
+    deleted = {secret.uid for secret in plan.delete}
+    kept = [one for one in existing if Key(*one.key) not in wrote and one.uid not in deleted]
+    return [*kept, *stored(plan)]
+
+
+def copied(origin: Secret | None = None) -> list[Secret]:
+    return stored(planned(origin=origin))
+
+
+def verdict(plan: CopyPlan, kind: str) -> Verdict:
+    (found,) = [one for one in plan.verdicts() if one.type == kind]
+    return found
+
+
+def written(plan: CopyPlan) -> list[tuple[str, Key]]:
+    return [(write.verb, write.to) for write in plan.write]
+
+
+def test_every_copy_that_is_missing_is_made_of_its_source() -> None:
+    plan = planned()
+    assert written(plan) == [("create", place) for place in PLACES]
+    assert plan.write[0].content == Content({"password": b64(PASSWORD)})
+    assert plan.held == tuple(CopyStatus(*place, "7") for place in PLACES)
+    assert [(one.type, one.status) for one in plan.verdicts()] == [
+        ("Ready", "True"),
+        ("SourceFound", "True"),
+        ("Conflict", "False"),
+    ]
+
+
+def test_copies_that_are_right_are_left_however_often_it_is_planned() -> None:
+    plans = [planned(existing=copied()) for _ in range(100)]
+    assert all(plan.is_idle for plan in plans)
+    assert len({plan.verdicts() for plan in plans}) == 1
+
+
+def test_a_source_that_is_touched_without_a_change_of_content_changes_nothing_said_of_the_copies() -> None:
+    plan = planned(origin=source(version="9"), existing=copied())
+    assert plan.is_idle
+    assert {one.source_resource_version for one in plan.held} == {"7"}
+
+
+def test_a_rotated_source_is_written_into_each_copy_once() -> None:
+    rotated = source("8", password=b64("new"))
+    plan = planned(origin=rotated, existing=copied())
+    assert written(plan) == [("update", place) for place in PLACES]
+    assert {one.source_resource_version for one in plan.held} == {"8"}
+    assert planned(origin=rotated, existing=after(plan, copied())).is_idle
+
+
+def test_copies_are_kept_when_the_source_is_gone() -> None:
+    plan = planned(existing=copied(), missing=True)
+    assert plan.is_idle
+    message = "there is no Secret shared/login; existing copies are kept"
+    assert verdict(plan, "SourceFound") == Verdict("SourceFound", "False", "NotFound", message)
+    assert verdict(plan, "Ready") == Verdict("Ready", "False", "SourceNotFound", message)
+
+
+def test_a_source_that_was_emptied_empties_no_copy() -> None:
+    plan = planned(origin=source().replace(data={}), existing=copied())
+    assert plan.is_idle
+    assert verdict(plan, "SourceFound").reason == "Empty"
+
+
+def test_one_source_that_is_unusable_does_not_hold_up_copies_of_another() -> None:
+    copies = [Copy(PLACES[0], Key("shared", "other")), COPIES[1]]
+    plan = planned(copies)
+    assert written(plan) == [("create", PLACES[1])]
+    assert verdict(plan, "Ready").status == "False"
+
+
+def test_what_is_wanted_no_more_is_deleted_unless_it_is_to_be_kept() -> None:
+    plan = planned(COPIES[:1], existing=copied())
+    assert [secret.key for secret in plan.delete] == [PLACES[1]]
+    assert planned(COPIES[:1], existing=copied(), removal="keep").is_idle
+
+
+def test_a_copy_that_is_going_already_is_not_deleted_again() -> None:
+    going = [changed(one, {"deletion_timestamp": "now"}) for one in copied()]
+    assert planned((), existing=going).is_idle
+
+
+def test_where_nothing_is_wanted_nothing_is_said_of_a_source() -> None:
+    plan = planned(())
+    assert [(one.type, one.reason) for one in plan.verdicts()] == [
+        ("Ready", "NothingToCopy"),
+        ("Conflict", "NoConflict"),
+    ]
+
+
+def test_a_missing_namespace_is_made_where_that_is_wanted_and_waited_for_elsewhere() -> None:
+    plan = planned(spaces=SPACES[:1], namespaces=("test", "prod"))
+    assert plan.namespaces == ("prod",)
+    assert len(plan.write) == 2
+    waiting = planned(spaces=SPACES[:1])
+    assert written(waiting) == [("create", PLACES[0])]
+    assert verdict(waiting, "Ready") == Verdict("Ready", "False", "Waiting", "there is no Namespace prod")
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        space("test", deletion_timestamp="now"),
+        space("test").replace(status=NamespaceStatus(phase="Terminating")),
+    ],
+)
+def test_a_namespace_with_either_sign_of_its_end_is_waited_for(ending: Namespace) -> None:
+    plan = planned(spaces=[ending, SPACES[1]], namespaces=("test", "prod"))
+    assert written(plan) == [("create", PLACES[1])]
+    assert plan.namespaces == ()
+    assert verdict(plan, "Ready").message == "Namespace test is being deleted"
+
+
+def test_a_copy_on_its_way_out_is_waited_for() -> None:
+    first, second = copied()
+    plan = planned(existing=[changed(first, {"deletion_timestamp": "now"}), second])
+    assert plan.is_idle
+    assert verdict(plan, "Ready").message == "Secret test/login is being deleted"
+
+
+def test_namespaces_go_only_where_they_were_made_and_are_wanted_by_nobody() -> None:
+    made = [space(name, labels=OWNER.labels()) for name in ("test", "prod", "old", "shared-too")]
+    plan = planned(existing=copied(), made=made, needed={"shared-too"}.__contains__, removal="namespaces")
+    assert [one.name for one in plan.delete_namespaces] == ["old"]
+    assert planned(existing=copied(), made=made).is_idle
+
+
+def test_a_foreign_secret_in_the_place_is_a_conflict_and_stays() -> None:
+    theirs = Secret(metadata=ObjectMeta("login", "test", uid="theirs"), data={"k": b64("v")})
+    plan = planned(existing=[theirs])
+    assert plan.conflicts == (PLACES[0],)
+    assert written(plan) == [("create", PLACES[1])]
+    assert plan.delete == ()
+    assert verdict(plan, "Conflict").status == "True"
+    assert verdict(plan, "Ready").reason == "ForeignSecret"
+    assert [one.namespace for one in plan.held] == ["prod"]
+
+
+@pytest.mark.parametrize(
+    "other", [evolve(OWNER, namespace="else"), evolve(OWNER, kind="Else.x"), evolve(OWNER, copier="else")]
+)
+def test_the_copy_of_another_owner_is_a_conflict_too(other: Owner) -> None:
+    plan = planned(existing=copied(), owner=other)
+    assert (len(plan.conflicts), plan.is_idle) == (2, True)
+
+
+def test_a_foreign_secret_may_be_taken_over_by_choice() -> None:
+    theirs = [changed(one, {"labels": {"helm": "yes"}}) for one in copied()]
+    plan = planned(existing=theirs, adopts=lambda secret: secret.metadata.labels == {"helm": "yes"})
+    assert written(plan) == [("update", place) for place in PLACES]
+    assert all(write.adopted for write in plan.write)
+    assert planned(missing=True, existing=theirs, adopts=lambda secret: True).is_idle
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"data": {"password": b64("x")}},
+        {"data": {"password": b64(PASSWORD), "extra": b64("x")}},
+        {"metadata": {"labels": {**OWNER.labels(), "reconcile-runtime/owner-uid": "old"}}},
+    ],
+)
+def test_a_copy_edited_by_hand_is_repaired_once(edit: dict[str, Any]) -> None:
+    first, second = copied()
+    existing = [changed(first, **edit), second]
+    plan = planned(existing=existing)
+    assert written(plan) == [("update", PLACES[0])]
+    assert planned(existing=after(plan, existing)).is_idle
+
+
+def test_labels_that_others_add_to_a_copy_are_no_change() -> None:
+    existing = [changed(one, {"labels": {**one.metadata.labels, "team": "a"}}) for one in copied()]
+    assert planned(existing=existing).is_idle
+
+
+@pytest.mark.parametrize("edit", [{"type": "kubernetes.io/tls"}, {"immutable": True, "data": {}}])
+def test_what_cannot_be_changed_is_replaced(edit: dict[str, Any]) -> None:
+    first, second = copied()
+    plan = planned(existing=[changed(first, **edit), second])
+    assert written(plan) == [("replace", PLACES[0])]
+    assert plan.write[0].stands is not None
+
+
+def test_an_owner_restored_from_a_backup_takes_its_copies_back() -> None:
+    plan = planned(existing=copied(), owner=evolve(OWNER, uid="after-the-backup"))
+    assert (plan.conflicts, [verb for verb, _ in written(plan)]) == ((), ["update", "update"])
+
+
+def test_two_copies_in_one_place_are_refused() -> None:
+    with pytest.raises(Unusable, match="more than one copy is wanted as Secret test/login"):
+        checked([COPIES[0], Copy(PLACES[0], content=Content({}))])
+
+
+def test_a_copy_has_either_a_source_and_a_function_or_a_content() -> None:
+    for wrong in ({"source": SOURCE, "content": Content({})}, {"content": as_it_is}, {}):
+        with pytest.raises(TypeError, match="copy to test/login: content= is"):
+            Copy(PLACES[0], **wrong)
+
+
+def test_no_value_is_in_what_a_plan_or_a_content_shows() -> None:
+    shown = repr((planned(), planned(existing=copied()), planned(()), Content.of_text(password=PASSWORD)))
+    assert "login" in shown
+    assert PASSWORD not in shown
+    assert b64(PASSWORD) not in shown
+
+
+@given(st.text("abc-.", min_size=1, max_size=253), st.text("abc-.", min_size=1, max_size=253))
+def test_names_of_any_length_are_told_apart_by_their_labels(one: str, other: str) -> None:
+    first, second = evolve(OWNER, name=one), evolve(OWNER, name=other)
+    assert len(label_value(one)) <= 63
+    assert first.owns(second.labels()) is (one == other)
+    assert first.selector().items() <= first.labels().items()
+
+
+# Laws.
+
+EXISTING = st.lists(
+    st.builds(
+        lambda secret, changes, labels, going: changed(
+            secret,
+            {**({} if labels is None else {"labels": labels}), "deletion_timestamp": going},
+            **changes,
+        ),
+        st.sampled_from(copied()),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "type": st.just("kubernetes.io/tls"),
+                "data": st.just({}),
+                "immutable": st.booleans(),
+            },
+        ),
+        st.none() | st.sampled_from([{}, {"team": "a"}]),
+        st.none() | st.just("now"),
+    ),
+    max_size=2,
+    unique_by=lambda secret: secret.key,
+)
+WANTED = st.lists(st.sampled_from(COPIES), unique=True)
+
+
+@given(WANTED, st.booleans(), EXISTING, st.sampled_from(["copies", "keep", "namespaces"]))
+def test_a_plan_carried_out_leaves_nothing_to_do(
+    copies: list[Copy], missing: bool, existing: list[Secret], removal: str
+) -> None:
+    plan = planned(copies, existing=existing, missing=missing, removal=removal)
+    assert planned(copies, existing=after(plan, existing), missing=missing, removal=removal).is_idle
+
+
+@given(WANTED, st.booleans(), EXISTING)
+def test_what_is_not_ours_is_neither_written_nor_deleted(
+    copies: list[Copy], missing: bool, existing: list[Secret]
+) -> None:
+    plan = planned(copies, existing=existing, missing=missing)
+    touched = [*plan.delete, *(write.stands for write in plan.write if write.stands is not None)]
+    assert all(OWNER.owns(secret.metadata.labels) for secret in touched)

@@ -1,0 +1,119 @@
+"""Which Secrets and namespaces a pipeline wants."""
+
+from typing import Any
+
+import pytest
+
+from controllers.registrysecrets import KuberoPipeline
+from controllers.registrysecrets.wanted import adopts, copies_of, phase_namespaces, removal_of
+from reconcile import Key, ObjectMeta
+from reconcile.blocks import Unusable
+from reconcile.kinds import Secret
+from reconcile.models import decode
+
+LOGINS = {"kubero-pull-secret", "registry-credentials"}
+
+
+def pipeline(**spec: Any) -> KuberoPipeline:
+    body = {
+        "apiVersion": "application.kubero.dev/v1alpha1",
+        "kind": "KuberoPipeline",
+        "metadata": {"name": "shop", "namespace": "teams", "uid": "u"},
+        "spec": {"phases": [{"name": "test", "enabled": True}], **spec},
+    }
+    return decode(KuberoPipeline, body)
+
+
+def sources(of: KuberoPipeline) -> dict[str, Key | None]:
+    return {copy.to.name: copy.source for copy in copies_of(of)}
+
+
+def test_each_enabled_phase_has_a_namespace_whatever_else_is_asked_for() -> None:
+    phases = [
+        {"name": "review", "enabled": False},
+        {"name": "test", "enabled": True},
+        {"name": "stage"},
+        {"name": "production", "enabled": True},
+        {"name": "test", "enabled": True},
+    ]
+    for spec in ({}, {"deploymentstrategy": "docker"}, {"registry": {"createSecret": "none"}}):
+        assert phase_namespaces(pipeline(phases=phases, **spec)) == ["shop-test", "shop-production"]
+    assert phase_namespaces(pipeline(name="store")) == ["store-test"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"replicaCount": 1, "image": {"repository": "nginx"}},
+        {"registry": {"host": "registry.example.com"}},
+        {"registry": None, "git": None},
+        {"registry": {"createSecret": ""}},
+        {"registry": {"createSecret": "copy"}, "phases": None},
+        {"registry": {"createSecret": "copy"}, "deploymentstrategy": "docker"},
+    ],
+)
+def test_a_pipeline_that_asks_for_no_copies_wants_none(spec: dict[str, Any]) -> None:
+    assert copies_of(pipeline(**spec)) == []
+
+
+def test_the_source_is_in_the_main_namespace_and_by_reference_in_the_pipelines_own() -> None:
+    assert sources(pipeline(registry={"createSecret": "copy"})) == dict.fromkeys(
+        LOGINS, Key("kubero", "registry-login")
+    )
+    elsewhere = pipeline(registry={"createSecret": "copy"}, mainnamespace="paas")
+    assert set(sources(elsewhere).values()) == {Key("paas", "registry-login")}
+    for mode in ("copy", "create"):
+        own = pipeline(registry={"createSecret": mode, "secretRef": {"name": "mine"}}, mainnamespace="paas")
+        assert sources(own) == dict.fromkeys(LOGINS, Key("teams", "mine"))
+    said = {"createSecret": "create", "host": "h", "username": "u", "password": "p"}
+    assert sources(pipeline(registry=said)) == dict.fromkeys(LOGINS)
+
+
+def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> None:
+    assert sources(pipeline(git={"keys": {"priv": "eA==", "pub": "eA=="}})) == {"deployment-keys": None}
+    named = pipeline(git={"keys": {"secretRef": {"name": "mine"}}})
+    assert sources(named) == {"deployment-keys": Key("teams", "mine")}
+    for keys in ({}, {"priv": "eA==", "pub": ""}):
+        assert sources(pipeline(git={"keys": keys})) == {}
+    assert sources(pipeline(git={"keys": {"pub": "eA=="}}, deploymentstrategy="docker")) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"phases": [{"enabled": True}]}, r"spec.phases\[0\] is enabled but has no name"),
+        ({"phases": [{"name": "T_1", "enabled": True}]}, "a namespace 'shop-T_1'"),
+        ({"registry": {"createSecret": "mirror"}}, "createSecret is 'mirror'; it can be"),
+        ({"removal": "all"}, "spec.removal is 'all'"),
+        ({"adopt": "all"}, "spec.adopt is 'all'"),
+    ],
+)
+def test_a_spec_without_a_meaning_is_an_error_that_says_which(spec: dict[str, Any], said: str) -> None:
+    with pytest.raises(Unusable, match=said):
+        copies_of(pipeline(**spec))
+
+
+def test_what_goes_is_by_choice_and_nothing_where_the_choice_has_no_meaning() -> None:
+    words = {None: "copies", "copies": "copies", "keep": "keep", "namespaces": "namespaces", "all": "keep"}
+    for word, removal in words.items():
+        assert removal_of(pipeline(removal=word)) == removal
+
+
+def test_helms_copies_are_taken_over_by_choice_and_only_those_of_this_pipelines_release() -> None:
+    def helms(label: str = "Helm", release: str = "shop", namespace: str = "teams") -> Secret:
+        noted = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+        labels = {"app.kubernetes.io/managed-by": label}
+        return Secret(
+            metadata=ObjectMeta("kubero-pull-secret", "shop-test", labels=labels, annotations=noted)
+        )
+
+    assert adopts(pipeline(adopt="helm"), helms())
+    assert not adopts(pipeline(), helms())
+    for other in (helms(label="hands"), helms(release="blog"), helms(namespace="else"), Secret()):
+        assert not adopts(pipeline(adopt="helm"), other)
+
+
+def test_what_kubero_has_besides_is_kept_and_never_shown() -> None:
+    stored = pipeline(webhook={"secret": "s3cr3t"}, git={"keys": {"id": 5, "pub": "s3cr3t"}})
+    assert stored.spec.further == {"webhook": {"secret": "s3cr3t"}}
+    assert "s3cr3t" not in repr(stored)
