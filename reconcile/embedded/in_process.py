@@ -68,9 +68,13 @@ class InProcessTransport:
             yield StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
             return
         try:
-            yield StreamingResponse(200, {"content-type": answer.content_type}, _chunks(answer))
+            yield StreamingResponse(200, {"content-type": answer.content_type}, self.watched(answer, path))
         finally:
             answer.close()
+
+    def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
+        """The lines of a watch, as soon as they are there; another transport may have them come later."""
+        return _chunks(watch)
 
     async def aclose(self) -> None:
         """Refuse all further requests."""

@@ -81,8 +81,12 @@ def ending_of(world: "World") -> Ending:
         stored = world.server.log.get(resource, key)
         if stored is not None:
             objects[_subject(resource, key, names)].append(_plain(stored, names))
-    ordered = {subject: sorted(found, key=_text) for subject, found in sorted(objects.items())}
+    ordered = {subject: _ordered(found) for subject, found in sorted(objects.items())}
     return Ending(ordered, +creates, +deletes)
+
+
+def _ordered(found: list[Any]) -> list[Any]:
+    return found if len(found) < 2 else sorted(found, key=_text)
 
 
 def expected_of(endings: Sequence[Ending]) -> Expected:
@@ -139,6 +143,8 @@ def _unlike(
             continue
         if len(there) != len(wanted):
             yield subject, f"{len(there)} of them are left, without faults {len(wanted)}"
+            continue
+        if there == wanted:
             continue
         for one, other in zip(wanted, there, strict=True):
             for path, left, right in differences(one, other):

@@ -159,7 +159,7 @@ class Hold:
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
     events: int = field(default=1, validator=validators.ge(1))
-    seconds: float = field(default=20.0, validator=_NO_LESS)
+    seconds: float = field(default=10.0, validator=_NO_LESS)
 
 
 @frozen
@@ -172,7 +172,7 @@ class Coalesce:
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
     events: int = field(default=2, validator=validators.ge(1))
-    seconds: float = field(default=20.0, validator=_NO_LESS)
+    seconds: float = field(default=10.0, validator=_NO_LESS)
 
 
 @frozen

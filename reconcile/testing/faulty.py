@@ -3,7 +3,8 @@
 import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
 from typing import NoReturn, Protocol
 
 import anyio
@@ -155,30 +156,35 @@ class FaultyTransport(PassingTransport):
         if instead is not None:
             yield StreamingResponse(instead.status, instead.headers, _one_chunk(instead.body))
             return
-        async with self._open(call, query, headers) as answer:
+        travel = call.travel if "sendInitialEvents" in query else None
+        opened = partial(self._travelled, call, travel) if travel else self._inner.stream
+        async with opened(method, path, query, headers) as answer:
             await self._after(call, answer.status)
-            lines = whole_lines(answer.chunks) if call.spoiling or self._listening else None
-            backlog = Backlog(lines) if lines is not None and call.holding else None
-            collecting = nullcontext() if backlog is None else beside(backlog.collect)
-            chunks = self._chunks(call, backlog or lines or answer.chunks)
-            async with collecting, aclosing(chunks):
+            if not call.holding:
+                async with aclosing(self._chunks(call, answer.chunks)) as chunks:
+                    yield StreamingResponse(answer.status, answer.headers, chunks)
+                return
+            backlog = Backlog(whole_lines(answer.chunks))
+            async with beside(backlog.collect), aclosing(self._chunks(call, backlog)) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
     @asynccontextmanager
-    async def _open(
-        self, call: "_Call", query: Mapping[str, str], headers: Mapping[str, str]
+    async def _travelled(
+        self,
+        call: "_Call",
+        travel: TimeTravel,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
     ) -> AsyncIterator[StreamingResponse]:
-        """The stream, or for a time traveller what there was before and then, later, the stream."""
-        path, travel = call.request.path, call.travel
-        if travel is None or self._around is None or "sendInitialEvents" not in query:
-            async with self._inner.stream(call.request.method, path, query, headers) as answer:
-                yield answer
-            return
+        """What there was before and then, later, the stream."""
+        assert self._around is not None
         self._note(call, travel)
         version = str(self._around.version_before(path, travel.events))
         before = await self._inner.request("GET", path, exactly(query, version), headers)
-        async with self._inner.stream("GET", path, resumed(query, version), headers) as answer:
-            chunks = _travelled(first_events(before.body, version), travel.seconds, answer.chunks)
+        async with self._inner.stream(method, path, resumed(query, version), headers) as answer:
+            chunks = _then(first_events(before.body, version), travel.seconds, answer.chunks)
             async with aclosing(chunks):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
@@ -248,6 +254,8 @@ class FaultyTransport(PassingTransport):
         return None
 
     async def _chunks(self, call: "_Call", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        if call.spoiling or self._listening:
+            chunks = chunks if call.holding else whole_lines(chunks)
         if call.spoiling:
             chunks = spoiled(chunks, call.spoiling, lambda fault: self._note(call, fault), call.name)
         self._watches[call.request.path] += 1
@@ -327,7 +335,7 @@ async def _one_chunk(body: bytes) -> AsyncGenerator[bytes, None]:
     yield body
 
 
-async def _travelled(
+async def _then(
     first: list[bytes], seconds: float, chunks: AsyncIterator[bytes]
 ) -> AsyncGenerator[bytes, None]:
     for line in first:

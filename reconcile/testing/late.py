@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 
 from informers.transport import PassingTransport, StreamingResponse, Transport
+from reconcile.embedded import ApiServer, InProcessTransport, Watch
 from reconcile.testing.faults import Crash
 from reconcile.testing.lines import beside, whole_lines
 
@@ -28,9 +29,7 @@ class LateTransport(PassingTransport):
     """
 
     def __init__(self, inner: Transport, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
-        least, most = lag
-        if not 0 < least <= most < math.inf:
-            raise ValueError(f"lag is (least, most) in seconds with 0 < least <= most, not {lag}")
+        _check(lag)
         super().__init__(inner)
         self._seed = seed
         self._lag = lag
@@ -61,6 +60,55 @@ class LateTransport(PassingTransport):
             post = _Post(chance, self._lag)
             async with beside(partial(post.collect, answer.chunks)), aclosing(post.deliver()) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
+
+
+class LateWatches(InProcessTransport):
+    """Straight into an embedded server, on watches that are late as those of a `LateTransport` are.
+
+    It needs no task for a watch, and so is faster where many short runs are wanted.
+    """
+
+    def __init__(self, server: ApiServer, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
+        _check(lag)
+        super().__init__(server)
+        self._seed = seed
+        self._lag = lag
+        self._opened: Counter[str] = Counter()
+
+    def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
+        """The lines of a watch as they arrive."""
+        self._opened[path] += 1
+        chance = random.Random(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        return _arriving(watch, chance, self._lag)
+
+
+async def _arriving(
+    watch: Watch, chance: random.Random, lag: tuple[float, float]
+) -> AsyncGenerator[bytes, None]:
+    sent: deque[tuple[float, bytes]] = deque()
+    last_due = 0.0
+    while True:
+        now = anyio.current_time()
+        if sent and sent[0][0] <= now:
+            yield sent.popleft()[1]
+            continue
+        if watch.closed:
+            if not sent:
+                return
+            await anyio.sleep_until(sent[0][0])
+            continue
+        # What happens while the first line is on its way has its own lag from then on.
+        with anyio.CancelScope(deadline=sent[0][0] if sent else math.inf):
+            await watch.wait()
+        for line in watch.take():
+            last_due = max(last_due, anyio.current_time() + chance.uniform(*lag))
+            sent.append((last_due, line))
+
+
+def _check(lag: tuple[float, float]) -> None:
+    least, most = lag
+    if not 0 < least <= most < math.inf:
+        raise ValueError(f"lag is (least, most) in seconds with 0 < least <= most, not {lag}")
 
 
 class _Post:

@@ -167,6 +167,10 @@ class _Task(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self.serial
 
+    def __repr__(self) -> str:
+        # anyio asks for it at every cancellation; the base class's takes long, and tells an address.
+        return f"<Task {self.get_name()} number {self.serial}>"
+
 
 def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
     """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""

@@ -63,7 +63,7 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Repo
 
     Those are, for every effective write of that first run: a crash before it, a crash after it, its
     answer lost; and for every event that a manager heard: that it comes only after the next 1, 2 and 3
-    of its kind, or 20 seconds. Runs have the given `seed`; of more than `most` of them, so many are taken
+    of its kind, or 10 seconds. Runs have the given `seed`; of more than `most` of them, so many are taken
     at even distances.
 
     Raises Broken for the first that breaks an invariant, shrunk to the least plan that still does, and

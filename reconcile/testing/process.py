@@ -8,20 +8,19 @@ from attrs import evolve, frozen
 
 from reconcile.client import Client
 from reconcile.controller import Controller
-from reconcile.embedded import InProcessTransport
 from reconcile.manager import Manager
 from reconcile.requests import Request
 from reconcile.runner import Runner
 from reconcile.runs import Run, RunHistory
 from reconcile.testing.faults import Crash
 from reconcile.testing.faulty import FaultyTransport
-from reconcile.testing.late import LateTransport
+from reconcile.testing.late import LateWatches
 
 if TYPE_CHECKING:
     from informers import Cache
     from reconcile.testing.world import World
 
-WORKERS = 3
+WORKERS = 2
 """Of a controller that does not say how many: enough for two keys to meet each other."""
 MOST_LIVES = 50
 
@@ -56,8 +55,7 @@ class Process:
 
     def __init__(self, world: "World", number: int, *, listening: bool) -> None:
         seed = 1_000 * world.seed + number
-        inner = InProcessTransport(world.server)
-        late = LateTransport(inner, seed, lag=world.scenario.lag)
+        late = LateWatches(world.server, seed, lag=world.scenario.lag)
         self.number = number
         self.transport = FaultyTransport(
             late, world.plan, process=number, around=world.stage, listening=listening

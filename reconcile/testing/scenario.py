@@ -81,7 +81,7 @@ class Scenario:
     leader_election: LeaderElection | None = None
     nodes: Delays | None = None
     lag: tuple[float, float] = (0.005, 0.25)
-    quiet_seconds: float = field(default=60.0, validator=validators.gt(0))
+    quiet_seconds: float = field(default=25.0, validator=validators.gt(0))
     limit_seconds: float = field(default=900.0, validator=validators.gt(0))
     restart_seconds: float = field(default=1.0, validator=validators.ge(0))
     most_requests: int = field(default=100, validator=validators.ge(1))

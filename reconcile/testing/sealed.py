@@ -11,12 +11,11 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import Context
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeVarTuple
-from unittest import mock
 
 Arguments = TypeVarTuple("Arguments")
 
@@ -153,15 +152,24 @@ def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
         _refuse_in_simulation(_AUDITED[event])
 
 
-def _guarded(owner: Any, name: str, what: str) -> AbstractContextManager[Any]:
+@contextmanager
+def _guarded(owner: Any, name: str, what: str) -> Iterator[None]:
     original = getattr(owner, name)
+    setattr(owner, name, _guard(original, what))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
 
+
+@functools.cache
+def _guard(original: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def guard(*args: Any, **kwargs: Any) -> Any:
         _refuse_in_simulation(what)
         return original(*args, **kwargs)
 
-    return mock.patch.object(owner, name, guard)
+    return guard
 
 
 def _refuse_in_simulation(what: str) -> None:

@@ -1,5 +1,6 @@
 """The world of one run: a server, managers on faulty ways to it, somebody who acts, and all that happened."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ UNCOUNTED = (("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io"
 """Changes that do not keep a world from being at rest."""
 MOST_CHANGES = 1_000
 """So many changes while the world should come to rest, and it is called restless."""
-_SECONDS_OF_A_RUN = 10.0
+_SECONDS_OF_A_RUN = 4.0
 
 
 class Restless(Exception):
@@ -81,7 +82,8 @@ class World:
         self._garbage_seconds = 0.0
         self._last_change = 0.0
         self._since_act = 0
-        self._news = anyio.Event()
+        self._living = False
+        self._housekeeping: asyncio.TimerHandle | None = None
         self._restless = anyio.Event()
         self.server.log.on_change(self._on_change)
         self.processes = [
@@ -209,8 +211,8 @@ class World:
     async def alive(self) -> AsyncIterator[None]:
         """All managers run, and the server's own controllers, until the context is left."""
         failure: Exception | None = None
+        self._living = True
         async with anyio.create_task_group() as group:
-            group.start_soon(self._keep_house)
             if self.scenario.nodes is not None:
                 nodes = SimulatedNodes(3, self.scenario.nodes)
                 await nodes.register(self.user)
@@ -224,22 +226,23 @@ class World:
                 yield
             except Exception as error:
                 failure = error  # raised below: here it would come out wrapped in the group of the processes
+            self._living = False
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
-    async def _keep_house(self) -> None:
-        while True:
-            self._news = anyio.Event()
+    def _keep_house(self) -> None:
+        self._housekeeping = None
+        if self._living:
             self.server.settle()
-            await self._news.wait()
-            if self._garbage_seconds:
-                await anyio.sleep(self._garbage_seconds)
 
     def _on_change(self, change: Change) -> None:
         now = anyio.current_time()
         self.changes.append(Happened(now, change))
-        self._news.set()
+        if self._living and self._housekeeping is None:
+            # A plain callback, which is much cheaper than a task that waits for changes.
+            loop = asyncio.get_running_loop()
+            self._housekeeping = loop.call_later(self._garbage_seconds, self._keep_house)
         if change.resource not in UNCOUNTED:
             self._last_change = now
             self._since_act += 1
@@ -255,7 +258,7 @@ class World:
     def _trigger_all(self) -> bool:
         found = False
         for process in self.processes:
-            if process.manager is None or not process.manager.status().leading:
+            if process.manager is None or not self._leads(process.manager):
                 continue
             for controller in process.controllers:
                 resource = kind_of(controller.kind).resource
@@ -263,6 +266,9 @@ class World:
                     controller.trigger(stored.key, "once more")
                     found = True
         return found
+
+    def _leads(self, manager: Manager) -> bool:
+        return self.scenario.leader_election is None or manager.status().leading
 
     def _asked_since(self, since: float) -> Iterator[RecordedRequest]:
         for process in self.processes:
