@@ -2,7 +2,7 @@
 
 import base64
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import anyio
 import msgspec
@@ -73,7 +73,7 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
                 rotation, quiet = scenario.of(logic)
                 stage.report(f"the Secrets are there; rotating the source, then counting for {quiet:g} s")
                 before = len(observer.changes)
-                await user.merge(source, {"data": {DOCKER_CONFIG_KEY: _login("rotated")}}, guard={})
+                await user.merge(source, {"data": dict(_login("rotated"))}, guard={})
                 await anyio.sleep(rotation)
                 rotated = _by_secret(observer.changes[before:], stage.namespace)
                 counted = await _count(observer, recorded, stage.namespace, quiet, rotated)
@@ -180,17 +180,20 @@ def _pipelines(observer: Observer, namespace: str) -> list[Snapshot]:
 # --- what is played with ------------------------------------------------------------------------------
 
 
-def _login(password: str) -> str:
+def _login(password: str) -> Mapping[str, str]:
+    """What Kubero's `registry-login` holds."""
     config = {"auths": {HOST: {"username": "demo", "password": password}}}
-    return base64.b64encode(msgspec.json.encode(config)).decode()
+    text = {
+        DOCKER_CONFIG_KEY: msgspec.json.encode(config),
+        "username": b"demo",
+        "password": password.encode(),
+    }
+    return {key: base64.b64encode(value).decode() for key, value in text.items()}
 
 
 def _source(namespace: str) -> Secret:
-    return Secret(
-        metadata=ObjectMeta(SOURCE_NAME, namespace),
-        type=DOCKER_CONFIG_TYPE,
-        data={DOCKER_CONFIG_KEY: _login("not-a-secret")},
-    )
+    metadata = ObjectMeta(SOURCE_NAME, namespace)
+    return Secret(metadata=metadata, type=DOCKER_CONFIG_TYPE, data=_login("not-a-secret"))
 
 
 def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
