@@ -1,0 +1,94 @@
+"""Seven reconcilers with a fault that real ones had: each is found, by a minimal plan, and its twin holds.
+
+A twin is the same file with a few lines changed. Five are incidents that operators had; one forgets in a
+restart what it expects; one wakes itself by a time in its status.
+"""
+
+import difflib
+import importlib
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from reconcile.testing import (
+    Broken,
+    CrashAfter,
+    CrashBefore,
+    Fault,
+    FaultPlan,
+    LoseReply,
+    Meanwhile,
+    Report,
+    Touch,
+    When,
+    replay,
+    sweep,
+)
+
+HERE = Path(__file__).parent
+MOST_LINES = 10
+
+# The invariant by which each is found, and what goes wrong in the least plan that shows it: mostly nothing.
+FOUND: dict[str, tuple[str, type | None]] = {
+    "two_existences": ("one_pod_at_most_is_deleted", None),
+    "stale_update": ("the_dear_group_is_left_alone", LoseReply),
+    "missing_scale": ("step", None),
+    "unknown_metric": ("what_runs_under_load_is_not_taken_away", CrashBefore),
+    "copy_loop": ("extra-run", None),
+    "lost_expectation": ("one_pod_at_most_is_deleted", CrashAfter),
+    "status_timestamp": ("extra-run", None),
+}
+
+
+def module(kind: str, name: str) -> ModuleType:
+    return importlib.import_module(f"tests.testing.{kind}.{name}")
+
+
+def test_every_pair_is_tried() -> None:
+    for kind in ("faulty", "mended"):
+        assert {file.stem for file in (HERE / kind).glob("*.py")} == set(FOUND)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_twin_is_at_most_ten_lines_apart(name: str) -> None:
+    faulty, mended = ((HERE / kind / f"{name}.py").read_text().splitlines() for kind in ("faulty", "mended"))
+    apart = [line for line in difflib.ndiff(faulty, mended) if line[0] in "+-"]
+    assert 0 < len(apart) <= MOST_LINES
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_sweep_finds_the_fault_and_shrinks_it_to_one_thing_or_none(name: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(Broken) as caught:
+        sweep(module("faulty", name).scenario)
+    assert time.perf_counter() - began < 10
+    rule, what = FOUND[name]
+    assert rule in caught.value.rules
+    assert [type(fault.what) for fault in caught.value.plan.faults] == ([] if what is None else [what])
+    assert "What is wrong:" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_sweep_finds_nothing_on_the_mended_twin(name: str) -> None:
+    report: Report = sweep(module("mended", name).scenario)
+    print(f"{name}: {report}")
+    assert report.runs == report.in_full
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_plan_that_was_found_breaks_it_again_and_does_not_break_the_twin(name: str) -> None:
+    with pytest.raises(Broken) as caught:
+        sweep(module("faulty", name).scenario)
+    with pytest.raises(Broken) as again:
+        replay(module("faulty", name).scenario, caught.value.plan.to_json())
+    assert str(again.value) == str(caught.value)
+    assert not replay(module("mended", name).scenario, caught.value.plan).failed
+
+
+def test_a_group_that_somebody_touches_just_before_a_resize_is_not_held_to_be_full() -> None:
+    plan = FaultPlan([Fault(When("write", "*/nodegroups/cheap"), Meanwhile(Touch()))])
+    with pytest.raises(Broken, match="dear nodes, and the cheap group has room"):
+        replay(module("faulty", "stale_update").scenario, plan)
+    assert not replay(module("mended", "stale_update").scenario, plan).failed
