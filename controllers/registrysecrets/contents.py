@@ -23,19 +23,23 @@ class _Login(msgspec.Struct):
     auth: str = ""
 
 
-class _DockerConfig(msgspec.Struct):
+class _DockerConfig(msgspec.Struct, rename="camel", omit_defaults=True):
     auths: dict[str, _Login] = {}
+    cred_helpers: dict[str, str] = {}
+    creds_store: str = ""
 
 
 # --- of a Secret ------------------------------------------------------------------------------------
 
 
 def pull_secret_of(source: Secret) -> Content:
-    """The docker config of a Secret, unchanged. Raises Unusable if it has none that is one."""
+    """The docker config of a Secret, unchanged. Raises Unusable if it has none, or one without any login."""
     encoded = source.data.get(DOCKER_CONFIG_KEY)
     if not encoded:
         raise Unusable("KeyMissing", f"{_where(source)} has no key {DOCKER_CONFIG_KEY}")
-    _docker_config(source, encoded)
+    config = _docker_config(source, encoded)
+    if not (config.auths or config.cred_helpers or config.creds_store):
+        raise Unusable("LoginNotFound", f"{DOCKER_CONFIG_KEY} of {_where(source)} has no login")
     return Content({DOCKER_CONFIG_KEY: encoded}, DOCKER_CONFIG_TYPE)
 
 

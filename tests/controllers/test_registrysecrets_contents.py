@@ -102,6 +102,7 @@ def test_a_login_that_is_not_there_is_not_guessed(auths: dict[str, Any], host: s
         ("not base64!", "NotADockerConfig"),
         (b64(f'{{"auths": {{"{HOST}": "{PASSWORD}"}}}}'), "NotADockerConfig"),
         (b64(f"{PASSWORD} is no JSON"), "NotADockerConfig"),
+        (b64('{"auths": {}}'), "LoginNotFound"),
     ],
 )
 def test_what_is_no_docker_config_is_never_copied_and_never_quoted(config: str | None, reason: str) -> None:
