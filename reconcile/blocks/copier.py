@@ -167,12 +167,14 @@ class Copier(Generic[T]):
         names = dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
         namespaces = {name: await client.find(Namespace, name) for name in names}
         dropping = self.removal(ctx.object) == "namespaces"
+        made = await _labelled(ctx, Namespace, owner) if dropping else ()
+        left = any(space.name not in names for space in made)
         return Found(
             {key: secret for key, secret in secrets.items() if secret is not None},
             {name: space for name, space in namespaces.items() if space is not None},
             await _labelled(ctx, Secret, owner),
-            await _labelled(ctx, Namespace, owner) if dropping else (),
-            await self._needed_by_others(ctx) if dropping else _nobody,
+            made,
+            await self._needed_by_others(ctx) if left else _nobody,
         )
 
     async def _needed_by_others(self, ctx: Context[T]) -> Callable[[str], bool]:
