@@ -1,0 +1,65 @@
+"""The pages about testing: their code runs as it stands there, and what they show is what comes out."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile.testing import Broken, simulate
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIAL = DOCS / "tutorial" / "testing.md"
+HOW_TO = DOCS / "how-to" / "test-an-operator.md"
+
+
+def blocks(page: Path, language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_the_operator_of_the_tutorial_fails_the_sweep_as_shown_and_its_mended_form_does_not() -> None:
+    names: dict[str, Any] = {"__name__": "tutorial"}
+    *code, mended, kept = blocks(TUTORIAL)
+    for block in code:
+        exec(compile(block, str(TUTORIAL), "exec"), names)
+    simulate(names["test_a_guestbook_gets_a_book"])
+    simulate(names["test_a_book_that_cannot_be_made_is_tried_again"])
+    with pytest.raises(Broken) as caught:
+        names["test_guestbooks_survive_whatever_happens"]()
+    assert_shown(blocks(TUTORIAL, "text")[0], str(caught.value))
+    plan = caught.value.plan
+
+    exec(compile(mended, str(TUTORIAL), "exec"), names)
+    names["test_guestbooks_survive_whatever_happens"]()
+    exec(compile(kept, str(TUTORIAL), "exec"), names)
+    assert names["CRASH"] == plan.to_json()
+    names["test_what_was_found_once_holds"](plan)
+
+
+def test_the_tutorial_mends_its_operator_by_three_lines() -> None:
+    before, after = (block for block in blocks(TUTORIAL) if "async def keep_guestbook" in block)
+    new = [line for line in after.splitlines() if line not in before.splitlines()]
+    assert len(new) == 3
+
+
+def test_the_tests_of_the_how_to_pass(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    (tmp_path / "test_how_to.py").write_text("\n".join(blocks(HOW_TO)))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=55, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"{HOW_TO.read_text().count('async def test_')} passed" in done.stdout
+
+
+def assert_shown(shown: str, came: str) -> None:
+    """Each line that is shown came, in this order; times and generated names may be other ones."""
+    lines = iter(plain(came))
+    for line in plain(shown):
+        assert line == "…" or line in lines, f"the page shows a line that does not come: {line}"
+
+
+def plain(text: str) -> list[str]:
+    text = re.sub(r"party-\w{5}\b", "party-NAME", text)
+    return [re.sub(r"[\d.]+ s  ", "TIME  ", line).strip() for line in text.splitlines() if line.strip()]
