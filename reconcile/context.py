@@ -47,19 +47,19 @@ class PendingEvent:
 class Context(Generic[T]):
     """One run for one key.
 
-    `object` is the object as a typed, immutable snapshot; `client` reads and writes for this key;
-    `log` carries controller, key and reconcile id; `causes` say why the key runs; `attempt` counts its
-    failures since it last did not fail. `deadline` is when the run has taken too long, in the event
-    loop's seconds (`anyio.current_time`).
+    `object` is the object as a typed, immutable snapshot, decoded when first read; `client` reads and
+    writes for this key; `log` carries controller, key and reconcile id; `causes` say why the key runs;
+    `attempt` counts its failures since it last did not fail. `deadline` is when the run has taken too long,
+    in the event loop's seconds (`anyio.current_time`).
     """
 
     def __init__(
         self,
-        obj: T,
+        model: type[T],
         snapshot: Snapshot,
         request: Request,
         client: Client,
-        log: structlog.stdlib.BoundLogger,
+        bind_log: Callable[[], structlog.stdlib.BoundLogger],
         *,
         blocking: Blocking,
         causes: Sequence[Cause] = (),
@@ -68,14 +68,14 @@ class Context(Generic[T]):
         owns: Sequence[type[Object]] = (),
         client_of: Callable[[str], Client] | None = None,
     ) -> None:
-        self.object: T = obj
         self.request = request
         self.client = client
-        self.log = log
         self.causes = tuple(causes)
         self.attempt = attempt
         self.reported = False
+        self._model = model
         self._snapshot = snapshot
+        self._bind_log = bind_log
         self.deadline = deadline
         self._client_of = client_of
         self._blocking = blocking
@@ -87,6 +87,16 @@ class Context(Generic[T]):
         self._owns = tuple(owns)
         self._pruned: dict[type[Object], None] = {}
         self._spared: set[tuple[Resource, Key]] = set()
+
+    @functools.cached_property
+    def object(self) -> T:
+        """The object as it was when the run began; decoded when first read. Raises DoesNotFit."""
+        return decode(self._model, self._snapshot.raw)
+
+    @functools.cached_property
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """A logger that says controller, key and reconcile id with each line."""
+        return self._bind_log()
 
     @property
     def clock(self) -> Clock:
@@ -258,7 +268,7 @@ class Context(Generic[T]):
         before = self._latest()
         patch = self._status_patch(before)
         if any(self.client.lacks(self._resource, pointer) for pointer in pointers({"status": patch})):
-            live = await self.client.read(self._resource, self.object.key)
+            live = await self.client.read(self._resource, self._snapshot.key)
             if live is None or live.uid != before.uid:
                 return False
             before, patch = live, self._status_patch(live)
@@ -270,7 +280,7 @@ class Context(Generic[T]):
 
     def _latest(self) -> Snapshot:
         """The object as this run knows it: as it was read, or as the run itself wrote it since."""
-        run, key = self.client.run, self.object.key
+        run, key = self.client.run, self._snapshot.key
         written = None if run is None else run.state_of(self._resource, key)
         if written is None or written.uid != self._snapshot.uid:
             return self._snapshot
@@ -278,12 +288,12 @@ class Context(Generic[T]):
 
     @property
     def _resource(self) -> Resource:
-        return kind_of(self.object).resource
+        return kind_of(self._model).resource
 
     def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
         """From what is stored to what was collected; conditions speak of the generation that the run saw."""
         stored = _status_of(snapshot)
-        obj = self.object if snapshot is self._snapshot else decode(type(self.object), snapshot.raw)
+        obj = self.object if snapshot is self._snapshot else decode(self._model, snapshot.raw)
         seen = {**stored, **_seen_status(obj)}
         before = {name: value for name, value in seen.items() if name in stored}
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}
@@ -306,7 +316,7 @@ class Context(Generic[T]):
         return {attribute.name: wire_name(attribute) for attribute in attrs.fields(type(status))}
 
     def _selector_text(self, wire: str, value: Any) -> Any:
-        scale = kind_of(self.object).scale
+        scale = kind_of(self._model).scale
         if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
             return value
         return value.text()

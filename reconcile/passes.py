@@ -18,7 +18,7 @@ from reconcile.context import Context
 from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
 from reconcile.deadlines import Deadlines
 from reconcile.departures import Departures
-from reconcile.models import DoesNotFit, Object, decode, kind_of
+from reconcile.models import DoesNotFit, Object, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
@@ -119,7 +119,7 @@ class Passes(Generic[T]):
             record.told = partial(self.echoes.wrote, request)
             causes = self.echoes.begin(request, causes)
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
-        log = self.log.bind(key=str(request), reconcile_id=reconcile_id)
+        bind_log = partial(self._log_of, request, reconcile_id)
         hidden = redaction.seen.set(client.secrets)
         made: list[Context[T]] = []
         within = anyio.CancelScope()
@@ -129,8 +129,8 @@ class Passes(Generic[T]):
             with within:
                 deadline = self.deadlines.watch(within)
                 if self.controller.on_gone is not None:
-                    await self.departures.tell(request, client, log)
-                make = partial(self._context, made, request, client, log, causes, attempt, deadline)
+                    await self.departures.tell(request, client, bind_log())
+                make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
                 result = await self._pass(request, client, make)
                 return Outcome(result, reconcile_id=reconcile_id, record=record)
             await self._report_late(made)
@@ -138,7 +138,7 @@ class Passes(Generic[T]):
             return Outcome(error=late, reconcile_id=reconcile_id, record=record)
         except Exception as error:
             if _all_are(error, StaleVersion):
-                log.info("worked on an old state; running again", error=client.redacted(str(error)))
+                bind_log().info("worked on an old state; running again", error=client.redacted(str(error)))
                 return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
             return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted, record=record)
         finally:
@@ -149,6 +149,9 @@ class Passes(Generic[T]):
                 self._journals.pop(request, None)
             if self._distant:
                 self._forget_distant(request)
+
+    def _log_of(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
+        return self.log.bind(key=str(request), reconcile_id=reconcile_id)
 
     def _client_elsewhere(self, request: Request, client: Client, cluster: str) -> Client:
         """The client of another cluster, for the run of `client`: bound to the same key and its secrets."""
@@ -181,18 +184,18 @@ class Passes(Generic[T]):
         made: list[Context[T]],
         request: Request,
         client: Client,
-        log: structlog.stdlib.BoundLogger,
+        bind_log: Callable[[], structlog.stdlib.BoundLogger],
         causes: Sequence[Cause],
         attempt: int,
         deadline: float,
         snapshot: Snapshot,
     ) -> Context[T]:
         context = Context(
-            decode(self.controller.kind, snapshot.raw),
+            self.controller.kind,
             snapshot,
             request,
             client,
-            log,
+            bind_log,
             blocking=self.blocking,
             causes=causes,
             attempt=attempt,
@@ -244,10 +247,10 @@ class Passes(Generic[T]):
 
     async def _report(self, context: Context[T], *, failed: bool) -> None:
         context.reported = True
-        for event in context.pending_events():
-            message = context.client.redacted(event.message)
-            self.recorder.record(context.object, evolve(event, message=message))
         try:
+            for event in context.pending_events():
+                message = context.client.redacted(event.message)
+                self.recorder.record(context.object, evolve(event, message=message))
             await context.write_status()
         except NotFound:
             return

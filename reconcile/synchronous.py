@@ -251,7 +251,7 @@ class SyncContext(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object as a typed, immutable snapshot."""
+        """The object as it was when the run began; decoded when first read. Raises DoesNotFit."""
         return self.waiting.object
 
     @property

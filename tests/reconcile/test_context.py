@@ -219,8 +219,8 @@ async def test_a_terminating_object_is_not_reconciled() -> None:
 
 
 async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its_path() -> None:
-    async def never(ctx: Context[Thing]) -> None:
-        raise AssertionError("called for an object that does not fit")
+    async def keep(ctx: Context[Thing]) -> None:
+        raise AssertionError(f"{ctx.object} does not fit")
 
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     client = FakeClient()
@@ -237,7 +237,7 @@ async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its
             "spec": {"size": "x"},
         }
     )
-    done = await run_once(controller(never), THING, client)
+    done = await run_once(controller(keep), THING, client)
     assert ".spec.size" in str(done.error)
     assert not done.retry
 
