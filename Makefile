@@ -38,6 +38,7 @@ fuzz: setup ## 20,000 bad requests to the embedded server over sockets, and as m
 soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
 	@$(BIN)/python -m tests.workqueue.leak
+	@COPY_SEEDS=2000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/controllers/test_registrysecrets_faults.py
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak

@@ -96,6 +96,7 @@ async def noise(here: World, number: int) -> None:
     await here.user.merge(pipeline(name="blog"), touch, guard={})
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.rule("kubero-5d-03", "kubero-5d-09")
 def test_a_thousand_pipelines_share_one_watch_and_a_rotation_costs_one_write_a_copy() -> None:
     number = 1000
