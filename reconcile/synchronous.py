@@ -92,6 +92,10 @@ class SyncClient:
         """The resourceVersion of a resource as of now."""
         return self._do(partial(self.waiting.version, resource, namespace))
 
+    def managed_fields(self, resource: Resource, key: Key) -> Sequence[Mapping[str, Any]]:
+        """Who wrote which fields of an object, as the server has it now; empty where there is none."""
+        return self._do(partial(self.waiting.managed_fields, resource, key))
+
     def with_options(
         self,
         *,
