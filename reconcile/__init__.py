@@ -79,6 +79,7 @@ from reconcile.reading import WatchEvent
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.serving import CannotServe
 from reconcile.sources import SYNCED, Source, ticker
+from reconcile.storms import Storms
 from reconcile.synchronous import SyncClient, SyncContext
 
 __all__ = [
@@ -145,6 +146,7 @@ __all__ = [
     "Source",
     "StaleVersion",
     "StatusError",
+    "Storms",
     "SyncClient",
     "SyncContext",
     "SystemClock",

@@ -16,6 +16,7 @@ from reconcile.predicates import Predicate, as_predicate
 from reconcile.redaction import redacted
 from reconcile.requests import Cause, Named, Request, Result, as_request
 from reconcile.sources import Source, Start, Synced, as_source
+from reconcile.storms import Storms
 from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
@@ -91,6 +92,7 @@ class _Options(Generic[T]):
     sources: Sequence[Source] = field(default=(), converter=_sources)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
+    storms: Storms = field(factory=Storms)
     _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
 
@@ -124,6 +126,8 @@ class Controller(_Options[T]):
     and the new snapshot (default: any change outside its status). `sources` are further origins of
     keys. `every` so many seconds after a run (up to a tenth more) an object runs again, whatever
     happens; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+
+    `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
     """
 
     kind: type[T]

@@ -15,6 +15,7 @@ from reconcile.requests import Cause
 from reconcile.runner import Runner
 from reconcile.runs import PastRun, Run
 from reconcile.status import ManagerStatus
+from reconcile.storms.report import read
 
 KEYS_SHOWN = 1000
 """Of each queue."""
@@ -56,6 +57,8 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
         "workers": runner.workers,
         "queue": queue,
         "running": [_running(run, now) for run in runner.history.running()],
+        "resting": [str(request) for request in runner.resting],
+        "storms": {str(storm.request): storm.shown(now) for storm in runner.guard.storms()},
         "recent": {
             str(request): [_past(run, now) for run in runs] for request, runs in runner.history.recent()
         },
@@ -79,6 +82,8 @@ def _past(run: PastRun, now: float) -> Mapping[str, Any]:
         "seconds": round(run.seconds, 6),
         "attempt": run.attempt,
         "causes": _causes(run.causes),
+        "read": [read(resource, key) for resource, key in run.reads],
+        "wrote": list(run.writes),
         "result": run.result,
         "error": run.error,
     }

@@ -201,6 +201,10 @@ class _Families:
         self.behind = counter(
             "reconcile_own_write_timeouts_total", "Waits for own writes that were in vain, a relist too.", by
         )
+        self.storms = counter("reconcile_storms_total", "Keys that were found to wake themselves.", by)
+        self.storming = Gauge(
+            "reconcile_storms_active", "Keys that wake themselves, and are slowed.", by, registry=registry
+        )
         self.loop_lag = histogram(
             "reconcile_event_loop_lag_seconds",
             "How late the event loop was.",
@@ -228,6 +232,8 @@ class _ControllerMetrics:
         self._seconds = families.seconds.labels(name)
         self._own_writes = families.own_writes.labels(name)
         self._behind = families.behind.labels(name)
+        self._storms = families.storms.labels(name)
+        self._storming = families.storming.labels(name)
 
     def run_ended(self, outcome: Outcome, seconds: float) -> None:
         """Count a run."""
@@ -248,6 +254,12 @@ class _ControllerMetrics:
         self._own_writes.observe(seconds)
         if behind:
             self._behind.inc()
+
+    def storms(self, active: int, begun: int) -> None:
+        """Set how many keys are in a loop."""
+        self._storming.set(active)
+        if begun:
+            self._storms.inc(begun)
 
 
 class _QueueMetrics:

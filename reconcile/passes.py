@@ -118,6 +118,7 @@ class Passes(Generic[T]):
         if client.cache is not None:
             record.told = partial(self.echoes.wrote, request)
             causes = self.echoes.begin(request, causes)
+        record.causes = causes
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
         bind_log = partial(self._log_of, request, reconcile_id)
         hidden = redaction.seen.set(client.secrets)

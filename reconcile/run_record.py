@@ -1,11 +1,12 @@
 """What one run read, wrote and failed at: which children may be pruned, which news are echoes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from attrs import define, field, frozen
 
 from informers import Key, Resource, Snapshot
+from reconcile.requests import Cause
 
 Place = tuple[Resource, Key | None]
 
@@ -48,6 +49,7 @@ class RunRecord:
     sent: list[Sent] = field(factory=list, init=False)
     reads: list[Place] = field(factory=list, init=False)
     told: Told | None = field(default=None, init=False)
+    causes: Sequence[Cause] = field(default=(), init=False)
 
     def saw(self, resource: Resource, key: Key | None) -> None:
         """The run read an object, or all of a resource; the first few are kept, for people to read."""

@@ -1,6 +1,6 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from logging import DEBUG, ERROR, WARNING
 from threading import get_ident
@@ -13,25 +13,29 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
-from informers import Cache, Delta, Handler, Informer, Registration, Resource
+from informers import Cache, Delta, Handler, Informer, Registration, Resource, Snapshot
 from reconcile.background import Backgrounds
+from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of, wakes
-from reconcile.models import Object, kind_of
+from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.recorder import FLUSH_SECONDS
 from reconcile.requests import Cause, Request, Result, as_request
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.sources import Source, Surroundings, Synced
 from reconcile.storms import News
+from reconcile.storms.guard import StormGuard
 from reconcile.supervision import supervise
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
+from workqueue.causes import NO_CAUSES, Causes, joined
 
 T = TypeVar("T", bound=Object)
 
 INITIAL_PRIORITY = -100
 """What was there before comes after what changes now (controller-runtime's handler priority)."""
 EVERY_JITTER = 0.1
+_STORM = Cause("scheduled", note="storm guard")
 SOURCE_PATIENCE = 120.0
 """After so many seconds the log says for which source the workers wait."""
 
@@ -92,11 +96,15 @@ class Runner(Generic[T]):
         self._ended = anyio.Event()
         self._ended.set()
         self._scope = anyio.CancelScope()
+        self._resting: dict[Request, Causes] = {}
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
         self._registrations: list[Registration] = []
         self._trigger = _trigger_of(self.enqueue_at, traces)
         resource = kind_of(controller.kind).resource
+        self.guard = StormGuard(
+            controller.storms, resource, controller.name, passes.client, self._tell, passes.log, metrics
+        )
         self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
             controller.kind,
@@ -215,22 +223,27 @@ class Runner(Generic[T]):
         key = delta.last.key
         if self._primary.covers(key.namespace):
             self._passes.departures.note(delta)
+        if delta.new is None:
+            self.guard.forget(Request(*key, self.cluster))
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
             self._hear(Request(*key, self.cluster), cause_of(self._primary, delta), delta)
         else:
-            self._passes.echoes.hears(Request(*key, self.cluster), self._primary.resource, delta)
+            self._passes.echoes.passes(Request(*key, self.cluster), self._primary.resource, delta)
 
     def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
         """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
         if not request.cluster and self.cluster:
             request = request._replace(cluster=self.cluster)
-        assert cause.resource is not None
-        news = self._passes.echoes.hears(request, cause.resource, delta)
+        resource = cause.resource
+        assert resource is not None
+        news = self._passes.echoes.hears(request, resource, delta)
         if news is News.COVERED:
             return
         if news is News.ECHO:
             cause = evolve(cause, echo=True)
+        else:
+            self.guard.hears(request, resource, delta)
         self.enqueue(request, cause, delta.initial or delta.resync)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
@@ -292,7 +305,8 @@ class Runner(Generic[T]):
                 async with self.queue.get() as item:
                     if not self._resumed.is_set():
                         raise _Paused
-                    await self._reconcile(item)
+                    if not await self._is_put_off(item):
+                        await self._reconcile(item)
             except _Paused:
                 await self._resumed.wait()
             except QueueClosed:
@@ -304,10 +318,58 @@ class Runner(Generic[T]):
     async def _reconcile(self, item: Item[Request]) -> None:
         if self.controller.background is not None:
             await self._backgrounds.ended(item.key)
+        causes: Sequence[Cause] = item.causes
+        if self.guard.wary:
+            causes = await self.guard.begin(item.key, causes)
+        primary = self._primary.store.get(item.key.key)
         with self.history.run(item) as run:
-            outcome = run.outcome = await self._passes.run(item.key, item.causes, item.retries)
+            outcome = run.outcome = await self._passes.run(item.key, causes, item.retries)
         self._runs += 1
         self._follow_up(item, outcome)
+        if outcome.record is not None:
+            now = anyio.current_time()
+            look = await self.guard.ended(item.key, outcome.record, outcome.result, primary, now)
+            if look is not None:
+                self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
+
+    async def _is_put_off(self, item: Item[Request]) -> bool:
+        """Whether a key that is due does not run now: it rests, or is in a storm."""
+        if item.key in self._resting:
+            later = (item.causes, item.dropped_causes)
+            self._resting[item.key] = joined(self._resting[item.key], later)
+            return True
+        if not self.guard.storming:
+            return False
+        primary = self._primary.store.get(item.key.key)
+        seconds = await self.guard.wait(item.key, item.causes, primary, anyio.current_time())
+        if not seconds:
+            return False
+        for cause in item.causes or (_STORM,):
+            self.queue.add_after(item.key, seconds, priority=item.priority, cause=cause)
+        return True
+
+    def rest(self, request: Request) -> None:
+        """Run one key no more until `wake`; what would have it run is remembered."""
+        self._resting.setdefault(request, NO_CAUSES)
+
+    def wake(self, request: Request) -> bool:
+        """Undo `rest`; false if the key did not rest."""
+        missed = self._resting.pop(request, None)
+        for cause in () if missed is None else missed[0]:
+            self.queue.add(request, cause=cause)
+        return missed is not None
+
+    @property
+    def resting(self) -> Sequence[Request]:
+        """The keys that rest."""
+        return [*self._resting]
+
+    def _tell(self, snapshot: Snapshot, reason: str, message: str) -> None:
+        try:
+            obj = decode(self.controller.kind, snapshot.raw)
+        except DoesNotFit:
+            return
+        self._passes.recorder.record(obj, PendingEvent("Warning", reason, message))
 
     def _follow_up(self, item: Item[Request], outcome: Outcome) -> None:
         if outcome.stale:

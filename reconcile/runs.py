@@ -11,10 +11,13 @@ from attrs import define, field
 
 from reconcile.passes import Outcome
 from reconcile.requests import Cause, Request
+from reconcile.run_record import Place
+from reconcile.storms.report import written
 from workqueue import Item, QueueMetrics
 
 RUNS_OF_A_KEY = 5
 KEYS_REMEMBERED = 200
+WRITES_KEPT = 32
 
 
 class ControllerMetrics(Protocol):
@@ -33,6 +36,10 @@ class ControllerMetrics(Protocol):
         """A read waited so long for the cache to show own writes; `behind`: in vain."""
         ...
 
+    def storms(self, active: int, begun: int) -> None:
+        """So many keys are in a loop now; so many of them began to be just now."""
+        ...
+
 
 class ControllerTraces(Protocol):
     """What is told of one controller's runs, for spans of whatever library."""
@@ -49,7 +56,8 @@ class ControllerTraces(Protocol):
 class PastRun(NamedTuple):
     """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
 
-    Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`.
+    Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`. `reads`
+    are the first objects that it read, `writes` the changes that it asked for, as people read them.
     """
 
     started: float
@@ -59,6 +67,8 @@ class PastRun(NamedTuple):
     reconcile_id: str
     result: str
     error: str
+    reads: tuple[Place, ...] = ()
+    writes: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -137,6 +147,15 @@ def _past(run: Run, now: float) -> PastRun:
     outcome = run.outcome
     if outcome is None:
         return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")
+    record = outcome.record
     return PastRun(
-        run.started, now, run.causes, run.attempt, outcome.reconcile_id, outcome.name, outcome.message
+        run.started,
+        now,
+        run.causes if record is None else tuple(record.causes),
+        run.attempt,
+        outcome.reconcile_id,
+        outcome.name,
+        outcome.message,
+        () if record is None else tuple(record.reads),
+        () if record is None else tuple(written(sent) for sent in record.sent[:WRITES_KEPT]),
     )

@@ -25,8 +25,12 @@ class News(Enum):
 
 @define
 class _Expected:
-    sent: Sent
+    """A write whose echo is to come; once that is here, only what it was is kept, for further handlers."""
+
+    sent: Sent | None
     covered: bool = False
+    heard: News | None = None
+    since: int = 0
 
 
 @define(eq=False)
@@ -54,9 +58,14 @@ class Echoes:
         versions = self._expected.get(request)
         if versions is None:
             return causes
-        for expected in versions.values():
+        marked = [self._marked(versions, cause) for cause in causes]
+        for version, expected in [*versions.items()]:
             expected.covered = True
-        return [self._marked(versions, cause) for cause in causes]
+            if expected.heard is not None:
+                del versions[version]
+        if not versions:
+            del self._expected[request]
+        return marked
 
     def end(self, request: Request, wrote: bool) -> None:
         """A run ended. One that wrote nothing began after all echoes: what is left will not come."""
@@ -64,17 +73,31 @@ class Echoes:
             self._expected.pop(request, None)
 
     def hears(self, request: Request, resource: Resource, delta: Delta) -> News:
-        """What a change is to that key. An echo is told once."""
+        """What a change is to that key; several handlers may ask about one change."""
         versions = self._expected.get(request)
         new = delta.new
         if versions is None or new is None or delta.resync:
             return News.FOREIGN
-        expected = versions.pop((resource, new.key, new.version), None)
+        expected = versions.get((resource, new.key, new.version))
+        if expected is None:
+            return News.FOREIGN
+        since = 0 if delta.old is None else delta.old.version
+        if expected.sent is not None:
+            expected.heard = News.FOREIGN
+            if is_echo(expected.sent, delta.old, new):
+                expected.heard = News.COVERED if expected.covered else News.ECHO
+            expected.sent, expected.since = None, since
+        assert expected.heard is not None
+        return expected.heard if since == expected.since else News.FOREIGN
+
+    def passes(self, request: Request, resource: Resource, delta: Delta) -> None:
+        """A change concerns that key and does not wake it."""
+        versions = self._expected.get(request)
+        if versions is None or delta.new is None:
+            return
+        versions.pop((resource, delta.new.key, delta.new.version), None)
         if not versions:
             del self._expected[request]
-        if expected is None or not is_echo(expected.sent, delta.old, new):
-            return News.FOREIGN
-        return News.COVERED if expected.covered else News.ECHO
 
     def __len__(self) -> int:
         return len(self._expected)
@@ -83,11 +106,11 @@ class Echoes:
         if cause.resource is None or cause.key is None:
             return cause
         expected = versions.get((cause.resource, cause.key, cause.version))
-        if expected is None or expected.sent.written is None:
+        sent = None if expected is None else expected.sent
+        if sent is None or sent.written is None:
             return cause
-        base = expected.sent.base
-        same_start = cause.since == (0 if base is None else base.version)
-        if not same_start or not is_echo(expected.sent, base, expected.sent.written):
+        same_start = cause.since == (0 if sent.base is None else sent.base.version)
+        if not same_start or not is_echo(sent, sent.base, sent.written):
             return cause
         return evolve(cause, echo=True)
 

@@ -1,4 +1,4 @@
-"""What is known of the writes of each key: next to nothing while it is quiet."""
+"""What is known of the writes of each key: nothing while it does not write."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from attrs import define, field
 from informers import Delta, Key, Resource, Snapshot
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
-from reconcile.storms.changes import WHOLE, Spot, steps_of
+from reconcile.storms.changes import WHOLE, Spot, differences, paths_of, steps_of
 from reconcile.storms.detection import WINDOW, Hit, Origin
 
 WARM_RUNS = 2
 WARM_SECONDS = 120.0
-"""So many runs with writes within so many seconds, without a change of the spec, warm a key."""
+"""So many runs with writes within so many seconds warm a key."""
 
 WARM_KEYS = 1000
 SPOTS = 64
@@ -25,19 +25,33 @@ class Warm:
     """The writes of a key that keeps writing, and the last change of an object that woke it."""
 
     primary: tuple[Resource, Key]
-    since: float
     runs: int = 0
     writes: int = 0
     last_write: float = 0.0
     trails: dict[Spot, deque[Hit]] = field(factory=dict)
-    objects: set[tuple[Resource, Key]] = field(factory=set)
     trigger: tuple[Resource, Snapshot | None, Snapshot] | None = None
     echo: Cause | None = None
     foreign: Cause | None = None
+    spec: Snapshot | None = None
+    written: dict[tuple[Resource, Key], tuple[str, ...]] = field(factory=dict)
+    manager: str = ""
+    writes_of: tuple[Resource, Key] | None = None
+    reads: int = 0
 
     def hears(self, resource: Resource, delta: Delta) -> None:
         """Somebody else's change wakes the key."""
         self.trigger = (resource, delta.old, delta.last)
+
+    def spec_changed(self, primary: Snapshot) -> bool:
+        """Whether somebody wants something else than before, in fields that the key itself does not write."""
+        before = self.spec
+        if before is None or before.generation == primary.generation:
+            return False
+        if not before.is_same_object(primary):
+            return True
+        own = {spot.path for spot in self.trails if (spot.resource, spot.key) == self.primary}
+        paths = (path for path, _, _ in differences(before, primary))
+        return any(path not in own and not path.startswith((".status", ".metadata")) for path in paths)
 
     def note(self, sent: Sequence[Sent], causes: Sequence[Cause], now: float) -> list[Spot]:
         """A run has ended that wrote; returns where."""
@@ -45,16 +59,17 @@ class Warm:
         self.last_write = now
         steps = [step for one in sent for step in steps_of(one)]
         made = any(step.spot.path == WHOLE and step.before != step.after for step in steps)
-        self.echo = next((cause for cause in causes if cause.echo), self.echo)
-        self.foreign = next(
-            (cause for cause in causes if cause.key is not None and not cause.echo), self.foreign
-        )
+        self.echo = next((cause for cause in causes if cause.echo), None)
+        self.foreign = next((cause for cause in causes if cause.key is not None and not cause.echo), None)
         for step in steps:
             if step.spot not in self.trails and len(self.trails) >= SPOTS:
                 continue
-            self.objects.add((step.spot.resource, step.spot.key))
             trail = self.trails.setdefault(step.spot, deque(maxlen=HITS))
             trail.append(Hit(now, origin_of(causes, step.spot), step.before, step.after, made))
+        self.written = {(one.resource, one.key): paths_of(one) for one in sent}
+        for one in sent:
+            if (one.resource, one.key) == self.primary and one.written is not None:
+                self.spec = one.written
         return [step.spot for step in steps]
 
 
@@ -74,10 +89,9 @@ def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:
 
 @define
 class Cold:
-    """A key that wrote: how many runs of it did, since when, and of which generation."""
+    """A key that wrote: how many runs of it did, and since when."""
 
     since: float
-    generation: int
     runs: int = 1
     warm: Warm | None = None
 
@@ -89,6 +103,11 @@ class Meter:
     resource: Resource
     keys: dict[Request, Cold] = field(factory=dict, init=False)
     _warm: dict[Request, Warm] = field(factory=dict, init=False)
+
+    @property
+    def any_warm(self) -> bool:
+        """Whether any key keeps writing."""
+        return bool(self._warm)
 
     def warm(self, request: Request) -> Warm | None:
         """The trails of a key, if it keeps writing."""
@@ -106,25 +125,28 @@ class Meter:
             cold.warm.runs += 1
 
     def wrote(
-        self, request: Request, generation: int, sent: Sequence[Sent], causes: Sequence[Cause], now: float
+        self, request: Request, primary: Snapshot, sent: Sequence[Sent], causes: Sequence[Cause], now: float
     ) -> list[Spot]:
-        """A run has ended that wrote; returns where, if the key is warm."""
+        """A run has ended that wrote, on that state of its object; returns where, if the key is warm."""
         cold = self.keys.get(request)
-        stale = cold is not None and cold.warm is None and now - cold.since > WARM_SECONDS
-        if cold is None or stale or cold.generation != generation:
+        if cold is None or self._begins_anew(cold, primary, now):
             self.forget(request)
-            self.keys[request] = Cold(now, generation)
+            self.keys[request] = Cold(now)
             return []
         cold.runs += 1
         if cold.warm is None and cold.runs >= WARM_RUNS:
-            cold.warm = self._warm[request] = Warm(
-                (self.resource, request.key), cold.since, runs=cold.runs - 1
-            )
+            cold.warm = self._warm[request] = Warm((self.resource, request.key), runs=cold.runs - 1)
             self._make_room(now)
         if cold.warm is None:
             return []
         cold.warm.runs += 1
+        cold.warm.spec = primary
         return cold.warm.note(sent, causes, now)
+
+    def _begins_anew(self, cold: Cold, primary: Snapshot, now: float) -> bool:
+        if cold.warm is None:
+            return now - cold.since > WARM_SECONDS
+        return cold.warm.spec_changed(primary)
 
     def forget(self, request: Request) -> None:
         """The key begins anew."""

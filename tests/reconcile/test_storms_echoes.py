@@ -91,7 +91,9 @@ def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
         echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
         if begun:
             echoes.begin(A, ())
-        assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is news
+        for _handler in range(2):
+            assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is news
+        echoes.begin(A, ())
         assert len(echoes) == 0
 
 
@@ -122,6 +124,27 @@ def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
 
 
 # --- runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("storm-causes")
+def test_a_child_that_was_written_twice_wakes_by_echoes_alone() -> None:
+    causes: list[Cause] = []
+
+    async def count(ctx: Context[Toy]) -> None:
+        causes.extend(ctx.causes)
+        child = await ctx.client.find(ConfigMap, "c", "default")
+        number = 0 if child is None else int((child.data or {})["n"])
+        if number < 5:
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c"), data={"n": str(number + 1)}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, count, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+        assert [cause.echo for cause in causes] == [False] + [True] * 5
+        assert [cause.verb for cause in causes[1:]] == ["added"] + ["updated"] * 4
+
+    played(scenario)
 
 
 @pytest.mark.rule("storm-confirm")

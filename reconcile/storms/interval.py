@@ -1,0 +1,60 @@
+"""How far apart the runs of a key in a loop are: it grows while the loop goes on, and springs back."""
+
+from attrs import define, frozen
+
+FIRST = 20.0
+GROWTH = 3.0
+PROBATION = 60.0
+"""Seconds after a run without the loop's writes: where they come back within, it is the same storm."""
+
+
+@frozen
+class Waiting:
+    """What to do with a key that is due: run it now (0), or after so many seconds."""
+
+    seconds: float = 0.0
+
+
+@define
+class Stretch:
+    """The interval of one key in a loop (s), up to `longest`; times are those of the event loop's clock.
+
+    A run that is due after the interval may be followed by one more at once, which shows whether the loop
+    goes on: so a loop that was mended is seen to be so within one interval.
+    """
+
+    longest: float
+    seconds: float = 0.0
+    held_until: float = 0.0
+    due: float = 0.0
+    probation_until: float | None = None
+    free: int = 0
+
+    def begin(self, now: float) -> None:
+        """A loop was found."""
+        self.seconds = min(FIRST, self.longest)
+        self.due, self.held_until = now, now + self.seconds
+
+    def wait(self, now: float) -> Waiting:
+        """When the key may run that is due now."""
+        if self.probation_until is not None or self.free or now >= self.held_until:
+            return Waiting()
+        return Waiting(self.held_until - now)
+
+    def ran(self, looping: bool, now: float) -> None:
+        """A run has ended; `looping`: it made the loop's writes again."""
+        due = now >= self.held_until
+        if not looping:
+            self.free = 0
+            if self.probation_until is None:
+                self.probation_until = now + min(PROBATION, self.longest)
+        elif due and self.probation_until is None:
+            self.seconds = min(self.seconds * GROWTH, self.longest)
+            self.due, self.held_until, self.free = now, now + self.seconds, 1
+        else:
+            self.held_until = max(now, self.due + self.seconds)
+            self.probation_until, self.free = None, 0
+
+    def over(self, now: float) -> bool:
+        """Whether the loop has ended."""
+        return self.probation_until is not None and now >= self.probation_until

@@ -1,0 +1,119 @@
+"""What people are told of a storm."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define
+
+from informers import Resource
+from reconcile.requests import Cause, Request
+from reconcile.run_record import Sent
+from reconcile.storms.changes import paths_of
+from reconcile.storms.detection import Loop
+from reconcile.storms.interval import Stretch
+from reconcile.storms.meter import Warm
+
+REASON = "ReconcileStorm"
+PATHS_SHOWN = 5
+WAITED_FOR_ITSELF = (
+    "a run changed the status of its own object and returned, and the next one had more to do although "
+    "nothing else had changed: a status write does not wake its own reconciler. Return Result(again=True) "
+    "where there is more to do"
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@define(eq=False)
+class Storm:
+    """A key in a loop, since when (event loop's seconds), and what is done about it.
+
+    `trigger` is the object whose changes wake it, `manager` who writes for this key, `other` the other
+    writer in a fight, as far as it is known.
+    """
+
+    request: Request
+    loop: Loop
+    since: float
+    manager: str
+    other: str
+    trigger: Cause | None
+    stretch: Stretch
+    runs: int
+    writes: int
+
+    def message(self) -> str:
+        """All of it in one line."""
+        loop = self.loop
+        fields = _some(loop.paths) or "the object itself"
+        place = f"{fields} of {loop.resource.kind} {loop.key}"
+        if loop.kind == "fought":
+            what = f"in a fight over {place} with {self.other or 'another writer'}"
+        elif loop.kind == "rewritten":
+            what = f"woken by its own writes to {place}"
+        else:
+            what = f"writes {place} round in a circle of {loop.values}"
+        return (
+            f"{what}; trigger: {self.trigger_name()}; field manager: {self.manager}; "
+            f"{self.writes} writes in {self.runs} runs without a change of the spec"
+        )
+
+    def trigger_name(self) -> str:
+        """The object whose changes wake the key, or what else does."""
+        trigger = self.trigger
+        if trigger is None or trigger.resource is None:
+            return "its own timer"
+        return f"{trigger.resource.kind} {trigger.key}"
+
+    def shown(self, now: float) -> Mapping[str, Any]:
+        """The same as values, for /debug."""
+        return {
+            "kind": self.loop.kind,
+            "object": f"{self.loop.resource.kind} {self.loop.key}",
+            "paths": list(self.loop.paths),
+            "trigger": self.trigger_name(),
+            "manager": self.manager,
+            "other_writer": self.other,
+            "since": round(now - self.since, 3),
+            "interval": self.stretch.seconds,
+            "next_run_in": round(max(0.0, self.stretch.held_until - now), 3),
+            "message": self.message(),
+        }
+
+
+def found(request: Request, loop: Loop, warm: Warm, manager: str, stretch: Stretch, now: float) -> Storm:
+    """The storm that a loop is."""
+    other = warm.manager if loop.kind != "rewritten" else ""
+    trigger = warm.foreign if loop.kind == "fought" else warm.echo or warm.foreign
+    if loop.kind == "flipping" and warm.foreign is not None:
+        trigger = warm.foreign
+    return Storm(request, loop, now, manager, other, trigger, stretch, warm.runs, warm.writes)
+
+
+def written(sent: Sent) -> str:
+    """A request for a change, in a line: `patch configmaps default/c: .data.x -> 12`."""
+    what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural
+    verb = (
+        "apply" if sent.method == "PATCH" and _is_intent(sent.body) else _VERBS.get(sent.method, sent.method)
+    )
+    if sent.method == "DELETE":
+        return f"{verb} {what} {sent.key}"
+    if sent.written is None:
+        return f"{verb} {what} {sent.key}: refused or without an object for an answer"
+    if sent.base is not None and sent.base.version == sent.written.version:
+        return f"{verb} {what} {sent.key}: changed nothing"
+    paths = _some(paths_of(sent))
+    return f"{verb} {what} {sent.key}{': ' if paths else ''}{paths} -> {sent.written.version}"
+
+
+def read(resource: Resource, key: Any) -> str:
+    """What was read: an object, or all of a kind."""
+    return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"
+
+
+def _is_intent(body: Any) -> bool:
+    return isinstance(body, Mapping) and "apiVersion" in body
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = len(paths) - PATHS_SHOWN
+    return ", ".join(paths[:PATHS_SHOWN]) + (f" and {more} more" if more > 0 else "")
