@@ -8,8 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import frozen
 
-from reconcile import Controller, Key, ObjectMeta, definition_of, encode
+from reconcile import Condition, Context, Controller, Key, Object, ObjectMeta, definition_of, encode, resource
 from reconcile.blocks import Content, Copier, Copy, Unusable
 from reconcile.kinds import Namespace, Secret
 from reconcile.nodes import Delays
@@ -23,6 +24,17 @@ exec(compile(CODE, str(PAGE), "exec"), PAGE_NAMES)
 Team: Any = PAGE_NAMES["Team"]
 TeamSpec: Any = PAGE_NAMES["TeamSpec"]
 teams: Controller[Any] = PAGE_NAMES["teams"]
+
+
+@frozen
+class RegionStatus:
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1", namespaced=False)
+class Region(Object):
+    status: RegionStatus = RegionStatus()
+
 
 CA = Secret(metadata=ObjectMeta("ca", "shared"), data={"ca.crt": "Y2E="})
 
@@ -208,6 +220,32 @@ def test_sources_copies_and_namespaces_wake_exactly_whom_they_concern(seed: int)
             assert again == [("create", "/api/v1/namespaces/a/secrets")]
 
     simulated(scenario, seed)
+
+
+def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> None:
+    name = "north-" + "x" * 100
+    copier = Copier(Region, lambda region: [Copy(Key("a", "ca"), Key("shared", "ca"))], name="r" * 80)
+
+    async def keep(ctx: Context[Region]) -> None:
+        await copier.keep(ctx)
+
+    regions = Controller(Region, keep, cleanup=copier.remove, watches=copier.watches)
+
+    async def scenario(here: World) -> None:
+        await here.user.apply(definition_of(Region))
+        await here.user.create(CA)
+        async with here.running(regions) as recorded:
+            region = await here.user.create(Region(metadata=ObjectMeta(name)))
+            await anyio.sleep(5)
+            assert set(await copied(here.user)) == {"a"}
+            sent = len(recorded.writes)
+            await anyio.sleep(300)
+            assert len(recorded.writes) == sent
+            await here.user.delete(region)
+            await anyio.sleep(5)
+            assert await copied(here.user) == {}
+
+    simulated(scenario)
 
 
 @pytest.mark.parametrize("seed", range(3))
