@@ -1,162 +1,135 @@
 """Keeps the pods of RayClusters: reads them, has `plan` decide, carries it out, says what came of it."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import os
+from functools import partial
 
-from attrs import evolve
+from attrs import frozen
 
-from reconcile import (
-    ApiError,
-    Context,
-    Controller,
-    ObjectMeta,
-    StaleVersion,
-    StatusError,
-    Unstructured,
-    encode,
-    unstructured,
-)
+from reconcile import Context, Controller, Result, encode, unstructured
 from reconcile.incidents import Logic
-from reconcile.kinds import Pod, Service
+from reconcile.kinds import Ingress, Job, Pod, Service, ServiceAccount
 
-from .models import HeadInfo, RayCluster
+from .clusters import ClusterView
+from .farewell import let_go
+from .fault_tolerance import FINALIZER
+from .lifecycle import SUSPENDED, SUSPENDING, Suspension, plan_suspension
+from .models import RayCluster
 from .original import plan_group_like_v1_3_0
-from .plan import Plan, PlanGroup, Removal, plan_cluster, plan_group
-from .pods import head_pod, head_service, worker_pod
+from .plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
+from .report import Report, is_true
 from .spec import cluster_view, is_managed
-from .status import ClusterStatus, Failure, failure_of, status_of
-from .views import ClusterView, Object, PodView, pod_view
+from .status import failure_of
+from .views import PodView, of_cluster
+from .work import StepFailed, carry_out, keep_objects, pods_of
 
-# The decisions look at more of a pod than its small model has.
-WholePod = unstructured("v1", "Pod")
+Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
+RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
 
-
-class StepFailed(Exception):
-    """A pod or the head Service could not be written; `failure` is what the status says about it."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(f"{failure.reason}: {failure.message}")
-        self.failure = failure
+SOON = 0.05
+"""Seconds until a run goes on that had to have something written first."""
 
 
-def make_controller(logic: Logic = "ours") -> Controller[RayCluster]:
+@frozen
+class Settings:
+    """What KubeRay's operator is told by its environment, under the same names.
+
+    `random_delete` (ENABLE_RANDOM_POD_DELETE): workers are chosen also under the in-tree autoscaler.
+    `redis_cleanup` (ENABLE_GCS_FT_REDIS_CLEANUP): the state in Redis goes with its cluster.
+    """
+
+    random_delete: bool = os.environ.get("ENABLE_RANDOM_POD_DELETE", "").lower() == "true"
+    redis_cleanup: bool = os.environ.get("ENABLE_GCS_FT_REDIS_CLEANUP", "").lower() != "false"
+
+
+def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> Controller[RayCluster]:
     """The controller `worker-groups`, or with `original` its control, which plans as KubeRay v1.3.0 did.
 
     The control reads what v1.3.0 read: its expectation of a deletion was met by a deletionTimestamp
     or by absence, which is when a run of this library goes on after a deletion of its own.
     """
 
-    async def keep(ctx: Context[RayCluster]) -> None:
-        original = logic == "original"
-        await keep_cluster(ctx, plan_group_like_v1_3_0(ctx.clock.random) if original else plan_group)
+    async def keep(ctx: Context[RayCluster]) -> Result | None:
+        if logic == "original":
+            planner = plan_group_like_v1_3_0(ctx.clock.random)
+        else:
+            planner = plan_group_at_random if settings.random_delete else plan_group
+        return await keep_cluster(ctx, planner, settings)
 
-    return Controller(RayCluster, keep, owns=[Pod, Service], name="worker-groups")
+    return Controller(
+        RayCluster,
+        keep,
+        on_terminating=partial(let_go, redis_cleanup=settings.redis_cleanup),
+        owns=[Pod, Service, Job, ServiceAccount, Role, RoleBinding, Ingress],
+        name="worker-groups",
+    )
 
 
-async def keep_cluster(ctx: Context[RayCluster], plan_group: PlanGroup) -> None:
+async def keep_cluster(
+    ctx: Context[RayCluster],
+    plan_group: PlanGroup,
+    settings: Settings = Settings(),
+) -> Result | None:
     """One run: at most one deletion of each surplus pod, whatever the cache has seen by then."""
     manifest = encode(ctx.object)
     if not is_managed(manifest["spec"]):
-        return
-    cluster = cluster_view(manifest)
-    pods = [pod_view(pod.body) for pod in await ctx.owned(WholePod)]
-    plan = plan_cluster(cluster, pods, plan_group)
-    head = ctx.object.status.head
+        return None
+    cluster, pods = cluster_view(manifest), await pods_of(ctx)
+    suspension = _suspension(ctx, cluster, pods)
+    report = Report(ctx, cluster, suspension.phase)
+    plan = _plan(ctx, cluster, pods, suspension, plan_group)
     try:
-        if not plan.refused:
-            head = await _keep_service(ctx, cluster)
-            await _carry_out(ctx, cluster, plan)
+        if not cluster.refused:
+            await _keep_finalizer(ctx, cluster, settings)
+            report.head = await keep_objects(ctx, cluster)
+            await carry_out(ctx, cluster, plan)
     except StepFailed as failed:
-        _report(ctx, cluster, pods, head, failed.failure)
+        report.write(pods, failed.failure)
         raise
     doomed = {removal.pod.uid for removal in plan.removals}
-    _report(ctx, cluster, [pod for pod in pods if pod.uid not in doomed], head, failure_of(plan))
+    report.write([pod for pod in pods if pod.uid not in doomed], failure_of(plan))
+    if suspension.again:
+        return Result(after=SOON)
+    return None if plan.after is None else Result(after=plan.after)
 
 
-async def _keep_service(ctx: Context[RayCluster], cluster: ClusterView) -> HeadInfo:
-    """The head Service as it should be; answers its name and IP, without the pod's."""
-    with _step("FailedApplyHeadService"):
-        service = await ctx.apply(head_service(cluster))
-    ip = service["spec"].get("clusterIP") or ""
-    return HeadInfo(service_name=service.name, service_ip="" if ip == "None" else ip)
+def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodView]) -> Suspension:
+    if cluster.refused:
+        return Suspension("running")
+    conditions = ctx.object.status.conditions
+    return plan_suspension(
+        wanted=cluster.suspend,
+        suspending=is_true(conditions, SUSPENDING),
+        suspended=is_true(conditions, SUSPENDED),
+        pods=len(of_cluster(cluster.uid, pods)),
+    )
 
 
-async def _carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: Plan) -> None:
-    """Deletions first, so that what is made next finds their share of a quota."""
-    for removal in plan.removals:
-        await _delete(ctx, removal)
-    if plan.head.create:
-        await _create(ctx, head_pod(cluster), "Head")
-    groups = {group.name: group for group in cluster.groups}
-    for planned in plan.groups:
-        for _ in range(planned.create):
-            await _create(ctx, worker_pod(cluster, groups[planned.group]), "Worker")
-
-
-async def _delete(ctx: Context[RayCluster], removal: Removal) -> None:
-    pod, role = removal.pod, "Head" if removal.pod.node_type == "head" else "Worker"
-    with _step(f"FailedDelete{role}Pod"):
-        await ctx.delete(Pod(metadata=ObjectMeta(pod.name, pod.namespace, uid=pod.uid)))
-    ctx.event(f"Deleted{role}Pod", f"deleted pod {pod.name} ({removal.reason})")
-
-
-async def _create(ctx: Context[RayCluster], manifest: Object, role: str) -> None:
-    with _step(f"FailedCreate{role}Pod"):
-        pod: Unstructured = await ctx.create(manifest)
-    ctx.event(f"Created{role}Pod", f"created pod {pod.name}")
-
-
-@contextmanager
-def _step(reason: str) -> Iterator[None]:
-    try:
-        yield
-    except StaleVersion:
-        raise
-    except ApiError as error:
-        message = error.message if isinstance(error, StatusError) else str(error)
-        raise StepFailed(Failure(reason, message)) from error
-
-
-def _report(
+def _plan(
     ctx: Context[RayCluster],
     cluster: ClusterView,
-    pods: Sequence[PodView],
-    head: HeadInfo,
-    failure: Failure | None,
-) -> None:
-    before = ctx.object.status
-    provisioned = any(
-        one.type == "RayClusterProvisioned" and one.status == "True" for one in before.conditions
-    )
-    status = status_of(cluster, pods, provisioned=provisioned, failure=failure)
-    head = evolve(
-        head,
-        pod_name=status.head_pod_name,
-        pod_ip=status.head_pod_ip,
-        service_ip=head.service_ip or status.head_pod_ip,
-    )
-    ctx.status(**_fields(status), head=head, observed_generation=ctx.object.metadata.generation)
-    for condition in status.conditions:
-        ctx.condition(condition.type, condition.status, reason=condition.reason, message=condition.message)
-    if failure is not None and failure.message != before.reason:
-        ctx.event(failure.reason, failure.message, warning=True)
+    pods: list[PodView],
+    suspension: Suspension,
+    plan_group: PlanGroup,
+) -> Plan:
+    match suspension.phase:
+        case "running":
+            provisioned = is_true(ctx.object.status.conditions, "RayClusterProvisioned")
+            return plan_cluster(cluster, pods, ctx.clock.now(), plan_group, provisioned=provisioned)
+        case "beginning":
+            return Plan()
+        case _:
+            return plan_no_pods(cluster, pods, "suspended")
 
 
-def _fields(status: ClusterStatus) -> dict[str, Any]:
-    return {
-        "state": status.state,
-        "reason": status.reason,
-        "desired_worker_replicas": status.desired_worker_replicas,
-        "min_worker_replicas": status.min_worker_replicas,
-        "max_worker_replicas": status.max_worker_replicas,
-        "available_worker_replicas": status.available_worker_replicas,
-        "ready_worker_replicas": status.ready_worker_replicas,
-        "desired_cpu": status.desired_cpu,
-        "desired_memory": status.desired_memory,
-        "desired_gpu": status.desired_gpu,
-        "desired_tpu": status.desired_tpu,
-    }
+async def _keep_finalizer(ctx: Context[RayCluster], cluster: ClusterView, settings: Settings) -> None:
+    """Before there is any state in Redis, have its deletion wait for us."""
+    wanted = cluster.fault_tolerance is not None and settings.redis_cleanup
+    finalizers = ctx.object.metadata.finalizers
+    if wanted and FINALIZER not in finalizers:
+        patch = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
+        await ctx.client.merge(ctx.object, patch)
 
 
 controller = make_controller()
+
+__all__ = ["Settings", "controller", "keep_cluster", "make_controller"]

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile import Condition, Object, definition_of, field, resource
+from reconcile import Column, Condition, Object, definition_of, field, resource, thaw
 
-from .views import NO_LIMIT
+from .clusters import NO_LIMIT
 
 
 @frozen
@@ -57,10 +57,14 @@ class WorkerGroupSpec:
 
 @frozen
 class RayClusterSpec:
-    """One head and any number of worker groups."""
+    """One head and any number of worker groups.
+
+    `replicas` is ours: it stands for those of the only group, so that /scale can be served.
+    """
 
     head_group_spec: HeadGroupSpec
     worker_group_specs: tuple[WorkerGroupSpec, ...] = ()
+    replicas: int | None = None
     ray_version: str | None = None
     managed_by: str | None = None
     head_service_annotations: Mapping[str, str] | None = None
@@ -87,9 +91,10 @@ class HeadInfo:
 
 @frozen
 class RayClusterStatus:
-    """What became of the cluster. `last_update_time` and `state_transition_times` are KubeRay's, not ours.
+    """What became of the cluster.
 
-    A time that moves with every write would make every pass a write; conditions have their own.
+    `last_update_time` and `state_transition_times` are written with other changes only: a time that moved by
+    itself would make every pass a write. `replicas` and `selector` are ours, for /scale.
     """
 
     state: str = ""
@@ -109,6 +114,8 @@ class RayClusterStatus:
     observed_generation: int | None = None
     last_update_time: datetime.datetime | None = None
     state_transition_times: Mapping[str, str] | None = None
+    replicas: int | None = None
+    selector: str | None = None
 
 
 @resource(
@@ -120,7 +127,10 @@ class RayClusterStatus:
         "cpus": ".status.desiredCPU",
         "memory": ".status.desiredMemory",
         "gpus": ".status.desiredGPU",
+        "tpus": Column(".status.desiredTPU", priority=1),
         "status": ".status.state",
+        "head pod IP": Column(".status.head.podIP", priority=1),
+        "head service IP": Column(".status.head.serviceIP", priority=1),
     },
 )
 class RayCluster(Object):
@@ -131,5 +141,15 @@ class RayCluster(Object):
 
 
 def definition() -> dict[str, Any]:
-    """Our own CustomResourceDefinition, for servers that do not have KubeRay's."""
-    return definition_of(RayCluster)
+    """Our own CustomResourceDefinition, for servers that do not have KubeRay's.
+
+    It also serves /scale, for clusters of one group whose size is in `spec.replicas`; a cluster without that
+    field answers it with 404, as Kubernetes does.
+    """
+    made: dict[str, Any] = thaw(definition_of(RayCluster))
+    made["spec"]["versions"][0]["subresources"]["scale"] = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    return made

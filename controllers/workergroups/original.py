@@ -6,16 +6,22 @@ was met as soon as the victim carried a deletionTimestamp, which is when the nex
 as well; so nothing stands between one deletion and the next.
 """
 
+import datetime
 from collections.abc import Callable, Sequence
 
+from reconcile.blocks.replica_group import NewReplica
+
+from .clusters import ClusterView, GroupView
 from .plan import GroupPlan, PlanGroup, Removal, desired_workers
-from .views import GroupView, PodView, is_unhealthy
+from .views import PodView, is_unhealthy
 
 
 def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:
     """The original as a stand-in for `plan.plan_group`; `random` (of the injected Clock) orders its lists."""
 
-    def plan_group(cluster_uid: str, group: GroupView, pods: Sequence[PodView]) -> GroupPlan:
+    def plan_group(
+        cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
+    ) -> GroupPlan:
         listing = _unordered(
             [pod for pod in pods if pod.node_type == "worker" and pod.group == group.name], random
         )
@@ -32,7 +38,8 @@ def _by_difference(group: GroupView, listing: Sequence[PodView]) -> GroupPlan:
     running = [pod for pod in listing if pod.name not in group.workers_to_delete]
     missing = desired_workers(group) - len(running)
     victims = tuple(Removal(pod, "random") for pod in running[: max(0, -missing)])
-    return GroupPlan(group.name, create=max(0, missing), delete=(*listed, *victims))
+    create = tuple(NewReplica(index, (0,)) for index in range(max(0, missing)))
+    return GroupPlan(group.name, create=create, delete=(*listed, *victims))
 
 
 def _unordered(pods: Sequence[PodView], random: Callable[[], float]) -> list[PodView]:

@@ -1,15 +1,19 @@
 """What a RayCluster's status says, computed from its spec and pods alone."""
 
+import datetime
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from attrs import frozen
+from attrs import asdict, evolve, frozen
 
 from reconcile.replicas import is_active
 
+from .clusters import NO_LIMIT, ClusterView, GroupView
+from .lifecycle import SUSPENDED, SUSPENDING, Phase
+from .models import RayClusterStatus
 from .plan import Plan, desired_workers
 from .quantity import Quantity, parse_quantity, total
-from .views import NO_LIMIT, ClusterView, GroupView, Object, PodView, of_cluster
+from .views import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, PodView, of_cluster
 
 TPU = "google.com/tpu"
 
@@ -36,7 +40,7 @@ class Failure:
 class ClusterStatus:
     """The values of a RayCluster's status that its pods decide; names as in `status`, snake_case."""
 
-    state: Literal["ready", "failed", ""]
+    state: Literal["ready", "suspended", "failed", ""]
     reason: str
     desired_worker_replicas: int
     min_worker_replicas: int
@@ -49,6 +53,8 @@ class ClusterStatus:
     desired_memory: str
     desired_gpu: str
     desired_tpu: str
+    replicas: int
+    selector: str
     conditions: tuple[ConditionValue, ...]
 
 
@@ -58,12 +64,14 @@ def status_of(
     *,
     provisioned: bool = False,
     failure: Failure | None = None,
+    phase: Phase | None = None,
 ) -> ClusterStatus:
     """The status of a cluster with these pods of its namespace.
 
     `provisioned` is whether RayClusterProvisioned was True before; it never becomes False again.
     `failure` is what went wrong in this pass, if anything; see also `failure_of`. `state` is
-    `ready` only while every wanted pod is Ready.
+    `ready` only while every wanted pod is Ready. `phase` is where a suspension stands, None where there
+    never was one; a suspended cluster is no longer provisioned.
     """
     active = [pod for pod in of_cluster(cluster.uid, pods) if is_active(pod)]
     heads = sorted(
@@ -72,10 +80,11 @@ def status_of(
     head = heads[0] if heads else None
     named = {group.name for group in cluster.groups}
     workers = [pod for pod in active if pod.node_type == "worker" and pod.group in named]
-    all_ready = len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
+    running = phase in (None, "running")
+    all_ready = running and len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
     resources = _desired_resources(cluster)
     return ClusterStatus(
-        state="failed" if failure else "ready" if all_ready else "",
+        state="failed" if failure else "ready" if all_ready else "suspended" if phase == "suspended" else "",
         reason=failure.message if failure else "",
         desired_worker_replicas=_capped(desired_workers(group) for group in cluster.groups),
         min_worker_replicas=_capped(_bound(group, group.min_replicas) for group in cluster.groups),
@@ -88,7 +97,14 @@ def status_of(
         desired_memory=str(resources.get("memory", Quantity())),
         desired_gpu=str(total(amount for name, amount in resources.items() if is_gpu(name))),
         desired_tpu=str(resources.get(TPU, Quantity())),
-        conditions=(_head_ready(head), _provisioned(provisioned or all_ready), _replica_failure(failure)),
+        replicas=_whole_replicas(cluster, workers),
+        selector=_selector(cluster),
+        conditions=(
+            _head_ready(head),
+            _provisioned(provisioned or all_ready, phase),
+            _replica_failure(failure),
+            *_suspension(phase),
+        ),
     )
 
 
@@ -145,6 +161,23 @@ def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool
     )
 
 
+def _whole_replicas(cluster: ClusterView, workers: Sequence[PodView]) -> int:
+    """The pods that stand for one replica each: the first hosts."""
+    several = {group.name for group in cluster.groups if group.num_of_hosts > 1}
+    return sum(pod.group not in several or pod.host_index == 0 for pod in workers)
+
+
+def _selector(cluster: ClusterView) -> str:
+    """By which an autoscaler finds one pod for each replica of the only group; empty with several groups."""
+    if len(cluster.groups) != 1:
+        return ""
+    (group,) = cluster.groups
+    labels = {CLUSTER_LABEL: cluster.name, GROUP_LABEL: group.name}
+    if group.num_of_hosts > 1:
+        labels[MARKS.host_index] = "0"
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
 def _head_ready(head: PodView | None) -> ConditionValue:
     if head is None:
         return ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
@@ -154,7 +187,9 @@ def _head_ready(head: PodView | None) -> ConditionValue:
     return ConditionValue("HeadPodReady", "False", head.ready_reason or "Unknown", head.ready_message)
 
 
-def _provisioned(ever: bool) -> ConditionValue:
+def _provisioned(ever: bool, phase: Phase | None) -> ConditionValue:
+    if phase == "suspended":
+        return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended")
     if ever:
         message = "all Ray pods are ready for the first time"
         return ConditionValue("RayClusterProvisioned", "True", "AllPodRunningAndReadyFirstTime", message)
@@ -166,3 +201,39 @@ def _replica_failure(failure: Failure | None) -> ConditionValue:
     if failure is None:
         return ConditionValue("ReplicaFailure", "False", "NoFailure")
     return ConditionValue("ReplicaFailure", "True", failure.reason, failure.message)
+
+
+def _suspension(phase: Phase | None) -> list[ConditionValue]:
+    if phase is None:
+        return []
+    going, gone = phase in ("beginning", "suspending"), phase == "suspended"
+    return [
+        ConditionValue(
+            SUSPENDING, "True" if going else "False", "PodsAreDeleted" if going else "NotSuspending"
+        ),
+        ConditionValue(SUSPENDED, "True" if gone else "False", "NoPodsAreLeft" if gone else "NotSuspended"),
+    ]
+
+
+def with_times(before: RayClusterStatus, after: RayClusterStatus, now: datetime.datetime) -> RayClusterStatus:
+    """`after` with the times that KubeRay tells: of the last change, and of the entry into each state."""
+    times = dict(before.state_transition_times or {})
+    if after.state and after.state != before.state:
+        times[after.state] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return evolve(after, last_update_time=now.replace(microsecond=0), state_transition_times=times or None)
+
+
+def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Sequence[ConditionValue]) -> bool:
+    """Whether there is anything to write; times and the observed generation alone are nothing."""
+    if _without_times(before) != _without_times(after):
+        return True
+    known = {one.type: (one.status, one.reason, one.message or "") for one in before.conditions}
+    return any(known.get(one.type) != (one.status, one.reason, one.message) for one in conditions)
+
+
+def _without_times(status: RayClusterStatus) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in asdict(status, recurse=False).items()
+        if name not in ("last_update_time", "observed_generation", "state_transition_times", "conditions")
+    }

@@ -180,11 +180,11 @@ async def test_a_cluster_of_another_manager_is_not_written_to() -> None:
 
 
 async def test_a_feature_that_is_missing_refuses_the_whole_cluster_and_is_told_once() -> None:
-    client = FakeClient(cluster(2, enable_in_tree_autoscaling=True))
+    client = FakeClient(cluster(2, network_policy={"mode": "DenyAll"}))
     made = await once(client)
     assert made.writes == ["patch rayclusters/status default/ray"]
     assert len(made.events) == 1
-    assert "spec.enableInTreeAutoscaling is not supported" in made.events[0]
+    assert "spec.networkPolicy is not supported" in made.events[0]
     assert made.conditions["ReplicaFailure"]["reason"] == "Refused"
     assert (await live(client)).status.state == "failed"
     again = await once(client)
@@ -240,7 +240,7 @@ def test_our_definition_serves_kuberays_columns_and_a_status() -> None:
     columns = {column["name"]: column["type"] for column in version["additionalPrinterColumns"]}
     assert columns["desired workers"] == "integer"
     assert list(columns)[-1] == "Age"
-    assert version["subresources"] == {"status": {}}
+    assert set(version["subresources"]) == {"status", "scale"}
     assert definition()["metadata"]["name"] == "rayclusters.ray.io"
 
 

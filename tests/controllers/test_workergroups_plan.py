@@ -10,25 +10,20 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.workergroups.clusters import ClusterView, GroupView, Unsupported, group_view
 from controllers.workergroups.original import plan_group_like_v1_3_0
 from controllers.workergroups.plan import (
     GroupPlan,
     Plan,
     PlanGroup,
     Removal,
-    choose_removals,
     desired_workers,
-    plan_cluster,
-    plan_group,
+    plan_group_at_random,
+    plan_no_pods,
 )
-from controllers.workergroups.views import (
-    ClusterView,
-    GroupView,
-    PodView,
-    Unsupported,
-    group_view,
-    is_unhealthy,
-)
+from controllers.workergroups.plan import plan_cluster as plan_cluster_at
+from controllers.workergroups.plan import plan_group as plan_group_at
+from controllers.workergroups.views import PodView, is_unhealthy
 from reconcile.replicas import is_active
 
 START = datetime(2025, 5, 3, tzinfo=UTC)
@@ -67,6 +62,14 @@ def cluster(*groups: GroupView, **changes: Any) -> ClusterView:
     return evolve(ClusterView("ray", "default", UID, groups=groups or (small(),)), **changes)
 
 
+def plan_group(uid: str, group: GroupView, pods: Sequence[PodView], **cluster: Any) -> GroupPlan:
+    return plan_group_at(ClusterView("ray", "default", uid, groups=(group,), **cluster), group, pods, START)
+
+
+def plan_cluster(view: ClusterView, pods: Sequence[PodView], planner: PlanGroup = plan_group_at) -> Plan:
+    return plan_cluster_at(view, pods, START, planner)
+
+
 def names(removals: Iterable[Removal]) -> list[str]:
     return [removal.pod.name for removal in removals]
 
@@ -79,7 +82,7 @@ def after(plan: Plan, pods: Sequence[PodView], lingers: Callable[[PodView], bool
     made = [
         worker(f"new-{one.group}-{number}", group=one.group, phase="Pending", ready=False)
         for one in plan.groups
-        for number in range(one.create)
+        for number in range(one.creates)
     ]
     heads = [head("new-head", phase="Pending", ready=False)] if plan.head.create else []
     return [*kept, *made, *heads]
@@ -90,7 +93,7 @@ def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[PodView], 
     doomed: set[str] = set()
     for _ in range(passes):
         seen = [evolve(pod, terminating=pod.uid in doomed) for pod in pods]
-        doomed |= {removal.pod.uid for removal in planner(UID, group, seen).delete}
+        doomed |= {removal.pod.uid for removal in planner(cluster(group), group, seen, START).delete}
     return doomed
 
 
@@ -113,7 +116,18 @@ def test_listed_workers_go_and_others_only_up_to_the_surplus(listed: list[str], 
     here = [name for name in listed if name.startswith("pod")]
     assert names(plan.delete)[: len(here)] == here
     assert [removal.reason for removal in plan.delete] == ["listed"] * len(here) + ["newest"] * others
-    assert plan.create == 0
+    assert plan.creates == 0
+
+
+@pytest.mark.rule("kuberay-1d-02")
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [(["pod2", "pod3"], 3), (["pod2", "absent"], 4), (["absent", "absent too"], 5)],
+)
+def test_under_the_autoscaler_only_listed_workers_go(listed: list[str], left: int) -> None:
+    plan = plan_group(UID, small(3, *listed), five_workers(), autoscaler={})
+    assert (5 - len(plan.delete), plan.creates) == (left, 0)
+    assert {removal.reason for removal in plan.delete} <= {"listed"}
 
 
 @pytest.mark.rule("kuberay-1d-03")
@@ -125,13 +139,13 @@ def test_a_surplus_goes_down_to_the_goal() -> None:
 @pytest.mark.parametrize(("left", "create", "delete"), [(3, 0, 0), (4, 0, 1), (2, 1, 0)])
 def test_a_group_converges_after_pods_were_deleted_from_outside(left: int, create: int, delete: int) -> None:
     plan = plan_group(UID, small(3), five_workers()[:left])
-    assert (plan.create, len(plan.delete)) == (create, delete)
+    assert (plan.creates, len(plan.delete)) == (create, delete)
 
 
 @pytest.mark.rule("kuberay-1d-03")
 def test_listed_workers_go_also_when_the_size_is_right_and_are_replaced() -> None:
     plan = plan_group(UID, small(5, "pod4"), five_workers())
-    assert (names(plan.delete), plan.create) == (["pod4"], 1)
+    assert (names(plan.delete), plan.creates) == (["pod4"], 1)
 
 
 @pytest.mark.rule("kuberay-1d-04")
@@ -142,13 +156,21 @@ def test_a_failed_worker_goes_first_and_counts_no_more() -> None:
         ("pod3", "unhealthy"),
         ("pod1", "newest"),
     ]
-    assert plan.create == 0
+    assert plan.creates == 0
+
+
+@pytest.mark.rule("kuberay-1d-04")
+def test_a_failed_worker_goes_also_under_the_autoscaler_and_no_other_with_it() -> None:
+    pods = [evolve(pod, phase="Failed" if pod.name == "pod3" else "Running") for pod in five_workers()]
+    assert names(plan_group(UID, small(3), pods, autoscaler={}).delete) == ["pod3"]
+    chosen = plan_group_at_random(cluster(autoscaler={}), small(3), pods, START)
+    assert len(chosen.delete) == 2
 
 
 def test_an_unhealthy_worker_is_replaced_in_the_same_pass() -> None:
     pods = [*five_workers()[:2], worker("dead", ray_container_terminated=True, restart_policy="Never")]
     plan = plan_group(UID, small(3), pods)
-    assert (names(plan.delete), plan.create) == (["dead"], 1)
+    assert (names(plan.delete), plan.creates) == (["dead"], 1)
 
 
 @pytest.mark.rule("kuberay-1d-06")
@@ -210,7 +232,7 @@ def test_a_suspended_group_wants_no_workers() -> None:
 def test_a_worker_stuck_in_termination_gets_its_replacement_and_is_left_alone() -> None:
     stuck = worker("stuck", terminating=True)
     plan = plan_group(UID, small(3), [*five_workers()[:2], stuck])
-    assert (plan.create, plan.delete, plan.waiting) == (1, (), (stuck,))
+    assert (plan.creates, plan.delete, plan.waiting) == (1, (), (stuck,))
 
 
 def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
@@ -237,7 +259,7 @@ def test_victims_are_ranked_by_list_readiness_cost_age_and_name() -> None:
         (worker("dear", age=1, deletion_cost=10), "newest"),
     ]
     pods = [pod for pod, _ in reversed(ranked)]
-    chosen = choose_removals(pods, len(pods), {"listed"})
+    chosen = plan_group(UID, small(0, "listed"), pods).delete
     assert [(removal.pod, removal.reason) for removal in chosen] == ranked
 
 
@@ -248,7 +270,12 @@ def test_terminating_and_finished_pods_are_never_chosen() -> None:
         worker("c", phase="Succeeded"),
         worker("d"),
     ]
-    assert names(choose_removals(pods, 4, {"a", "b"})) == ["d"]
+    plan = plan_group(UID, small(0, "a", "b"), pods)
+    assert [(one.pod.name, one.reason) for one in plan.delete] == [
+        ("b", "unhealthy"),
+        ("c", "unhealthy"),
+        ("d", "newest"),
+    ]
 
 
 # The head pod and the whole cluster.
@@ -257,7 +284,7 @@ def test_terminating_and_finished_pods_are_never_chosen() -> None:
 def test_a_cluster_without_pods_gets_its_head_and_workers() -> None:
     plan = plan_cluster(cluster(), [])
     assert plan.head.create
-    assert [(group.group, group.create) for group in plan.groups] == [("small", 3)]
+    assert [(group.group, group.creates) for group in plan.groups] == [("small", 3)]
     assert plan.removals == ()
 
 
@@ -299,6 +326,46 @@ def test_nothing_is_done_for_a_refused_cluster() -> None:
     plan = plan_cluster(refused, five_workers())
     assert plan.is_idle
     assert plan.refused == refused.refused
+
+
+@pytest.mark.rule("kuberay-1d-13")
+def test_all_pods_of_a_cluster_are_deleted_once_and_those_of_others_not_at_all() -> None:
+    pods = [head(), worker("live"), worker("going", terminating=True), worker("other", owner_uid="another")]
+    first = plan_no_pods(cluster(), pods, "suspended")
+    assert names(first.removals) == ["live", "head"]
+    assert plan_no_pods(cluster(), after(first, pods, lambda pod: True), "suspended").is_idle
+
+
+@pytest.mark.parametrize(("provisioned", "made"), [(True, False), (False, True)])
+def test_a_head_that_shall_not_restart_is_made_only_before_the_cluster_was_provisioned(
+    provisioned: bool, made: bool
+) -> None:
+    view = cluster(annotations={"ray.io/disable-provisioned-head-restart": "true"})
+    plan = plan_cluster_at(view, [head(phase="Failed")], START, provisioned=provisioned)
+    assert plan.head.create is made
+    assert bool(plan.head.delete) is made
+
+
+def test_a_head_that_breaks_again_is_made_later() -> None:
+    broken = head(phase="Failed", age=5, failures=2)
+    plan = plan_cluster(cluster(small(0)), [broken])
+    assert (plan.is_idle, plan.after) == (True, 15.0)
+
+
+def test_a_replica_of_several_hosts_goes_whole_and_in_its_own_group() -> None:
+    hosts = [
+        worker(f"{name}-{number}", replica=name, host_index=number, age=age)
+        for name, age in (("old", 60), ("new", 1))
+        for number in range(2)
+    ]
+    plan = plan_cluster(cluster(small(1, num_of_hosts=2)), [head(), *hosts])
+    assert names(plan.removals) == ["new-0", "new-1"]
+
+
+def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
+    plan = plan_cluster(cluster(small(3, suspend=True)), [head(), *five_workers()])
+    assert len(plan.removals) == 5
+    assert {removal.reason for removal in plan.removals} == {"suspended"}
 
 
 # Laws.
@@ -362,7 +429,7 @@ def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
 ) -> None:
     plan = plan_group(UID, group, pods)
     chosen = [one for one in plan.delete if one.reason not in ("unhealthy", "listed")]
-    assert not (plan.create and chosen)
+    assert not (plan.creates and chosen)
 
 
 @given(GROUPS, worker_pods())
@@ -393,17 +460,11 @@ def test_the_order_of_the_pods_does_not_matter(
     assert plan_group(UID, group, shuffled) == plan_group(UID, group, pods)
 
 
-@given(worker_pods(), st.integers(0, 8), LISTED)
-def test_a_larger_surplus_only_adds_victims(pods: list[PodView], surplus: int, listed: list[str]) -> None:
-    fewer, more = choose_removals(pods, surplus, listed), choose_removals(pods, surplus + 1, listed)
-    assert more[: len(fewer)] == fewer
-
-
 # The incident: five workers, scale to four, the victim stays Terminating over many passes.
 
 
 def test_scaling_five_to_four_deletes_one_worker_however_often_it_is_planned() -> None:
-    assert len(deletions_of(plan_group, small(4), five_workers(), passes=50)) == 1
+    assert len(deletions_of(plan_group_at, small(4), five_workers(), passes=50)) == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -414,13 +475,13 @@ def test_the_original_deletes_more_than_one_in_the_same_situation(seed: int) -> 
 
 def test_the_original_creates_what_it_deleted_too_much() -> None:
     original = plan_group_like_v1_3_0(random.Random(1).random)
-    assert original(UID, small(4), five_workers()[:2]) == GroupPlan("small", create=2)
+    assert original(cluster(), small(4), five_workers()[:2], START).creates == 2
 
 
 def test_the_original_makes_nothing_in_the_pass_that_finds_unhealthy_pods() -> None:
     original = plan_group_like_v1_3_0(random.Random(1).random)
-    plan = original(UID, small(4), [worker("a"), worker("b", phase="Failed")])
-    assert (names(plan.delete), plan.create) == (["b"], 0)
+    plan = original(cluster(), small(4), [worker("a"), worker("b", phase="Failed")], START)
+    assert (names(plan.delete), plan.creates) == (["b"], 0)
 
 
 def test_the_original_plans_in_place_of_ours() -> None:

@@ -8,8 +8,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workergroups.pods import head_pod, head_service, pod_prefix, short_name, thawed, worker_pod
-from controllers.workergroups.views import ClusterView, GroupView, HeadView
+from controllers.workergroups.clusters import ClusterView, GroupView, HeadView
+from controllers.workergroups.names import pod_prefix, short_name, thawed
+from controllers.workergroups.pods import head_pod, worker_pod
+from controllers.workergroups.services import head_service
 
 HEAD_HOST = "ray-head-svc.default.svc.cluster.local"
 RESOURCES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1"}}

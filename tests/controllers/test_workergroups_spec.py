@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controllers.workergroups.spec import cluster_view, invalid_fields, is_managed, unsupported_features
+from controllers.workergroups.spec import cluster_view, is_managed, unsupported_features
+from controllers.workergroups.validation import invalid_fields
 from controllers.workergroups.views import PodView, pod_view
 from reconcile.replicas import is_active
 
@@ -24,17 +25,22 @@ def spec(**fields: Any) -> dict[str, Any]:
     }
 
 
+def faults(name: str = "ray", annotations: dict[str, str] | None = None, **fields: Any) -> list[str]:
+    metadata = {"name": name, "uid": UID, "annotations": annotations or {}}
+    return [one.path for one in invalid_fields(metadata, spec(**fields))]
+
+
 @pytest.mark.parametrize(
     ("fields", "feature"),
     [
-        ({"suspend": True}, "spec.suspend"),
-        ({"enableInTreeAutoscaling": True}, "spec.enableInTreeAutoscaling"),
-        ({"upgradeStrategy": {"type": "Recreate"}}, "spec.upgradeStrategy.type Recreate"),
-        ({"gcsFaultToleranceOptions": {"redisAddress": "r:6379"}}, "spec.gcsFaultToleranceOptions"),
-        ({"authOptions": {"mode": "token"}}, "spec.authOptions"),
-        ({"group": {"numOfHosts": 4}}, "spec.workerGroupSpecs[small].numOfHosts 4"),
-        ({"group": {"suspend": True}}, "spec.workerGroupSpecs[small].suspend"),
-        ({"group": {"resources": {"TPU": "4"}}}, "spec.workerGroupSpecs[small].resources"),
+        ({"networkPolicy": {"mode": "DenyAll"}}, "spec.networkPolicy"),
+        ({"historyServerOptions": {"collectorOptions": {"image": "i"}}}, "spec.historyServerOptions"),
+        ({"tlsOptions": {"enabled": True}}, "spec.tlsOptions.enabled"),
+        ({"authOptions": {"enableK8sTokenAuth": True}}, "spec.authOptions.enableK8sTokenAuth"),
+        (
+            {"gcsFaultToleranceOptions": {"backend": "rocksdb"}},
+            "spec.gcsFaultToleranceOptions.backend rocksdb",
+        ),
     ],
 )
 def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], feature: str) -> None:
@@ -47,47 +53,98 @@ def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], feature: 
     "fields",
     [
         {},
-        {"suspend": False, "enableInTreeAutoscaling": False, "upgradeStrategy": {"type": "None"}},
-        {"autoscalerOptions": {"idleTimeoutSeconds": 60}},
-        {"group": {"numOfHosts": 1, "suspend": False, "idleTimeoutSeconds": 5, "priority": 1}},
+        {"suspend": True, "enableInTreeAutoscaling": True, "upgradeStrategy": {"type": "Recreate"}},
+        {"tlsOptions": {"enabled": False}, "authOptions": {"mode": "token"}},
+        {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}},
+        {"group": {"numOfHosts": 4, "suspend": False, "idleTimeoutSeconds": 5, "priority": 1}},
     ],
 )
-def test_a_field_that_asks_for_nothing_is_no_feature(fields: dict[str, Any]) -> None:
+def test_what_this_version_has_is_not_refused(fields: dict[str, Any]) -> None:
     assert unsupported_features(spec(**fields)) == []
+    assert faults(**fields) == []
 
 
-@pytest.mark.parametrize("name", ["ray.io/ft-enabled", "ray.io/disable-provisioned-head-restart"])
-def test_a_feature_asked_for_by_annotation_is_named_too(name: str) -> None:
-    assert [one.feature for one in unsupported_features(spec(), {name: "true"})] == [f"annotation {name}"]
-    assert unsupported_features(spec(), {name: "false"}) == []
+TOO_LONG = "x" * 64
+REDIS = {"redisAddress": "redis:6379"}
+GROUP = "spec.workerGroupSpecs[small]"
 
 
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"group": {"minReplicas": 6}}, "spec.workerGroupSpecs[small].minReplicas"),
-        ({"group": {"replicas": -1}}, "spec.workerGroupSpecs[small].replicas"),
+        ({"name": TOO_LONG}, "metadata.name"),
+        ({"group": {"minReplicas": 6}}, f"{GROUP}.minReplicas"),
+        ({"group": {"replicas": -1}}, f"{GROUP}.replicas"),
         ({"group": {"groupName": ""}}, "spec.workerGroupSpecs[]"),
-        ({"group": {"numOfHosts": 0}}, "spec.workerGroupSpecs[small].numOfHosts"),
-        ({"group": {"template": {}}}, "spec.workerGroupSpecs[small].template.spec.containers"),
+        ({"group": {"groupName": "a b"}}, "spec.workerGroupSpecs[a b].groupName"),
+        ({"group": {"numOfHosts": 0}}, f"{GROUP}.numOfHosts"),
+        ({"group": {"template": {}}}, f"{GROUP}.template.spec.containers"),
+        ({"group": {"resources": {"CPU": "lots"}}}, f"{GROUP}.resources.CPU"),
+        ({"group": {"labels": {"ray.io/group": "other"}}}, f"{GROUP}.labels.ray.io/group"),
+        ({"group": {"labels": {"zone": "a b"}}}, f"{GROUP}.labels.zone"),
+        ({"group": {"suspend": True}, "enableInTreeAutoscaling": True}, f"{GROUP}.suspend"),
         ({"headGroupSpec": {}}, "spec.headGroupSpec.template.spec.containers"),
+        ({"replicas": 2, "workerGroupSpecs": []}, "spec.replicas"),
+        ({"replicas": -2}, "spec.replicas"),
+        ({"replicas": 2, "enableInTreeAutoscaling": True}, "spec.replicas"),
+        ({"gcsFaultToleranceOptions": {}}, "spec.gcsFaultToleranceOptions.redisAddress"),
+        (
+            {"gcsFaultToleranceOptions": REDIS, "annotations": {"ray.io/ft-enabled": "false"}},
+            "metadata.annotations.ray.io/ft-enabled",
+        ),
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(fields: dict[str, Any], path: str) -> None:
-    assert [one.path for one in invalid_fields(spec(**fields))] == [path]
+    assert faults(**fields) == [path]
+
+
+def test_what_fault_tolerance_sets_may_not_be_set_beside_it() -> None:
+    container = {"name": "ray", "image": "ray", "env": [{"name": "RAY_REDIS_ADDRESS", "value": "r"}]}
+    head = {"template": {"spec": {"containers": [container]}}, "rayStartParams": {"redis-password": "p"}}
+    assert faults(gcsFaultToleranceOptions=REDIS, headGroupSpec=head) == [
+        "spec.headGroupSpec.template.spec.containers[0].env",
+        "spec.headGroupSpec.rayStartParams.redis-password",
+    ]
 
 
 def test_two_groups_of_one_name_are_refused() -> None:
     twice = spec()
     twice["workerGroupSpecs"] *= 2
-    assert [one.path for one in invalid_fields(twice)] == ["spec.workerGroupSpecs"]
+    found = [one.path for one in invalid_fields({"name": "ray"}, twice)]
+    assert found == ["spec.workerGroupSpecs"]
 
 
 def test_an_amount_that_is_no_quantity_is_refused() -> None:
     containers = [{"name": "ray", "resources": {"limits": {"cpu": "lots"}}}]
-    broken = spec(headGroupSpec={"template": {"spec": {"containers": containers}}})
-    (found,) = invalid_fields(broken)
-    assert found.path == "spec.headGroupSpec.template.spec.containers[ray].resources.limits.cpu"
+    path = "spec.headGroupSpec.template.spec.containers[ray].resources.limits.cpu"
+    assert faults(headGroupSpec={"template": {"spec": {"containers": containers}}}) == [path]
+
+
+def test_the_features_of_a_cluster_are_read_from_its_spec() -> None:
+    given = spec(
+        suspend=True,
+        enableInTreeAutoscaling=True,
+        autoscalerOptions={"version": "v2"},
+        authOptions={"mode": "token"},
+        upgradeStrategy={"type": "Recreate"},
+    )
+    view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": given})
+    assert (view.suspend, view.recreates, view.autoscaler_v2, view.multi_host) == (True, True, True, False)
+    assert (view.token_secret, view.owns_token) == ("ray", True)
+    assert view.fault_tolerance is None
+    other = cluster_view(
+        {
+            "metadata": {"name": "ray", "uid": UID, "annotations": {"ray.io/ft-enabled": "true"}},
+            "spec": spec(authOptions={"mode": "token", "secretName": "mine"}),
+        }
+    )
+    assert (other.token_secret, other.owns_token, other.fault_tolerance) == ("mine", False, {})
+    assert other.autoscaler is None
+
+
+def test_the_number_of_the_only_group_may_stand_in_the_spec_for_scale() -> None:
+    view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(replicas=3)})
+    assert (view.groups[0].replicas, view.scaled) == (3, True)
 
 
 def test_a_cluster_is_read_from_its_object() -> None:

@@ -9,17 +9,22 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controllers.workergroups.clusters import ClusterView, GroupView, HeadView, Unsupported
+from controllers.workergroups.models import HeadInfo, RayClusterStatus
 from controllers.workergroups.plan import HeadPlan, Plan
 from controllers.workergroups.quantity import InvalidQuantity, Quantity, parse_quantity, total
 from controllers.workergroups.status import (
     ClusterStatus,
     ConditionValue,
     Failure,
+    differs,
     failure_of,
     is_gpu,
     status_of,
+    with_times,
 )
-from controllers.workergroups.views import ClusterView, GroupView, HeadView, PodView, Unsupported
+from controllers.workergroups.views import PodView
+from reconcile import Condition
 
 UID = "cluster-uid"
 
@@ -254,3 +259,76 @@ def test_the_canonical_form_of_bytes_means_the_same_amount(amount: int) -> None:
 def test_so_many_times_is_the_same_as_adding_so_often(amounts: list[int], count: int) -> None:
     parts = [Quantity(Decimal(amount)) for amount in amounts]
     assert total(parts).times(count).amount == sum(amounts) * count
+
+
+# What is written.
+
+
+def stored(**changes: Any) -> RayClusterStatus:
+    return evolve(RayClusterStatus(state="ready", desired_worker_replicas=2), **changes)
+
+
+NOW = datetime(2025, 5, 3, 12, tzinfo=UTC)
+
+
+@pytest.mark.rule("kuberay-1d-11")
+@pytest.mark.parametrize(
+    ("changes", "written"),
+    [
+        ({}, False),
+        ({"last_update_time": NOW}, False),
+        ({"observed_generation": 7}, False),
+        ({"state_transition_times": {"ready": "2025-05-03T12:00:00Z"}}, False),
+        ({"state": "failed"}, True),
+        ({"reason": "why"}, True),
+        ({"desired_worker_replicas": 3}, True),
+        ({"available_worker_replicas": 1}, True),
+        ({"min_worker_replicas": 1}, True),
+        ({"max_worker_replicas": 1}, True),
+        ({"desired_cpu": "2"}, True),
+        ({"endpoints": {"client": "10001"}}, True),
+        ({"head": HeadInfo("ray-head")}, True),
+    ],
+)
+def test_a_status_is_written_only_for_more_than_its_times(changes: dict[str, Any], written: bool) -> None:
+    assert differs(stored(), stored(**changes), ()) is written
+
+
+def test_a_condition_that_is_another_is_written() -> None:
+    known = Condition("HeadPodReady", "True", reason="Here")
+    before = stored(conditions=(known,))
+    assert not differs(before, before, [ConditionValue("HeadPodReady", "True", "Here")])
+    assert differs(before, before, [ConditionValue("HeadPodReady", "False", "Here")])
+    assert differs(before, before, [ConditionValue("ReplicaFailure", "False", "NoFailure")])
+
+
+def test_the_entry_into_each_state_has_its_time() -> None:
+    ready = with_times(stored(state=""), stored(), NOW)
+    assert ready.state_transition_times == {"ready": "2025-05-03T12:00:00Z"}
+    failed = with_times(ready, evolve(ready, state="failed"), datetime(2025, 5, 4, tzinfo=UTC))
+    assert failed.state_transition_times == {
+        "ready": "2025-05-03T12:00:00Z",
+        "failed": "2025-05-04T00:00:00Z",
+    }
+    assert failed.last_update_time == datetime(2025, 5, 4, tzinfo=UTC)
+
+
+def test_a_suspended_cluster_says_so_and_is_provisioned_no_more() -> None:
+    status = status_of(cluster(group()), [], provisioned=True, phase="suspended")
+    assert status.state == "suspended"
+    assert condition(status, "RayClusterSuspended").status == "True"
+    assert condition(status, "RayClusterProvisioned") == ConditionValue(
+        "RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended"
+    )
+    going = status_of(cluster(group()), [pod("a")], phase="suspending")
+    assert (condition(going, "RayClusterSuspending").status, going.state) == ("True", "")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "replicas", "selector"),
+    [(1, 3, "ray.io/cluster=ray,ray.io/group=small"), (2, 1, ",ray.io/replica-host-index=0")],
+)
+def test_the_selector_finds_one_pod_for_each_replica(hosts: int, replicas: int, selector: str) -> None:
+    pods = [pod("a", host_index=0), pod("b", host_index=1), pod("c", host_index=1)]
+    status = status_of(cluster(group(num_of_hosts=hosts)), pods)
+    assert (status.replicas, status.selector.endswith(selector)) == (replicas, True)
