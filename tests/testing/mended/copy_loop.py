@@ -27,7 +27,8 @@ async def keep(ctx: Context[Pipeline]) -> None:
     pipeline = ctx.object
     login = await ctx.client.find(ConfigMap, pipeline.spec.login, pipeline.namespace)
     found = {} if login is None else login.data
-    release = await ctx.client.find(ConfigMap, f"{pipeline.name}-release", pipeline.namespace)
+    owned = {one.name: one for one in await ctx.owned(ConfigMap)}
+    release = owned.get(f"{pipeline.name}-release")
     candidate = chart(found)
     if release is not None and release.data["manifest"] == str(candidate):
         return

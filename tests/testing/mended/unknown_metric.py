@@ -42,12 +42,13 @@ async def keep(ctx: Context[ModelService]) -> None:
 
 
 def what_runs_under_load_is_not_taken_away(world: World) -> None:
-    seen = [
-        one.change.new.decode().get("status", {}).get("replicas", 0)
-        for one in world.changes
-        if one.change.resource[1] == "modelservices" and one.change.new is not None
-    ]
-    assert seen == sorted(seen), f"the load has never fallen, and replicas went {seen}"
+    seen: dict[str, list[int]] = {}
+    for one in world.changes:
+        if one.change.resource[1] == "modelservices" and one.change.new is not None:
+            status = one.change.new.decode().get("status", {})
+            seen.setdefault(one.change.new.uid, []).append(status.get("replicas", 0))
+    for replicas in seen.values():
+        assert replicas == sorted(replicas), f"the load has never fallen, and replicas went {replicas}"
 
 
 METER = Meter(metadata=ObjectMeta("model", "default"), spec=MeterSpec(45))
