@@ -77,9 +77,9 @@ def deploy_keys_of(source: Secret) -> Content:
 def given_pull_secret(registry: Registry) -> Content | Unusable:
     """The docker config of what the pipeline itself says."""
     missing = _missing(registry)
-    if missing is not None or not (registry.host and registry.username and registry.password):
-        return missing or Unusable("CredentialsMissing", "spec.registry is incomplete")
-    return _docker_config_for(registry.host, registry.username, registry.password)
+    if missing is not None:
+        return missing
+    return _docker_config_for(registry.host or "", registry.username or "", registry.password or "")
 
 
 def given_credentials(registry: Registry) -> Content | Unusable:
