@@ -46,19 +46,26 @@ class RunRecord:
     _written: dict[Place, Snapshot | None] = field(factory=dict, init=False)
     _failed: set[Place] = field(factory=set, init=False)
     _lost: bool = field(default=False, init=False)
-    sent: list[Sent] = field(factory=list, init=False)
-    reads: list[Place] = field(factory=list, init=False)
+    reads: tuple[Place, ...] = field(default=(), init=False)
+    _sent: list[Sent] | None = field(default=None, init=False)
     told: Told | None = field(default=None, init=False)
     causes: Sequence[Cause] = field(default=(), init=False)
 
     def saw(self, resource: Resource, key: Key | None) -> None:
         """The run read an object, or all of a resource; the first few are kept, for people to read."""
         if len(self.reads) < READS_KEPT:
-            self.reads.append((resource, key))
+            self.reads += ((resource, key),)
+
+    @property
+    def sent(self) -> Sequence[Sent]:
+        """The requests for changes, in their order."""
+        return self._sent or ()
 
     def asked(self, sent: Sent) -> None:
         """The run sent a request for a change."""
-        self.sent.append(sent)
+        if self._sent is None:
+            self._sent = []
+        self._sent.append(sent)
         if self.told is not None:
             self.told(sent)
 

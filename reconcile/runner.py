@@ -326,11 +326,14 @@ class Runner(Generic[T]):
             outcome = run.outcome = await self._passes.run(item.key, causes, item.retries)
         self._runs += 1
         self._follow_up(item, outcome)
-        if outcome.record is not None:
+        record = outcome.record
+        if record is not None and (record.sent or self.guard.storming):
             now = anyio.current_time()
-            look = await self.guard.ended(item.key, outcome.record, outcome.result, primary, now)
+            look = await self.guard.ended(item.key, record, outcome.result, primary, now)
             if look is not None:
                 self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
+        else:
+            self.guard.rested(item.key, run.ended)
 
     async def _is_put_off(self, item: Item[Request]) -> bool:
         """Whether a key that is due does not run now: it rests, or is in a storm."""

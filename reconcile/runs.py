@@ -86,6 +86,7 @@ class Run:
     attempt: int
     priority: int = 0
     started: float = 0.0
+    ended: float = 0.0
     task: asyncio.Task[Any] | None = None
     outcome: Outcome | None = None
     _trace: AbstractContextManager[None] | None = None
@@ -104,7 +105,8 @@ class Run:
     ) -> None:
         if self._trace is not None:
             self._trace.__exit__(None, None, None)
-        self.history.end(self, asyncio.get_running_loop().time())
+        self.ended = asyncio.get_running_loop().time()
+        self.history.end(self, self.ended)
 
 
 @define(eq=False)
@@ -156,6 +158,6 @@ def _past(run: Run, now: float) -> PastRun:
         outcome.reconcile_id,
         outcome.name,
         outcome.message,
-        () if record is None else tuple(record.reads),
+        () if record is None else record.reads,
         () if record is None else tuple(written(sent) for sent in record.sent[:WRITES_KEPT]),
     )

@@ -109,11 +109,6 @@ class StormGuard:
     ) -> float | None:
         """A run has ended. After how many seconds to look at the key again; None: nobody need."""
         sent = [one for one in record.sent if not one.dry]
-        if not sent and not self._storms:
-            self.meter.quiet(request, now)
-            if self._stepped:
-                self._stepped.pop(request, None)
-            return None
         if primary is None:
             return None
         if self._stepped is not None:
@@ -138,6 +133,13 @@ class StormGuard:
             return None
         until = storm.stretch.probation_until or storm.stretch.held_until
         return max(0.001, until - now)
+
+    def rested(self, request: Request, now: float) -> None:
+        """A run has ended that wrote nothing, and no key is in a loop: all that `ended` would do."""
+        if self.meter.keys:
+            self.meter.quiet(request, now)
+        if self._stepped:
+            self._stepped.pop(request, None)
 
     def forget(self, request: Request) -> None:
         """The object is gone."""
