@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench fuzz soak rules clean
+.PHONY: help setup run test check format bench fuzz soak sweep rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -42,6 +42,9 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
+
+sweep: setup ## the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
+	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py

@@ -152,7 +152,7 @@ class Expire:
 
 @frozen
 class Hold:
-    """After `after` lines the next one waits until `events` more have come, or for `seconds`.
+    """After `after` lines the next one, once it is there, waits until `events` more are, or for `seconds`.
 
     So the caches of that kind lag so many events behind, while those of other kinds do not.
     """
@@ -164,7 +164,7 @@ class Hold:
 
 @frozen
 class Coalesce:
-    """After `after` lines nothing comes until there are `events`, or for `seconds`; then 410.
+    """After `after` lines what comes waits until there are `events`, or for `seconds`; then 410.
 
     The list that follows shows only what they have come to: an object that was made and has gone
     again was never there, and of several changes the last is seen.

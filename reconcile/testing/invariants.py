@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from informers import Key
 from reconcile.embedded.log import Owner, StorageKey, Stored
+from reconcile.models import kind_of
 from reconcile.testing.once import describe
 from reconcile.testing.requests import target_of
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LEASES: StorageKey = ("coordination.k8s.io", "leases")
 _MINUTE = 60.0
+
+Place = tuple[StorageKey, Key]
 _OBSERVED = re.compile(rb'"observedGeneration":(\d+)')
 _GENERATION = re.compile(rb'"generation":(\d+)')
 
@@ -27,11 +30,33 @@ _GENERATION = re.compile(rb'"generation":(\d+)')
 
 
 def orphans(world: "World") -> None:
-    """Nothing is left whose owners have all gone."""
+    """Nothing is left whose owners have gone; no children, of the kinds that a controller owns, of nobody."""
+    _check_children(world)
     for place, stored in _touched(world):
         if stored.owners and not stored.deleting and not any(_lives(world, stored, o) for o in stored.owners):
             owners = ", ".join(f"{owner.kind} {owner.name}" for owner in stored.owners)
             world.violate("orphans", f"{_name(place)} is left, and its owner is not there: {owners}")
+
+
+def _check_children(world: "World") -> None:
+    for controller in world.processes[0].controllers:
+        if controller.owns and not world.objects(controller.kind):
+            kinds = {(r.group, r.plural) for r in (kind_of(kind).resource for kind in controller.owns)}
+            for place in _made(world):
+                if place[0] in kinds:
+                    parent = controller.kind.__name__
+                    world.violate("orphans", f"{_name(place)} is left, and there is no {parent} any more")
+
+
+def _made(world: "World") -> Iterator[Place]:
+    """What managers have made in this run, and is there, with no owner who lives."""
+    for place, stored in _touched(world):
+        born = any(
+            one.change.old is None and (one.change.resource, one.change.key) == place for one in world.changes
+        )
+        owned = any(_lives(world, stored, owner) for owner in stored.owners)
+        if born and not owned and not stored.deleting and place not in world.stage.made:
+            yield place
 
 
 def finalizers(world: "World") -> None:
@@ -140,8 +165,6 @@ def _check_leader(world: "World") -> None:
 
 
 # --- looking --------------------------------------------------------------------------------------
-
-Place = tuple[StorageKey, Key]
 
 
 def _touched(world: "World") -> Iterator[tuple[Place, Stored]]:

@@ -108,9 +108,11 @@ async def spoiled(
             note(fault)
             match fault:
                 case Hold(events=events, seconds=seconds) if isinstance(lines, Backlog):
+                    await lines.gather(1)
                     with anyio.move_on_after(seconds):
                         await lines.gather(events + 1)
                 case Coalesce(events=events, seconds=seconds) if isinstance(lines, Backlog):
+                    await lines.gather(1)
                     with anyio.move_on_after(seconds):
                         await lines.gather(events)
                     yield expired_event()

@@ -110,6 +110,8 @@ class Process:
                 self._die(f"{type(error).__name__}: {error}")
 
     def _die(self, why: str) -> None:
+        if self.deaths and self.deaths[-1].life == self.lives:
+            return
         self.deaths.append(Death(self.number, self.lives, anyio.current_time(), why))
 
 

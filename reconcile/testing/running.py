@@ -49,7 +49,7 @@ class Theatre:
         self._base = set_up(scenario)
         kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
         self._veil = Veil(dict.fromkeys((*scenario.kinds, *kinds)))
-        self._expected: dict[str, Expected] = {}
+        self._expected: dict[str, Expected | None] = {}
 
     def run(self, plan: FaultPlan, *, listening: bool = False) -> Run:
         """Tell it under a plan; its end is laid beside that of fault-free runs, where that says anything.
@@ -57,7 +57,7 @@ class Theatre:
         With `listening` the events that managers hear are kept. Raises SimulationError where the run
         cannot go on, RealWorldError among them.
         """
-        expected = self._expected_of(plan) if self._is_comparable(plan) else None
+        expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
         world = self._tell(plan, listening, expected)
         return Run(plan, tuple(world.violations), world)
 
@@ -83,16 +83,21 @@ class Theatre:
         with _unlogged():
             return simulate(tell, seed=plan.seed, limit_seconds=_LONGEST)
 
-    def _expected_of(self, plan: FaultPlan) -> Expected:
+    def _expected_of(self, plan: FaultPlan) -> Expected | None:
         known = repr(plan.acts)
         if known not in self._expected:
-            self._expected[known] = expected_of(
-                [self._ending(plan, number) for number in range(self._references)]
-            )
+            self._expected[known] = self._expect(plan)
         return self._expected[known]
 
-    def _ending(self, plan: FaultPlan, number: int) -> Ending:
-        return ending_of(self._tell(FaultPlan((), plan.acts, number * _SEEDS_APART)))
+    def _expect(self, plan: FaultPlan) -> Expected | None:
+        """What fault-free runs have in common; None where one of them does not come to its end."""
+        endings: list[Ending] = []
+        for number in range(self._references):
+            world = self._tell(FaultPlan((), plan.acts, number * _SEEDS_APART))
+            if any(found.rule in ("converges", "step") for found in world.violations):
+                return None
+            endings.append(ending_of(world))
+        return expected_of(endings)
 
     def _is_comparable(self, plan: FaultPlan) -> bool:
         """Whether nothing but faults makes a difference: no act races, and no foreign hand leaves a trace."""

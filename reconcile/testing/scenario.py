@@ -51,8 +51,8 @@ class Scenario:
     memory dies with it. Their kinds are defined, and so are further `kinds`, and `definitions`, which
     are CustomResourceDefinitions and go before a model's own. `objects` are there before any manager starts.
 
-    The `steps` happen one after the other. After each the world comes to rest, unless the next is a
-    `Wait`: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
+    The `steps` happen one after the other. Between two the world comes to rest, unless there is a `Wait`
+    between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
     and must be within `limit_seconds`. `objects` and `steps` of another namespace than `default` need
     no Namespace: it is made.
 
@@ -82,7 +82,7 @@ class Scenario:
     nodes: Delays | None = None
     lag: tuple[float, float] = (0.005, 0.25)
     quiet_seconds: float = field(default=25.0, validator=validators.gt(0))
-    limit_seconds: float = field(default=900.0, validator=validators.gt(0))
+    limit_seconds: float = field(default=300.0, validator=validators.gt(0))
     restart_seconds: float = field(default=1.0, validator=validators.ge(0))
     most_requests: int = field(default=100, validator=validators.ge(1))
     most_failures: int = field(default=30, validator=validators.ge(1))

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from informers import Key, error_from_response
-from informers.clock import Clock
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer, ServedResource
 from reconcile.embedded.api import find_target
+from reconcile.embedded.log import StorageKey
 from reconcile.models import definition_of, kind_of
 from reconcile.testing.acts import (
     Act,
@@ -46,7 +46,7 @@ def set_up(scenario: Scenario) -> ApiServer:
     """
     clock = VirtualClock(_FIRST_SEED)
     server = ApiServer(clock=clock)
-    stage = Stage(server, clock)
+    stage = Stage(server)
     kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
     for definition in scenario.definitions:
         stage.make(definition)
@@ -63,9 +63,10 @@ def set_up(scenario: Scenario) -> ApiServer:
 class Stage:
     """Carries out acts on a server, at once and in the name of somebody else."""
 
-    def __init__(self, server: ApiServer, clock: Clock) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
-        self.clock = clock
+        self.made: set[tuple[StorageKey, Key]] = set()
+        """What acts have applied."""
 
     def version_before(self, path: str, changes: int) -> int:
         """The version at which the collection of `path` was so many changes ago, as far back as is known."""
@@ -105,6 +106,8 @@ class Stage:
         path = f"{self._collection(manifest)}/{manifest['metadata']['name']}"
         query = {"fieldManager": SOMEBODY, "force": "true"}
         self._ask("PATCH", path, manifest, "application/apply-patch+yaml", query)
+        target = find_target(path, self.server.resources)
+        self.made.add((target.resource.storage_key, Key(target.namespace, target.name)))
         return f"apply {_short(path)}"
 
     def _act_on(self, act: Edit | Touch | Delete | Release | Recreate, path: str) -> None:

@@ -32,6 +32,8 @@ UNCOUNTED = (("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io"
 """Changes that do not keep a world from being at rest."""
 MOST_CHANGES = 1_000
 """So many changes while the world should come to rest, and it is called restless."""
+_SECONDS_OF_A_START = 1.0
+"""Before the first step managers have their first lists: what shall be there by then is in `objects`."""
 _SECONDS_OF_A_RUN = 4.0
 
 
@@ -71,7 +73,7 @@ class World:
         self.seed = plan.seed
         self.clock = VirtualClock(plan.seed)
         self.server = base.copy(self.clock)
-        self.stage = Stage(self.server, self.clock)
+        self.stage = Stage(self.server)
         self.user = Client(InProcessTransport(self.server), field_manager="user", clock=self.clock)
         self.runs: list[KeyRun] = []
         self.changes: list[Happened] = []
@@ -146,7 +148,7 @@ class World:
         self.done.append(Done(anyio.current_time(), text))
 
     async def play(self, steps: Sequence[Step]) -> None:
-        """The steps in order, with a rest and all checks after each that no `Wait` follows."""
+        """The steps in order; the world comes to rest, and is checked, wherever no `Wait` stands."""
         for number, step in enumerate(steps):
             if callable(step):
                 self._stir()
@@ -154,7 +156,8 @@ class World:
                 await step(self)
             else:
                 await self.act(step)
-            if not (number + 1 < len(steps) and isinstance(steps[number + 1], Wait)):
+            following = steps[number + 1 : number + 2]
+            if not following or not (isinstance(step, Wait) or isinstance(following[0], Wait)):
                 await self.rest()
                 self.check((*AT_REST, *self.scenario.invariants))
 
@@ -172,13 +175,15 @@ class World:
 
     async def stay(self) -> None:
         """The world is at rest: it must stay so, and a run of every key must ask for nothing."""
-        since, changes = anyio.current_time() - self.scenario.quiet_seconds / 2, len(self.changes)
+        since, changes = anyio.current_time(), len(self.changes)
         await anyio.sleep(self.scenario.quiet_seconds)
         for request in self._asked_since(since):
             if request.mutating:
                 self.violate("stays", f"{request}, though nothing had changed for long")
-        if len(self.changes) > changes:
-            self.violate("stays", f"{len(self.changes) - changes} more changes after it had come to rest")
+        for happened in self.changes[changes:]:
+            if happened.change.resource not in UNCOUNTED:
+                name = f"{happened.change.resource[1]} {happened.change.key}"
+                self.violate("stays", f"{name} changed after the world had come to rest")
         since = anyio.current_time()
         if self._trigger_all():
             await anyio.sleep(_SECONDS_OF_A_RUN)
@@ -223,6 +228,7 @@ class World:
             for process in self.processes:
                 group.start_soon(process.run)
             try:
+                await anyio.sleep(_SECONDS_OF_A_START)
                 yield
             except Exception as error:
                 failure = error  # raised below: here it would come out wrapped in the group of the processes

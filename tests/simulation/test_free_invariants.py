@@ -1,0 +1,161 @@
+"""What the kit checks without being asked: a controller that is right passes, each fault has its name."""
+
+from typing import Any
+
+import pytest
+
+from reconcile import LeaderElection
+from reconcile.testing import (
+    Apply,
+    Broken,
+    Delete,
+    Edit,
+    Fault,
+    FaultPlan,
+    Kill,
+    Scenario,
+    SlowReply,
+    Wait,
+    When,
+    World,
+    replay,
+    seeds,
+    sweep,
+)
+from tests.simulation import toys
+from tests.simulation.toys import PLOT, Plot, scenario
+
+
+def rules_broken_by(told: Scenario, plan: FaultPlan | None = None) -> frozenset[str]:
+    with pytest.raises(Broken) as broken:
+        replay(told, plan or FaultPlan())
+    return broken.value.rules
+
+
+@pytest.mark.rule("sim-sweep")
+def test_a_controller_that_is_right_passes_the_whole_sweep_and_many_seeds() -> None:
+    report = sweep(scenario())
+    assert report.runs == report.in_full
+    assert report.runs > 30
+    seeds(scenario(), 10)
+
+
+@pytest.mark.rule("sim-converges")
+def test_a_hot_loop_never_comes_to_rest() -> None:
+    assert rules_broken_by(scenario(toys.restless, Apply(PLOT))) == {"converges"}
+
+
+@pytest.mark.rule("sim-stays")
+def test_a_write_after_the_world_has_come_to_rest_is_told() -> None:
+    broken = rules_broken_by(scenario(toys.polling, Apply(PLOT), quiet_seconds=15))
+    assert "stays" in broken
+
+
+@pytest.mark.rule("sim-extra-run")
+def test_a_run_with_nothing_to_do_that_asks_for_something_is_told() -> None:
+    assert rules_broken_by(scenario(toys.asking, Apply(PLOT))) == {"extra-run"}
+
+
+@pytest.mark.rule("sim-creates")
+def test_a_child_made_twice_after_a_crash_is_told() -> None:
+    with pytest.raises(Broken) as broken:
+        sweep(scenario(toys.once_too_often, Apply(PLOT)))
+    assert {"creates", "end-state"} <= broken.value.rules
+    (fault,) = broken.value.plan.faults
+    assert fault.when.verb == "create"
+
+
+@pytest.mark.rule("sim-end-state")
+def test_what_differs_in_every_run_is_no_difference() -> None:
+    sweep(scenario(toys.forgets_the_first_state, Apply(PLOT)))
+
+
+@pytest.mark.rule("sim-end-state")
+def test_another_end_than_without_faults_is_told_with_both_values() -> None:
+    async def keep(ctx: Any) -> None:
+        """Counts its lives in the world."""
+        await ctx.apply(toys.bed(ctx.object, 0))
+        if not ctx.object.status.seen:
+            ctx.status(seen="restarted" if lives > 1 else "first")
+
+    lives = 0
+
+    def make() -> Any:
+        nonlocal lives
+        lives += 1
+        return toys.Controller(Plot, keep, owns=[toys.ConfigMap], name="plots")
+
+    def forget(world: World) -> None:
+        nonlocal lives
+        if not world.processes[0].deaths:
+            lives = 1
+
+    told = Scenario(controllers=make, steps=[Apply(PLOT)], always=[forget])
+    with pytest.raises(Broken, match=r'status.seen is "restarted", without faults "first"'):
+        sweep(told)
+
+
+@pytest.mark.rule("sim-orphans")
+def test_a_child_of_nobody_is_told() -> None:
+    assert rules_broken_by(scenario(toys.orphaning, Apply(PLOT), Delete(PLOT))) == {"orphans"}
+
+
+@pytest.mark.rule("sim-finalizers")
+def test_a_cleanup_that_does_not_end_is_told() -> None:
+    told = scenario(toys.keep, Apply(PLOT), Delete(PLOT), controller={"cleanup": toys.never_done})
+    assert "finalizers" in rules_broken_by(told)
+
+
+@pytest.mark.rule("sim-generations")
+def test_a_generation_observed_before_its_time_is_told() -> None:
+    assert rules_broken_by(scenario(toys.ahead, Apply(PLOT))) == {"generations"}
+
+
+@pytest.mark.rule("sim-backs-off")
+def test_a_key_that_fails_without_a_pause_is_told() -> None:
+    assert "backs-off" in rules_broken_by(toys.storms())
+
+
+@pytest.mark.rule("sim-requests")
+def test_a_key_that_asks_without_end_is_told() -> None:
+    assert "requests" in rules_broken_by(scenario(toys.insatiable, Apply(PLOT)))
+
+
+# --- leaders ------------------------------------------------------------------------------------------
+
+
+def led(**options: Any) -> Scenario:
+    return scenario(replicas=2, leader_election=LeaderElection("plots"), **options)
+
+
+@pytest.mark.rule("sim-leader")
+def test_of_two_managers_only_the_leader_writes_whoever_dies_or_is_late() -> None:
+    replay(led(), FaultPlan(acts=[Apply(PLOT), Kill(), Edit(PLOT, {"spec": {"crop": "oats"}}), Kill(2)]))
+    renewals = When("update", "*/leases/*", nth=2, times=3, process=1)
+    replay(led(), FaultPlan([Fault(renewals, SlowReply(30))]))
+
+
+@pytest.mark.rule("sim-leader")
+def test_a_write_by_who_does_not_hold_the_lease_is_told() -> None:
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/plots"
+    taken = Edit(lease, {"spec": {"holderIdentity": "somebody"}})
+    acts = [Apply(PLOT), taken, Wait(0), Edit(PLOT, {"spec": {"crop": "oats"}})]
+    assert "leader" in rules_broken_by(led(), FaultPlan(acts=acts))
+
+
+@pytest.mark.rule("sim-own")
+def test_own_invariants_are_checked_at_rest_and_always_after_every_change() -> None:
+    def never_more_than_one(world: World) -> None:
+        beds = world.objects(toys.ConfigMap)
+        assert len(beds) < 2, f"{len(beds)} beds"
+
+    assert rules_broken_by(scenario(invariants=[never_more_than_one])) == {"never_more_than_one"}
+    edits = [Apply(PLOT), Edit(PLOT, {"spec": {"size": 1}})]
+    passing = scenario(toys.keep, *edits, always=[never_more_than_one])
+    assert rules_broken_by(passing) == {"never_more_than_one"}
+
+
+def test_an_invariant_can_be_left_out_and_an_unknown_one_is_refused() -> None:
+    replay(scenario(toys.ahead, Apply(PLOT), without=["generations"]), FaultPlan())
+    with pytest.raises(ValueError, match="not invariants of the kit: generation;"):
+        scenario(without=["generation"])

@@ -1,0 +1,314 @@
+"""Sweep, fuzz and replay: what they find, how small it gets, and how it is told."""
+
+import base64
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from reconcile import Context, Controller, ObjectMeta
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.testing import (
+    Apply,
+    Broken,
+    CrashAfter,
+    Delete,
+    Edit,
+    Fault,
+    FaultPlan,
+    Hold,
+    Kill,
+    LoseReply,
+    RealWorldError,
+    Scenario,
+    Wait,
+    When,
+    World,
+    fuzz,
+    pytest_parameter,
+    replay,
+    story,
+    sweep,
+)
+from reconcile.testing.running import Theatre
+from reconcile.testing.shrinking import shrink
+from tests.simulation import toys
+from tests.simulation.toys import PLOT, Plot, PlotSpec, scenario
+
+ROOT = Path(__file__).parents[2]
+
+
+# --- sweep ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("sim-sweep")
+def test_a_sweep_meets_every_effective_write_three_times_and_every_event_three_times() -> None:
+    told = scenario(toys.keep, Apply(PLOT))
+    first = Theatre(told).run(FaultPlan(), listening=True)
+    (process,) = first.world.processes
+    writes = [request for request in process.transport.requests if request.effective]
+    events = [one for one in process.transport.heard if b'"BOOKMARK"' not in one.text]
+    assert len(writes) == 3  # two beds and a status
+    assert len(events) == 4  # the plot, its status, two beds
+    assert sweep(told).in_full == 3 * len(writes) + 3 * len(events)
+
+
+@pytest.mark.rule("sim-sweep")
+def test_a_bounded_sweep_says_how_much_of_it_was_run() -> None:
+    report = sweep(scenario(toys.keep, Apply(PLOT)), most=4)
+    assert str(report) == "4 runs of 21"
+
+
+@pytest.mark.rule("sim-sweep")
+def test_a_decision_taken_on_an_old_cache_is_found_by_holding_events_back() -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        """Takes the beds it sees for all there are: a late one is made again under another name."""
+        for _ in range(ctx.object.spec.size - len(await ctx.owned(ConfigMap))):
+            # A client without a memory of what it wrote, as of other libraries.
+            await _forgetful(ctx).create(
+                ConfigMap(
+                    metadata=ObjectMeta(
+                        "", ctx.object.namespace, generate_name="bed-", owner_references=(_owner(ctx.object),)
+                    )
+                )
+            )
+
+    with pytest.raises(Broken) as broken:
+        sweep(scenario(keep, Apply(PLOT), Edit(PLOT, {"spec": {"crop": "rye"}})))
+    assert broken.value.rules & {"creates", "converges", "end-state"}
+
+
+def _forgetful(ctx: Context[Plot]) -> Any:
+    from reconcile import Client
+
+    return Client(ctx.client.transport, clock=ctx.clock)
+
+
+def _owner(plot: Plot) -> Any:
+    from reconcile import OwnerReference
+
+    return OwnerReference("toys.example.com/v1", "Plot", plot.name, plot.uid, controller=True)
+
+
+# --- fuzz -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("sim-fuzz")
+def test_a_fuzz_finds_what_only_some_objects_break_and_shrinks_it_to_one_act() -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        if ctx.object.spec.size == 3:
+            ctx.status(observed_generation=99)
+
+    told = scenario(keep, Delete(PLOT))
+    with pytest.raises(Broken) as broken:
+        fuzz(told, seconds=30, most=100)
+    plan = broken.value.plan
+    assert plan.faults == ()
+    (act,) = plan.acts or ()
+    assert isinstance(act, Apply)
+    assert act.manifest["spec"]["size"] == 3
+
+
+@pytest.mark.rule("sim-fuzz")
+def test_a_fuzz_finds_nothing_wrong_with_what_is_right_and_says_how_often_it_looked() -> None:
+    report = fuzz(scenario(), seconds=30, most=25)
+    assert str(report) == "25 runs"
+
+
+@pytest.mark.rule("sim-fuzz")
+def test_an_author_may_say_which_objects_users_make() -> None:
+    seen: list[str] = []
+
+    async def keep(ctx: Context[Plot]) -> None:
+        seen.append(ctx.object.spec.crop)
+
+    mine = st.builds(Plot, metadata=st.just(ObjectMeta("mine")), spec=st.just(PlotSpec(crop="maize")))
+    fuzz(scenario(keep, Delete(PLOT), strategies={Plot: mine}), seconds=30, most=5)
+    assert set(seen) == {"maize"}
+
+
+# --- shrinking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("sim-shrink")
+def test_everything_goes_from_a_plan_without_which_it_still_fails() -> None:
+    crash = Fault(When("create", nth=2, times=3), CrashAfter())
+    plan = FaultPlan(
+        [Fault(When(), LoseReply()), crash, Fault(When("watch"), Hold(2, 3))],
+        [Apply(PLOT), Wait(5), Kill(), Delete(PLOT)],
+        seed=7,
+    )
+
+    def fails(plan: FaultPlan) -> bool:
+        return any(isinstance(f.what, CrashAfter) for f in plan.faults) and Delete(PLOT) in (plan.acts or ())
+
+    least = shrink(plan, fails)
+    assert least == FaultPlan([Fault(When("create", nth=2), CrashAfter())], [Delete(PLOT)])
+
+
+# --- replay and its story ---------------------------------------------------------------------------
+
+
+def broken_by_a_crash() -> Broken:
+    with pytest.raises(Broken) as broken:
+        sweep(scenario(toys.once_too_often, Apply(PLOT)))
+    return broken.value
+
+
+@pytest.mark.rule("sim-replay")
+def test_what_was_found_is_found_again_from_its_text() -> None:
+    first = broken_by_a_crash()
+    again = FaultPlan.from_json(first.plan.to_json())
+    with pytest.raises(Broken) as broken:
+        replay(scenario(toys.once_too_often, Apply(PLOT)), again)
+    assert str(broken.value) == str(first)
+
+
+@pytest.mark.rule("sim-replay")
+def test_the_parameter_of_a_plan_is_python_that_makes_the_plan() -> None:
+    plan = broken_by_a_crash().plan
+    (parameter,) = eval(pytest_parameter(plan), {"pytest": pytest, "FaultPlan": FaultPlan})
+    assert parameter.values == (plan,)
+
+
+@pytest.mark.rule("sim-story")
+def test_a_story_says_who_did_what_what_changed_and_what_is_wrong() -> None:
+    told = str(broken_by_a_crash())
+    for line in (
+        "somebody   apply plots default/east",
+        "manager 1  create configmaps default/bed-* -> no answer; the server said 201",
+        "manager 1  life 1 ends: CREATE /api/v1/namespaces/default/configmaps: crashed after",
+        'server     plots default/east: status: <nothing> -> {"size":1}',
+        "creates: configmaps default/bed-*: 2 times, without faults 1",
+        "pytest.param(FaultPlan.from_json(",
+    ):
+        assert line in told, told
+
+
+@pytest.mark.rule("sim-secrets")
+def test_no_story_shows_what_secrets_and_secret_fields_hold() -> None:
+    def never(world: World) -> None:
+        raise AssertionError("shown")
+
+    async def keep(ctx: Context[Plot]) -> None:
+        text = ctx.object.spec.password
+        data = {"key": base64.b64encode(text.encode()).decode()}
+        await ctx.apply(Secret(metadata=ObjectMeta("key", ctx.object.namespace), data=data))
+
+    def make() -> Controller[Plot]:
+        return Controller(Plot, keep, owns=[Secret], name="plots")
+
+    words = ("correct-horse", "battery-staple")
+    applies = [Apply(Plot(metadata=ObjectMeta("east"), spec=PlotSpec(password=word))) for word in words]
+    run = Theatre(Scenario(controllers=make, steps=applies, invariants=[never])).run(FaultPlan())
+    told = story(run)
+    assert "shown" in told
+    assert "what is secret has changed" in told
+    shown = [
+        word for word in words for form in (word, base64.b64encode(word.encode()).decode()) if form in told
+    ]
+    assert shown == []
+
+
+# --- a world of one's own ---------------------------------------------------------------------------
+
+
+@pytest.mark.rule("sim-real-world")
+@pytest.mark.parametrize("reach", [lambda: __import__("time").sleep(0), lambda: subprocess.run(["true"])])
+def test_a_reconciler_that_reaches_for_the_real_world_ends_the_run_and_is_told_its_place(
+    reach: Callable[[], Any],
+) -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        reach()
+
+    with pytest.raises(RealWorldError, match=r"test_modes\.py:\d+"):
+        sweep(scenario(keep, Apply(PLOT)))
+
+
+@pytest.mark.rule("sim-inline")
+def test_blocking_code_runs_in_line_and_takes_no_virtual_time() -> None:
+    took: list[float] = []
+
+    async def keep(ctx: Context[Plot]) -> None:
+        before = toys.anyio.current_time()
+        await ctx.run_sync(sum, range(1000))
+        took.append(toys.anyio.current_time() - before)
+
+    replay(scenario(keep, Apply(PLOT)), FaultPlan())
+    assert set(took) == {0.0}
+
+
+@pytest.mark.rule("sim-restart")
+def test_what_a_controller_keeps_in_memory_dies_with_its_process() -> None:
+    lives: list[set[str]] = []
+
+    def make() -> Controller[Plot]:
+        memory: set[str] = set()
+        lives.append(memory)
+
+        async def keep(ctx: Context[Plot]) -> None:
+            memory.add(ctx.object.spec.crop)
+
+        return Controller(Plot, keep, name="plots")
+
+    steps = [Apply(PLOT), Kill(), Edit(PLOT, {"spec": {"crop": "oats"}})]
+    replay(Scenario(controllers=make, steps=steps), FaultPlan())
+    assert [memory for memory in lives if memory][-2:] == [{"barley"}, {"barley", "oats"}]
+
+
+def test_a_step_may_be_a_function_whose_assertions_count() -> None:
+    async def look(world: World) -> None:
+        assert world.find(Plot, "west") is not None, "no plot in the west"
+
+    told = Scenario(controllers=scenario().controllers, steps=[Apply(PLOT), look])
+    with pytest.raises(Broken, match="step: no plot in the west"):
+        replay(told, FaultPlan())
+
+
+def test_acts_that_the_server_refuses_are_told_and_break_nothing() -> None:
+    wrong = Edit(PLOT, {"spec": {"size": -1}})
+    run = replay(scenario(toys.keep, Apply(PLOT), wrong), FaultPlan())
+    assert "edit: refused" in story(run)
+
+
+# --- determinism ------------------------------------------------------------------------------------
+
+HISTORY = """
+import sys
+from reconcile.testing import Fault, FaultPlan, When, CrashAfter, story
+from reconcile.testing.running import Theatre
+from tests.simulation.toys import scenario
+from tests.simulation.histories import history
+for seed in range(3):
+    plan = FaultPlan([Fault(When("write", nth=2), CrashAfter())], seed=seed)
+    sys.stdout.buffer.write(history(Theatre(scenario()).run(plan)))
+"""
+
+
+@pytest.mark.rule("sim-determinism")
+def test_one_seed_gives_byte_identical_histories_in_two_processes() -> None:
+    histories = []
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", HISTORY],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        )
+        histories.append(done.stdout)
+    assert histories[0] == histories[1]
+    assert len(histories[0]) > 10_000
+
+
+def test_another_seed_gives_another_history() -> None:
+    from tests.simulation.histories import history
+
+    theatre = Theatre(scenario())
+    one, two = (history(theatre.run(FaultPlan(seed=seed))) for seed in (1, 2))
+    assert one != two

@@ -1,0 +1,238 @@
+"""Views of the server's log that differ from the log, and acts of others, as a manager meets them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from reconcile import Context
+from reconcile.kinds import ConfigMap, Namespace
+from reconcile.testing import (
+    Act,
+    Apply,
+    Coalesce,
+    DelayGarbage,
+    Delete,
+    Edit,
+    Fault,
+    FaultPlan,
+    FaultyTransport,
+    Hold,
+    JumpClock,
+    Kill,
+    Meanwhile,
+    Recreate,
+    Refuse,
+    Release,
+    Repeat,
+    Scenario,
+    TimeTravel,
+    Touch,
+    Wait,
+    When,
+    World,
+    replay,
+)
+from reconcile.testing.faults import What
+from reconcile.testing.running import Run, Theatre
+from tests.simulation import toys
+from tests.simulation.toys import PLOT, Plot, scenario
+
+CROPS = [Edit(PLOT, {"spec": {"crop": crop}}) for crop in ("rye", "oats", "maize")]
+PLOTS = When("watch", "*/plots")
+
+
+def seen_under(
+    what: What | None, acts: Sequence[Act], when: When = PLOTS
+) -> tuple[list[tuple[float, str]], Run]:
+    """The crops that a reconciler saw, and when, in seconds from the start."""
+    seen: list[tuple[float, str]] = []
+
+    async def keep(ctx: Context[Plot]) -> None:
+        seen.append((round(toys.anyio.current_time(), 1), ctx.object.spec.crop))
+
+    told = scenario(keep, Apply(PLOT), without=["end-state"])
+    faults = [] if what is None else [Fault(when, what)]
+    theatre = Theatre(told, references=0)
+    run = theatre.run(FaultPlan(faults, acts))
+    return [one for one in seen if one[0] < run.world.done[-1].at + 20], run
+
+
+def crops(seen: list[tuple[float, str]]) -> list[str]:
+    return [crop for _, crop in seen]
+
+
+def racing(*acts: Act) -> list[Act]:
+    """The acts, half a second apart."""
+    between: list[Act] = []
+    for act in acts:
+        between += [act, Wait(0.5)]
+    return between[:-1]
+
+
+@pytest.mark.rule("sim-views")
+def test_a_held_event_comes_when_so_many_more_of_its_kind_have_come() -> None:
+    acts = racing(Apply(PLOT), *CROPS)
+    plain, _ = seen_under(None, acts)
+    assert crops(plain) == ["barley", "rye", "oats", "maize"]
+    held, run = seen_under(Hold(after=2, events=2), acts)
+    assert crops(held) == ["barley", "maize"]
+    assert len(run.world.processes[0].transport.applied) == 1
+
+
+@pytest.mark.rule("sim-views")
+def test_a_held_event_after_which_none_comes_is_not_lost() -> None:
+    held, _ = seen_under(Hold(after=2, events=3, seconds=7), racing(Apply(PLOT), CROPS[0]))
+    assert crops(held) == ["barley", "rye"]
+    assert held[1][0] >= 1.5 + 7
+
+
+@pytest.mark.rule("sim-views")
+def test_coalesced_events_end_in_a_list_and_only_their_sum_is_seen() -> None:
+    coalesced, run = seen_under(Coalesce(after=2, events=3), racing(Apply(PLOT), *CROPS))
+    assert crops(coalesced) == ["barley", "maize"]
+    watches = [r for r in run.world.requests if r.verb == "watch" and r.path.endswith("/plots")]
+    assert len(watches) == 2
+    gone, _ = seen_under(Coalesce(after=1, events=2), racing(Apply(PLOT), Delete(PLOT)))
+    assert crops(gone) == []
+
+
+@pytest.mark.rule("sim-views")
+def test_a_repeated_event_wakes_nobody_and_breaks_nothing() -> None:
+    repeated, run = seen_under(Repeat(after=1), racing(Apply(PLOT), *CROPS))
+    assert crops(repeated) == ["barley", "rye", "oats", "maize"]
+    assert len(run.world.processes[0].transport.applied) == 1
+
+
+@pytest.mark.rule("sim-views")
+def test_a_restarted_process_may_be_shown_the_past_and_then_what_happened_since() -> None:
+    travelled, run = seen_under(
+        TimeTravel(events=1, seconds=3),
+        [Apply(PLOT), CROPS[0], Kill()],
+        When("watch", "*/plots", nth=2),
+    )
+    assert crops(travelled) == ["barley", "rye", "barley", "rye"]
+    (_, past), (late, _) = travelled[2], travelled[3]
+    assert past == "barley"
+    assert late - travelled[2][0] >= 3
+    assert len(run.world.processes[0].transport.applied) == 1
+
+
+@pytest.mark.rule("sim-views")
+def test_kinds_lag_independently_of_one_another() -> None:
+    orders: list[str] = []
+
+    async def keep(ctx: Context[Plot]) -> None:
+        await ctx.apply(toys.bed(ctx.object, 0))
+        orders.append(ctx.object.spec.crop)
+
+    faults = [Fault(When("watch", "*/configmaps"), Hold(after=1, events=1, seconds=9))]
+    run = replay(scenario(keep, Apply(PLOT), CROPS[0], without=["end-state"]), FaultPlan(faults))
+    assert orders[-1] == "rye"
+    assert not run.failed
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("sim-views")
+def test_somebody_else_may_write_just_before_a_request_so_that_its_conflict_is_genuine() -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        child = await ctx.client.find(ConfigMap, "shared", ctx.object.namespace)
+        if child is not None and child.data.get("crop") != ctx.object.spec.crop:
+            await ctx.client.update(child.replace(data={"crop": ctx.object.spec.crop}))
+
+    shared = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"crop": ""}}
+    told = scenario(keep, Apply(PLOT), objects=[shared], without=["extra-run", "end-state"])
+    run = Theatre(told, references=0).run(FaultPlan([Fault(When("update"), Meanwhile(Touch()))]))
+    statuses = [r.server_status for r in run.world.requests if r.verb == "update"]
+    assert statuses == [409, 200]
+    assert run.violations == ()
+
+
+def test_an_answer_may_say_that_a_write_timed_out_which_was_carried_out() -> None:
+    fault = Fault(When("patch", "*/configmaps/*"), Refuse(504, applied=True))
+    run = replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([fault]))
+    (first, *_) = [r for r in run.world.requests if r.mutating]
+    assert (first.status, first.server_status) == (504, 201)
+
+
+def test_a_fault_may_meet_one_of_several_managers_alone() -> None:
+    from reconcile import LeaderElection
+
+    told = scenario(toys.keep, Apply(PLOT), replicas=2, leader_election=LeaderElection("plots"))
+    slow = Fault(When("watch", "*/plots", process=2), Hold(after=1, events=3))
+    run = replay(told, FaultPlan([slow]))
+    assert [len(process.transport.applied) for process in run.world.processes] == [0, 1]
+
+
+def test_foreign_hands_need_somewhere_to_act() -> None:
+    from reconcile.embedded import ApiServer, InProcessTransport
+
+    plan = FaultPlan([Fault(When(), Meanwhile(Touch()))])
+    with pytest.raises(ValueError, match="around="):
+        FaultyTransport(InProcessTransport(ApiServer()), plan)
+
+
+# --- acts -------------------------------------------------------------------------------------------
+
+
+def told_by(acts: Sequence[Act]) -> World:
+    return Theatre(scenario(toys.keep, Apply(PLOT)), references=0).run(FaultPlan(acts=acts)).world
+
+
+def test_a_deleted_child_of_which_there_are_several_is_the_oldest() -> None:
+    world = told_by([Apply(PLOT), Delete("*/configmaps/east-*")])
+    assert "delete configmaps default/east-0" in [done.text for done in world.done]
+    assert len(world.objects(ConfigMap)) == 2
+
+
+def test_a_recreated_object_has_another_uid_and_its_children_follow() -> None:
+    world = told_by([Apply(PLOT), Recreate(PLOT)])
+    (plot,) = world.objects(Plot)
+    uids = {
+        one.change.new.uid for one in world.changes if one.change.new and one.change.resource[1] == "plots"
+    }
+    assert len(uids) == 2
+    assert {owner.uid for bed in world.objects(ConfigMap) for owner in bed.metadata.owner_references} == {
+        plot.uid
+    }
+
+
+def test_finalizers_can_be_taken_away_and_objects_that_are_not_there_be_named() -> None:
+    manifest = {
+        "apiVersion": "toys.example.com/v1",
+        "kind": "Plot",
+        "metadata": {"name": "held", "namespace": "default", "finalizers": ["a.b/c"]},
+    }
+    path = "/apis/toys.example.com/v1/namespaces/default/plots/held"
+    world = told_by([Apply(manifest), Delete(path), Release(path), Touch(path)])
+    assert world.objects(Plot) == []
+    assert world.done[-1].text == f"touch {path}: there is none"
+
+
+def test_a_namespace_goes_with_all_that_is_in_it() -> None:
+    elsewhere = {
+        "apiVersion": "toys.example.com/v1",
+        "kind": "Plot",
+        "metadata": {"name": "far", "namespace": "abroad"},
+    }
+    world = told_by([Apply(elsewhere), Delete("/api/v1/namespaces/abroad")])
+    assert world.find(Namespace, "abroad") is None
+    assert world.objects(Plot) == []
+
+
+def test_garbage_can_be_late_and_the_wall_clock_jump() -> None:
+    world = told_by([Apply(PLOT), DelayGarbage(40), JumpClock(3600), Delete(PLOT)])
+    times = {one.change.key.name: one.at for one in world.changes if one.change.new is None}
+    assert times["east-0"] - times["east"] >= 40
+    assert (world.clock.now() - world.clock.start).total_seconds() > 3600
+
+
+def test_a_scenario_whose_objects_are_refused_says_so_at_once() -> None:
+    with pytest.raises(LookupError, match="add its model to kinds="):
+        Theatre(
+            Scenario(
+                controllers=scenario().controllers,
+                objects=[{"apiVersion": "v9", "kind": "X", "metadata": {}}],
+            )
+        )
