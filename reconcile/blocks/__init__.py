@@ -3,6 +3,17 @@
 from reconcile.blocks.copier import Copied, Copier, CopyFailed
 from reconcile.blocks.copies import Content, Copy, Removal, Unusable, as_it_is
 from reconcile.blocks.copy_plan import CopyStatus
+from reconcile.blocks.replica_group import (
+    GroupPlan,
+    Host,
+    HostRemoval,
+    Marks,
+    NewHost,
+    NewReplica,
+    ReplicaGroup,
+    carry_out_group,
+    host_of,
+)
 
 __all__ = [
     "Content",
@@ -11,7 +22,16 @@ __all__ = [
     "Copy",
     "CopyFailed",
     "CopyStatus",
+    "GroupPlan",
+    "Host",
+    "HostRemoval",
+    "Marks",
+    "NewHost",
+    "NewReplica",
     "Removal",
+    "ReplicaGroup",
     "Unusable",
     "as_it_is",
+    "carry_out_group",
+    "host_of",
 ]

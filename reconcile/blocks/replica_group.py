@@ -2,7 +2,7 @@
 
 A replica is one object, mostly a pod, or several that are only of use together: its hosts. Such a replica
 is made, kept and deleted whole. The decision is pure (`ReplicaGroup.plan`), rests on the one notion of
-active in `reconcile.replicas`, and is carried out by `carry_out`.
+active in `reconcile.replicas`, and is carried out by `carry_out_group`.
 """
 
 import datetime
@@ -342,7 +342,7 @@ def new_hosts(replica: NewReplica, hosts: int, unique: Callable[[], str]) -> Ite
         yield NewHost(name, replica.index, host, replica.failures)
 
 
-async def carry_out(
+async def carry_out_group(
     ctx: Context[Any],
     group: ReplicaGroup,
     plan: GroupPlan[Host],
@@ -382,6 +382,6 @@ __all__ = [
     "NewHost",
     "NewReplica",
     "ReplicaGroup",
-    "carry_out",
+    "carry_out_group",
     "host_of",
 ]
