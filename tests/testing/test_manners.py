@@ -177,7 +177,7 @@ REFUSED = """
 import pytest
 from hypothesis import given, strategies
 
-{fixture}
+@pytest.fixture
 async def theirs():
     return 1
 
@@ -187,6 +187,12 @@ async def test_async_fixture(cluster, theirs):
 @given(strategies.booleans())
 async def test_hypothesis(cluster, flag):
     raise AssertionError("it ran")
+
+async def test_compared(cluster):
+    from reconcile import ObjectMeta
+    from reconcile.kinds import ConfigMap
+    one, other = (ConfigMap(metadata=ObjectMeta("c"), data={"a": text}) for text in "xy")
+    assert one == other
 """
 
 
@@ -201,23 +207,13 @@ def test_tests_that_use_it_run_in_virtual_time_beside_any_other_plugin(tmp_path:
     assert "warning" not in done.stdout
 
 
-def test_what_has_a_loop_of_its_own_is_refused_with_a_hint(tmp_path: Path) -> None:
-    (tmp_path / "test_refused.py").write_text(REFUSED.format(fixture="@pytest.fixture"))
+def test_what_has_a_loop_of_its_own_is_refused_and_objects_that_differ_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "test_refused.py").write_text(REFUSED)
     done = run(tmp_path, *AUTO)
     assert "fixture 'theirs' is async" in done.stdout
     assert "is run by hypothesis many times" in done.stdout
     assert "it ran" not in done.stdout
-
-
-def test_a_comparison_of_objects_that_fails_names_the_fields(tmp_path: Path) -> None:
-    (tmp_path / "test_compared.py").write_text(
-        "async def test_compared(cluster):\n"
-        "    from reconcile import ObjectMeta\n"
-        "    from reconcile.kinds import ConfigMap\n"
-        "    one, other = (ConfigMap(metadata=ObjectMeta('c'), data={'a': text}) for text in 'xy')\n"
-        "    assert one == other\n"
-    )
-    assert ".data['a']: 'x' != 'y'" in run(tmp_path).stdout
+    assert ".data['a']: 'x' != 'y'" in done.stdout
 
 
 def told(folder: Path, *options: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def one_pod_at_most_is_deleted(world: World) -> None:
         for one in world.changes
         if one.change.resource[1] == "pods" and one.change.new is not None and one.change.new.deleting
     }
-    assert len(deleted) <= 1, f"{len(deleted)} pods were deleted to go from 3 to 2"
+    assert len(deleted) <= 1, f"{len(deleted)} pods were deleted to go from 2 to 1"
 
 
 def there_are_as_many_pods_as_asked_for(world: World) -> None:
@@ -61,7 +61,7 @@ def of(replicas: int) -> Apply:
 
 scenario = Scenario(
     controllers=lambda: Controller(Group, Groups().keep, owns=[Pod]),
-    steps=[of(3), of(2)],
+    steps=[of(2), of(1)],
     invariants=[one_pod_at_most_is_deleted, there_are_as_many_pods_as_asked_for],
     nodes=Delays(stop=5),
 )
