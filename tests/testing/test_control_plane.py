@@ -5,6 +5,7 @@ import json
 import os
 import ssl
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -143,3 +144,53 @@ def test_the_variable_names_a_folder_that_has_both_programs(programs: Path, tmp_
     (programs / "etcd").unlink()
     with pytest.raises(DidNotStart, match="has no program etcd"):
         control_plane.assets({"KUBEBUILDER_ASSETS": str(programs)})
+
+
+SERVES = """#!{python}
+import functools, pathlib, ssl, sys
+import anyio
+from reconcile.embedded import ApiServer, http
+from reconcile.embedded.certificates import ServingCertificate
+
+options = dict(argument[2:].split("=", 1) for argument in sys.argv[1:])
+with (pathlib.Path(sys.argv[0]).parent / "starts").open("a") as file:
+    file.write("once ")
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(options["tls-cert-file"], options["tls-private-key-file"])
+http.make_certificate = lambda *_: ServingCertificate(context, b"")
+token = pathlib.Path(options["token-auth-file"]).read_text().partition(",")[0]
+
+async def main():
+    server = ApiServer()
+    async with http.serve(server, options["bind-address"], int(options["secure-port"]), token=token):
+        await server.run()
+
+anyio.run(main)
+"""
+
+
+def test_with_the_variable_set_the_same_tests_run_on_the_programs_that_it_names(programs: Path) -> None:
+    (programs / "kube-apiserver").write_text(SERVES.format(python=sys.executable))
+    tests = Path(__file__).parent / "test_fixtures.py"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            str(tests),
+            "-k",
+            "listens or loopback",
+        ],
+        cwd=tests.parents[2],
+        env={**os.environ, "KUBEBUILDER_ASSETS": str(programs)},
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout
+    assert (programs / "starts").read_text() == "once "
+    assert not runs(programs, "etcd")
