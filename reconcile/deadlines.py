@@ -1,6 +1,7 @@
 """One timer for all runs of a controller: they may all take as long, so the oldest is always due first."""
 
 import asyncio
+from types import TracebackType
 
 import anyio
 from attrs import define, field
@@ -43,3 +44,39 @@ class Deadlines:
                 return
             del self._ends[scope]
             scope.cancel()
+
+
+@define(eq=False)
+class Limit:
+    """Ends blocks of one task that take too long: `with limit as deadline: ...`, one after the other.
+
+    Such a block is left as that of a scope that was cancelled. The task closes it at its end.
+    """
+
+    deadlines: Deadlines
+    _scope: anyio.CancelScope | None = field(default=None, init=False)
+
+    def __enter__(self) -> float:
+        # To enter and leave a scope costs as much as a short run: one serves until it has struck.
+        scope = self._scope
+        if scope is None:
+            scope = self._scope = anyio.CancelScope()
+            scope.__enter__()
+        return self.deadlines.watch(scope)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        scope = self._scope
+        assert scope is not None
+        self.deadlines.forget(scope)
+        if not scope.cancel_called:
+            return False
+        self._scope = None
+        return bool(scope.__exit__(kind, error, trace))
+
+    def close(self) -> None:
+        """End nothing more."""
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.__exit__(None, None, None)

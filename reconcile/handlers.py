@@ -18,8 +18,9 @@ Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
 
 def cause_of(informer: Informer, delta: Delta) -> Cause:
     """What a change of a store says as the cause of a run."""
+    last = delta.last
     since = 0 if delta.old is None else delta.old.version
-    return Cause(_verb(delta), informer.resource, delta.last.key, delta.last.version, since=since)
+    return Cause(_verb(delta), informer.resource, last.key, last.version, since=since)
 
 
 def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:

@@ -1,6 +1,7 @@
 """One run of one controller for one key, from the cached object to what should happen next."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import closing
 from functools import partial
 from traceback import format_exception
 from typing import Any, Generic, Literal, TypeVar
@@ -16,7 +17,7 @@ from reconcile.client import Client
 from reconcile.consistency import Journal
 from reconcile.context import Context
 from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
-from reconcile.deadlines import Deadlines
+from reconcile.deadlines import Deadlines, Limit
 from reconcile.departures import Departures
 from reconcile.models import DoesNotFit, Object, kind_of
 from reconcile.recorder import Recorder
@@ -101,6 +102,7 @@ class Passes(Generic[T]):
     departures: Departures[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
+    _plain: Sequence[Any] = field(default=(), init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
 
@@ -108,10 +110,23 @@ class Passes(Generic[T]):
         self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
         self.deadlines = Deadlines(self.timeout)
         self.departures = Departures(self.controller.kind, self.controller.on_gone)
+        given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
+        self._plain = [function for function in given if function is not None and not is_async(function)]
 
-    async def run(self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0) -> Outcome:
+    def limit(self) -> Limit:
+        """How long each run may take, for a task that does run after run; it closes it."""
+        return Limit(self.deadlines)
+
+    async def run(
+        self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: Limit | None = None
+    ) -> Outcome:
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
-        journal = self._journals.setdefault(request, Journal(self.on_wait))
+        if limit is None:
+            with closing(self.limit()) as limit:
+                return await self.run(request, causes, attempt, limit)
+        journal = self._journals.get(request)
+        if journal is None:
+            journal = self._journals[request] = Journal(self.on_wait)
         client = self.client.bound(journal, self.controller.name)
         record = client.run
         assert record is not None
@@ -123,12 +138,10 @@ class Passes(Generic[T]):
         bind_log = partial(self._log_of, request, reconcile_id)
         hidden = redaction.seen.set(client.secrets)
         made: list[Context[T]] = []
-        within = anyio.CancelScope()
         try:
             if journal:
                 await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
-            with within:
-                deadline = self.deadlines.watch(within)
+            with limit as deadline:
                 if self.controller.on_gone is not None:
                     await self.departures.tell(request, client, bind_log())
                 make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
@@ -144,7 +157,6 @@ class Passes(Generic[T]):
             return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted, record=record)
         finally:
             self.echoes.end(request, wrote=bool(record.sent))
-            self.deadlines.forget(within)
             redaction.seen.reset(hidden)
             if not journal:
                 self._journals.pop(request, None)
@@ -210,10 +222,10 @@ class Passes(Generic[T]):
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
         try:
-            if is_async(function):
-                result = await function(context)
-            else:
+            if any(function is plain for plain in self._plain):
                 result = await self._visit(function, context)
+            else:
+                result = await function(context)
             await context.carry_out_prune()
         except Exception as error:
             if not _all_are(error, StaleVersion):

@@ -1,6 +1,8 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from logging import DEBUG, ERROR, WARNING
 from threading import get_ident
@@ -17,6 +19,7 @@ from informers import Cache, Delta, Handler, Informer, Registration, Resource, S
 from reconcile.background import Backgrounds
 from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
+from reconcile.deadlines import Limit
 from reconcile.handlers import Mapped, Owned, References, Used, cause_of, wakes
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
@@ -220,16 +223,17 @@ class Runner(Generic[T]):
     # --- events to keys -------------------------------------------------------------------------
 
     def _on_primary(self, delta: Delta) -> None:
-        key = delta.last.key
-        if self._primary.covers(key.namespace):
+        namespace, name = delta.last.key
+        request = Request(namespace, name, self.cluster)
+        if self.controller.on_gone is not None and self._primary.covers(namespace):
             self._passes.departures.note(delta)
         if delta.new is None:
-            self.guard.forget(Request(*key, self.cluster))
+            self.guard.forget(request)
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
-            self._hear(Request(*key, self.cluster), cause_of(self._primary, delta), delta)
+            self._hear(request, cause_of(self._primary, delta), delta)
         else:
-            self._passes.echoes.passes(Request(*key, self.cluster), self._primary.resource, delta)
+            self._passes.echoes.passes(request, self._primary.resource, delta)
 
     def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
         """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
@@ -300,13 +304,17 @@ class Runner(Generic[T]):
     # --- working ----------------------------------------------------------------------------------
 
     async def _work(self) -> None:
+        with closing(self._passes.limit()) as limit:
+            await self._work_within(limit, asyncio.current_task())
+
+    async def _work_within(self, limit: Limit, task: asyncio.Task[Any] | None) -> None:
         while True:
             try:
                 async with self.queue.get() as item:
                     if not self._resumed.is_set():
                         raise _Paused
                     if not await self._is_put_off(item):
-                        await self._reconcile(item)
+                        await self._reconcile(item, limit, task)
             except _Paused:
                 await self._resumed.wait()
             except QueueClosed:
@@ -315,15 +323,15 @@ class Runner(Generic[T]):
                 self.pause()  # the key goes back: no other worker shall meet the same fault before the end
                 raise
 
-    async def _reconcile(self, item: Item[Request]) -> None:
+    async def _reconcile(self, item: Item[Request], limit: Limit, task: asyncio.Task[Any] | None) -> None:
         if self.controller.background is not None:
             await self._backgrounds.ended(item.key)
         causes: Sequence[Cause] = item.causes
         if self.guard.wary:
             causes = await self.guard.begin(item.key, causes)
         primary = self._primary.store.get(item.key.key)
-        with self.history.run(item) as run:
-            outcome = run.outcome = await self._passes.run(item.key, causes, item.retries)
+        with self.history.run(item, task) as run:
+            outcome = run.outcome = await self._passes.run(item.key, causes, item.retries, limit)
         self._runs += 1
         self._follow_up(item, outcome)
         record = outcome.record

@@ -85,15 +85,14 @@ class Run:
     causes: tuple[Cause, ...]
     attempt: int
     priority: int = 0
+    task: asyncio.Task[Any] | None = None
     started: float = 0.0
     ended: float = 0.0
-    task: asyncio.Task[Any] | None = None
     outcome: Outcome | None = None
     _trace: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
         self.started = asyncio.get_running_loop().time()
-        self.task = asyncio.current_task()
         self.history.begin(self)
         if self.history.traces is not None:
             self._trace = self.history.traces.run(self)
@@ -118,9 +117,9 @@ class RunHistory:
     _running: dict[Request, Run] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[PastRun, ...]] = field(factory=OrderedDict, init=False)
 
-    def run(self, item: Item[Request]) -> Run:
-        """The run of what a queue has handed out: `with history.run(item) as run: run.outcome = ...`."""
-        return Run(self, item.key, item.causes, item.retries, item.priority)
+    def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> Run:
+        """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
+        return Run(self, item.key, item.causes, item.retries, item.priority, task)
 
     def running(self) -> Iterator[Run]:
         """The runs under way, oldest first."""

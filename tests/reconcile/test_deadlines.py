@@ -1,8 +1,11 @@
 """Scopes that are cancelled when their time is over, in the order in which they began, by one timer."""
 
-import anyio
+from contextlib import closing
 
-from reconcile.deadlines import Deadlines
+import anyio
+import pytest
+
+from reconcile.deadlines import Deadlines, Limit
 from reconcile.testing import simulate
 
 
@@ -49,5 +52,43 @@ def test_after_the_end_nothing_strikes() -> None:
             deadlines.close()
             await anyio.sleep(20)
         assert not scope.cancelled_caught
+
+    simulate(run)
+
+
+def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() -> None:
+    lengths = [3.0, 100.0, 9.0, 100.0, 4.0]
+    done: list[float] = []
+
+    async def run() -> None:
+        deadlines = Deadlines(10)
+        with closing(Limit(deadlines)) as limit:
+            for seconds in lengths:
+                began = anyio.current_time()
+                with limit as deadline:
+                    assert deadline == began + 10
+                    await anyio.sleep(seconds)
+                    done.append(seconds)
+                assert anyio.current_time() == began + min(seconds, 10)
+                await anyio.sleep(20)  # what follows a block is none of its business
+        deadlines.close()
+        assert not deadlines._ends
+
+    simulate(run)
+    assert done == [3.0, 9.0, 4.0]
+
+
+def test_a_limit_lets_errors_and_the_cancellation_of_others_pass() -> None:
+    async def run() -> None:
+        with closing(Limit(Deadlines(10))) as limit:
+            with pytest.raises(LookupError), limit:
+                raise LookupError
+            with anyio.move_on_after(5) as outer, closing(Limit(limit.deadlines)) as inner, inner:
+                await anyio.sleep(100)
+            assert outer.cancelled_caught
+            assert anyio.current_time() == 5
+            with limit:
+                await anyio.sleep(100)
+            assert anyio.current_time() == 15
 
     simulate(run)
