@@ -22,3 +22,10 @@ def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
     converted = {names.get(field, field): value for field, value in event.items()}
     converted["apiVersion"] = api_version
     return converted
+
+
+def event_path(path: str, api_version: str) -> str:
+    """Where a field of an event is in the words of a group, whichever group's words name it."""
+    names = _TO_NEW if api_version == NEW else _TO_CORE
+    head, dot, rest = path.partition(".")
+    return f"{names.get(head, head)}{dot}{rest}"

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from informers.resource import Key
+from reconcile.embedded.events import event_path
 from reconcile.embedded.failures import bad_request, untidy
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
@@ -216,8 +217,16 @@ def field_value(stored: Stored, path: str) -> str:
     if path == "metadata.namespace":
         return stored.key.namespace
     if path not in stored.fields:
-        stored.fields[path] = value_at(stored.decode(), path)
+        stored.fields[path] = value_at(stored.decode(), _stored_path(stored, path))
     return stored.fields[path]
+
+
+def _stored_path(stored: Stored, path: str) -> str:
+    """An event may be stored in the words of the other group than it is asked for in."""
+    resource = stored.encoded_by
+    if resource.custom or resource.kind != "Event":
+        return path
+    return event_path(path, resource.api_version)
 
 
 def value_at(obj: Mapping[str, Any], path: str) -> str:
