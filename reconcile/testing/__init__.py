@@ -39,6 +39,7 @@ from reconcile.testing.faults import (
     When,
 )
 from reconcile.testing.faulty import FaultyTransport
+from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
 from reconcile.testing.late import LateTransport
 from reconcile.testing.loop import (
     DeadlockError,
@@ -51,6 +52,7 @@ from reconcile.testing.loop import (
 )
 from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
 from reconcile.testing.once import Pass, describe, run_once
+from reconcile.testing.places import ListeningServer, VirtualCluster
 from reconcile.testing.pod_pages import PodPages
 from reconcile.testing.requests import RecordedRequest
 from reconcile.testing.running import Run
@@ -80,15 +82,19 @@ __all__ = [
     "FakeClient",
     "Fault",
     "FaultPlan",
+    "Faults",
     "FaultyTransport",
     "Hold",
     "JumpClock",
     "Kill",
     "LateTransport",
+    "ListeningServer",
     "LivelockError",
     "LoseReply",
+    "ManagerOf",
     "Meanwhile",
     "NoLonger",
+    "NodesOf",
     "NotYet",
     "Pass",
     "PodPages",
@@ -110,6 +116,7 @@ __all__ = [
     "Touch",
     "Violation",
     "VirtualClock",
+    "VirtualCluster",
     "VirtualTimeLoop",
     "Wait",
     "When",

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import anyio
 from attrs import define, field
 
-from informers import Clock, Response, StreamingResponse, SystemClock, Unreachable
-from informers.kubernetes import connect
+from informers import Clock, Response, StreamingResponse, SystemClock, Transport, Unreachable
 from informers.transport import PassingTransport
 from reconcile.client import Client
 from reconcile.embedded import InProcessTransport
@@ -131,7 +130,7 @@ class ListeningServer:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Client]:
         """A client of its own connections, without a cache."""
-        transport = await connect(self.kubeconfig)
+        transport = await _connect(self.kubeconfig)
         try:
             yield Client(transport, clock=self.clock)
         finally:
@@ -173,7 +172,7 @@ class _Line(PassingTransport):
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         if self._holders == 0:
-            self._inner = await connect(self._kubeconfig)
+            self._inner = await _connect(self._kubeconfig)
         self._holders += 1
         try:
             yield
@@ -214,6 +213,12 @@ class _Nowhere:
 
     async def aclose(self) -> None:
         """There is nothing to close."""
+
+
+async def _connect(kubeconfig: Path) -> Transport:
+    from informers.kubernetes import connect
+
+    return await connect(kubeconfig)
 
 
 async def _served(client: Client, kind: type[Object]) -> bool:

@@ -13,15 +13,18 @@ from reconcile.nodes import Delays
 from reconcile.testing import (
     CrashAfter,
     Fault,
+    Faults,
+    ListeningServer,
+    ManagerOf,
+    NodesOf,
     PodPages,
     VirtualClock,
+    VirtualCluster,
     VirtualTimeLoop,
     When,
     consistently,
     eventually,
 )
-from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
-from reconcile.testing.places import ListeningServer, VirtualCluster
 from tests.testing.sites import Site, site, sites
 
 CONTAINERS = ({"name": "c", "image": "i", "ports": [{"name": "metrics", "containerPort": 9123}]},)
