@@ -14,8 +14,20 @@ from reconcile.blocks.replica_group import (
     carry_out_group,
     host_of,
 )
+from reconcile.blocks.revisions import (
+    HASH_LABEL,
+    HashCollision,
+    Revisions,
+    carry_out_rollout,
+    digest_of,
+    hash_of,
+    revisions_of,
+)
+from reconcile.blocks.rollout import Bounds, RevisionSet, Rollout, RolloutPlan, bounds_of, revision_set_of
 
 __all__ = [
+    "HASH_LABEL",
+    "Bounds",
     "Content",
     "Copied",
     "Copier",
@@ -23,6 +35,7 @@ __all__ = [
     "CopyFailed",
     "CopyStatus",
     "GroupPlan",
+    "HashCollision",
     "Host",
     "HostRemoval",
     "Marks",
@@ -30,8 +43,18 @@ __all__ = [
     "NewReplica",
     "Removal",
     "ReplicaGroup",
+    "RevisionSet",
+    "Revisions",
+    "Rollout",
+    "RolloutPlan",
     "Unusable",
     "as_it_is",
+    "bounds_of",
     "carry_out_group",
+    "carry_out_rollout",
+    "digest_of",
+    "hash_of",
     "host_of",
+    "revision_set_of",
+    "revisions_of",
 ]

@@ -1,0 +1,321 @@
+"""A new template in place of the old one, step by step: how large each revision's set of replicas is to be.
+
+The replicas stand in sets, one for each revision of the template: objects with `spec.replicas`, which another
+controller fills and which say in their status how many there are and how many are available. The decision is
+pure (`Rollout.plan`) and keeps two bounds whatever it does: no more than `replicas` + `max_surge` are ever
+there, and no step of its own leaves fewer than `replicas` - `max_unavailable` available, as far as the sets
+have said which are (Kubernetes, Deployment: strategy).
+"""
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from reconcile.models import Object, encode
+
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+"""Annotation of a set: how many replicas the whole was to have when the set was last sized."""
+LIMIT = "deployment.kubernetes.io/max-replicas"
+"""Annotation of a set: how many there could be then at most, the surge included."""
+
+Amount: TypeAlias = int | str
+"""A number of replicas, or a share of them: `25%`."""
+
+_NEVER = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+
+NEW = ""
+"""The name under which a plan speaks of a set that is yet to be made."""
+
+
+@frozen
+class RevisionSet:
+    """A set of replicas of one revision, as `Rollout` looks at it.
+
+    `replicas` is how many it is to have, `present` how many it has and `available` how many of those serve.
+    `observed`: those two speak of a time after it was last told a number. `desired` and `limit` are those
+    of the whole when it was last sized, None if nobody noted them. A set that shrinks is taken to give up
+    what is not available first.
+    """
+
+    name: str
+    created: datetime.datetime
+    replicas: int
+    present: int = 0
+    available: int = 0
+    observed: bool = True
+    desired: int | None = None
+    limit: int | None = None
+    revision: int = 0
+    object: Object | None = field(default=None, eq=False, repr=False)
+
+    @property
+    def most(self) -> int:
+        """So many it may have at this moment."""
+        return max(self.replicas, self.present)
+
+    @property
+    def sure(self) -> int:
+        """So many are available now and stay so without a further step."""
+        return min(self.available, self.replicas)
+
+
+def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
+    """A stored set: any object with `spec.replicas`, and the status of a ReplicaSet or Deployment.
+
+    Raises ValueError for one that no server has stored.
+    """
+    created = obj.metadata.creation_timestamp
+    if created is None:
+        raise ValueError(f"{type(obj).__name__} {str(obj.key)!r} has no creationTimestamp: it was not read")
+    manifest = encode(obj)
+    replicas, status = manifest["spec"].get("replicas"), manifest.get("status") or {}
+    return RevisionSet(
+        name=obj.name,
+        created=created,
+        replicas=1 if replicas is None else replicas,
+        present=status.get("replicas") or 0,
+        available=status.get("availableReplicas") or 0,
+        observed=(status.get("observedGeneration") or 0) >= obj.metadata.generation,
+        desired=_number(obj.metadata.annotations.get(DESIRED)),
+        limit=_number(obj.metadata.annotations.get(LIMIT)),
+        revision=revision,
+        object=obj,
+    )
+
+
+@frozen
+class Bounds:
+    """How many replicas there may be beyond the wanted ones, and how many of those may be missing."""
+
+    surge: int
+    unavailable: int
+
+
+def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> Bounds:
+    """The bounds in numbers: shares of a surge are rounded up, those of what may be missing down.
+
+    Where both come to nothing one may be missing, since nothing could move otherwise (Kubernetes,
+    ResolveFenceposts). Raises ValueError for what is neither a number of 0 or more nor a share.
+    """
+    surge = _amount(max_surge, replicas, up=True)
+    unavailable = _amount(max_unavailable, replicas, up=False)
+    return Bounds(surge, unavailable or (0 if surge else 1))
+
+
+@frozen
+class RolloutPlan:
+    """What to do now. `sizes` are the sets to resize, by name.
+
+    `create` is the size of the set of the new revision where that is to be made, else None. `waiting`:
+    old replicas have to be gone before anything else happens (Recreate).
+    """
+
+    sizes: dict[str, int] = field(factory=dict)
+    create: int | None = None
+    waiting: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do now."""
+        return not self.sizes and self.create is None
+
+
+@frozen
+class Rollout:
+    """`replicas` of the newest revision, without ever leaving the bounds on the way there.
+
+    `recreate`: the old ones go first, all of them, and bounds mean nothing. `paused`: no step towards the
+    new revision, but changes of `replicas` are followed. Raises ValueError for bounds that are none.
+    """
+
+    replicas: int
+    max_surge: Amount = "25%"
+    max_unavailable: Amount = "25%"
+    recreate: bool = False
+    paused: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.replicas < 0:
+            raise ValueError(f"replicas are 0 or more, not {self.replicas}")
+        bounds_of(self.max_surge, self.max_unavailable, self.replicas)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those that hold now."""
+        return Bounds(0, 0) if self.recreate else self._rolling_bounds
+
+    @property
+    def limit(self) -> int:
+        """So many there may be; none where none are wanted."""
+        return self.replicas + self.bounds.surge if self.replicas else 0
+
+    @property
+    def floor(self) -> int:
+        """So many have to be available before one that is may be taken."""
+        return 0 if self.recreate else max(0, self.replicas - self._rolling_bounds.unavailable)
+
+    def plan(
+        self, new: RevisionSet | None, old: Sequence[RevisionSet] = (), *, leftover: bool = False
+    ) -> RolloutPlan:
+        """The next step, given the set of the new revision and those of all others.
+
+        `leftover`: replicas of old sets are still on their way out (they do not count as present, but
+        Recreate waits for them). A change of `replicas` while several sets have some is shared out in
+        proportion to their sizes, so that it does not hasten the rollout (Kubernetes, Deployment).
+        """
+        sets = [*([new] if new else []), *sorted(old, key=lambda one: (one.created, one.name))]
+        if self.paused or self._is_resized(sets):
+            return self._plan(sets, self._followed(new, sets))
+        if self.recreate:
+            return self._recreated(new, old, leftover)
+        fresh = new or _unmade(sets)
+        return self._plan([fresh, *(one for one in sets if one is not new)], self._rolled(fresh, sets))
+
+    def _is_resized(self, sets: Iterable[RevisionSet]) -> bool:
+        return any(
+            one.replicas > 0 and one.desired is not None and one.desired != self.replicas for one in sets
+        )
+
+    # --- following a change of `replicas` ---------------------------------------------------------
+
+    def _followed(self, new: RevisionSet | None, sets: Sequence[RevisionSet]) -> dict[str, int]:
+        active = [one for one in sets if one.replicas > 0]
+        if not sets:
+            return {}
+        if len(active) <= 1:
+            one = active[0] if active else new or max(sets, key=lambda one: (one.created, one.name))
+            return {one.name: self.replicas}
+        if new is not None and self._is_saturated(new):
+            return {one.name: 0 for one in active if one is not new}
+        return {} if self.recreate else self._shared(active)
+
+    def _is_saturated(self, new: RevisionSet) -> bool:
+        return {new.desired, new.replicas, new.available} == {self.replicas}
+
+    def _shared(self, active: Sequence[RevisionSet]) -> dict[str, int]:
+        """Each set's share; what rounding leaves over goes to the largest, or comes from it."""
+        total = sum(one.replicas for one in active)
+        more = self.limit - total
+        ordered = sorted(active, key=lambda one: (one.created, one.name), reverse=more > 0)
+        ordered.sort(key=lambda one: -one.replicas)
+        sizes, given = {}, 0
+        for one in ordered:
+            share = self._share(one, total) - one.replicas if more else 0
+            left = more - given
+            share = min(max(share, 0), left) if more > 0 else max(min(share, 0), left)
+            sizes[one.name] = one.replicas + share
+            given += share
+        largest = ordered[0].name
+        sizes[largest] = max(0, sizes[largest] + more - given)
+        return sizes
+
+    def _share(self, one: RevisionSet, total: int) -> int:
+        before = one.limit or total
+        return (2 * one.replicas * self.limit + before) // (2 * before)
+
+    # --- rolling -----------------------------------------------------------------------------------
+
+    def _rolled(self, new: RevisionSet, sets: Sequence[RevisionSet]) -> dict[str, int]:
+        sizes = {new.name: self.replicas}
+        old = [one for one in sets if one.name != new.name]
+        total = new.replicas + sum(one.replicas for one in old)
+        broken = max(0, total - self.floor - (new.replicas - new.sure))
+        spare = max(0, new.sure + sum(one.sure for one in old) - self.floor)
+        for one in old:
+            idle = min(one.replicas - one.sure, broken)
+            taken = min(one.sure, spare) if idle == one.replicas - one.sure else 0
+            broken, spare = broken - idle, spare - taken
+            sizes[one.name] = one.replicas - idle - taken
+        return sizes
+
+    def _recreated(self, new: RevisionSet | None, old: Sequence[RevisionSet], leftover: bool) -> RolloutPlan:
+        sizes = {one.name: 0 for one in old if one.replicas > 0}
+        if sizes or leftover or any(one.present or not one.observed for one in old):
+            return RolloutPlan(sizes, waiting=True)
+        if new is None:
+            return RolloutPlan(create=self.replicas)
+        return RolloutPlan({new.name: self.replicas} if new.replicas != self.replicas else {})
+
+    # --- the bounds --------------------------------------------------------------------------------
+
+    def _plan(self, sets: Sequence[RevisionSet], wanted: dict[str, int]) -> RolloutPlan:
+        """The wanted sizes as far as the bounds allow, whoever wanted them; the first set shrinks first."""
+        sizes = self._smaller(sets, wanted)
+        self._trim(sets, sizes)
+        self._grow(sets, wanted, sizes)
+        changed = {one.name: sizes[one.name] for one in sets if sizes[one.name] != one.replicas}
+        create = None
+        if any(one.name == NEW for one in sets):
+            create = changed.pop(NEW, 0)
+        return RolloutPlan(changed, create)
+
+    def _smaller(self, sets: Sequence[RevisionSet], wanted: dict[str, int]) -> dict[str, int]:
+        sizes, spare = {}, sum(one.sure for one in sets) - self.floor
+        for one in sets:
+            size = min(one.replicas, wanted.get(one.name, one.replicas))
+            lost = min(max(0, one.sure - size), max(0, spare))
+            spare -= lost
+            sizes[one.name] = max(size, one.sure - lost)
+        return sizes
+
+    def _trim(self, sets: Sequence[RevisionSet], sizes: dict[str, int]) -> None:
+        """Take what is not available where there are too many: a share of it may have had to stay."""
+        excess = sum(sizes.values()) - self.limit
+        for one in sets if not self.recreate else ():
+            taken = min(max(0, excess), max(0, sizes[one.name] - one.sure))
+            sizes[one.name] -= taken
+            excess -= taken
+
+    def _grow(self, sets: Sequence[RevisionSet], wanted: dict[str, int], sizes: dict[str, int]) -> None:
+        """As far as there is room beside all that may still be there; none while a set has not answered."""
+        if not all(one.observed for one in sets):
+            return
+        room = self.limit - sum(one.most for one in sets)
+        for one in sets:
+            more = min(max(0, wanted.get(one.name, 0) - one.replicas), max(0, room + one.most - one.replicas))
+            if more > 0 and sizes[one.name] == one.replicas:
+                sizes[one.name] += more
+                room -= max(0, one.replicas + more - one.most)
+
+    @property
+    def _rolling_bounds(self) -> Bounds:
+        return bounds_of(self.max_surge, self.max_unavailable, self.replicas)
+
+
+def _unmade(sets: Sequence[RevisionSet]) -> RevisionSet:
+    """The set that is to be made, with nothing in it."""
+    created = max((one.created for one in sets), default=_NEVER)
+    return RevisionSet(NEW, created, 0)
+
+
+def _amount(amount: Amount, replicas: int, *, up: bool) -> int:
+    if isinstance(amount, int) and not isinstance(amount, bool):
+        number = amount
+    else:
+        text = str(amount)
+        if not (text.endswith("%") and text[:-1].isdecimal()):
+            raise ValueError(f"a number of replicas or a share (`25%`) is wanted, not {amount!r}")
+        number = (int(text[:-1]) * replicas + (99 if up else 0)) // 100
+    if number < 0:
+        raise ValueError(f"a number of replicas is 0 or more, not {amount!r}")
+    return number
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+__all__ = [
+    "DESIRED",
+    "LIMIT",
+    "NEW",
+    "Amount",
+    "Bounds",
+    "RevisionSet",
+    "Rollout",
+    "RolloutPlan",
+    "bounds_of",
+    "revision_set_of",
+]
