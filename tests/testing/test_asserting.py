@@ -1,5 +1,6 @@
 """What a failed comparison says."""
 
+import pytest
 from attrs import frozen
 
 from reconcile import Object, ObjectMeta, field, resource
@@ -24,6 +25,7 @@ def vault(*doors: str, password: str = "") -> Vault:
     return Vault(metadata=ObjectMeta("v", "default"), spec=VaultSpec(doors, password))
 
 
+@pytest.mark.rule("kit-told-apart")
 def test_each_field_that_differs_is_named_with_both_values() -> None:
     assert explain(vault("a", "b"), vault("a", "c", "d")) == [
         "two Vaults differ:",
@@ -39,6 +41,7 @@ def test_each_field_that_differs_is_named_with_both_values() -> None:
     ]
 
 
+@pytest.mark.rule("kit-told-apart")
 def test_a_secret_differs_without_being_shown() -> None:
     lines = explain(vault(password="hunter2"), vault(password="swordfish"))
     assert lines == ["two Vaults differ:", "  .spec.password: <secret> != another"]

@@ -34,6 +34,7 @@ def pod(namespace: str = "default") -> Pod:
     return Pod(metadata=ObjectMeta("p", namespace), spec=PodSpec(containers=CONTAINERS))
 
 
+@pytest.mark.rule("kit-virtual")
 async def test_an_operator_runs_on_a_cluster_in_virtual_time(
     cluster: VirtualCluster, manager: ManagerOf
 ) -> None:
@@ -47,6 +48,7 @@ async def test_an_operator_runs_on_a_cluster_in_virtual_time(
     assert anyio.current_time() - began > 1800
 
 
+@pytest.mark.rule("kit-crash")
 async def test_a_crash_ends_the_manager_and_another_goes_on(
     cluster: VirtualCluster, manager: ManagerOf, faults: Faults
 ) -> None:
@@ -62,6 +64,7 @@ async def test_a_crash_ends_the_manager_and_another_goes_on(
     assert len(faults.applied) == 1
 
 
+@pytest.mark.rule("kit-crash")
 async def test_a_manager_can_die_at_any_moment(
     cluster: VirtualCluster, manager: ManagerOf, faults: Faults
 ) -> None:
@@ -116,6 +119,7 @@ def test_a_plain_function_runs_what_it_likes_in_virtual_time(cluster: VirtualClu
     assert cluster.run(test, limit_seconds=20_000) == 10_000
 
 
+@pytest.mark.rule("kit-listening")
 async def test_an_operator_runs_on_a_server_that_listens(
     api_server: ListeningServer, manager: ManagerOf, faults: Faults
 ) -> None:
@@ -128,6 +132,7 @@ async def test_an_operator_runs_on_a_server_that_listens(
     assert len(faults.applied) == 1
 
 
+@pytest.mark.rule("kit-pods")
 async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
     api_server: ListeningServer, nodes: NodesOf
 ) -> None:

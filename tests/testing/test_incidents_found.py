@@ -60,6 +60,7 @@ def test_every_pair_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", FOUND)
+@pytest.mark.rule("kit-incidents")
 def test_a_twin_is_at_most_ten_lines_apart(name: str) -> None:
     faulty, mended = ((HERE / kind / f"{name}.py").read_text().splitlines() for kind in ("faulty", "mended"))
     apart = [line for line in difflib.ndiff(faulty, mended) if line[0] in "+-"]
@@ -67,6 +68,7 @@ def test_a_twin_is_at_most_ten_lines_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FOUND)
+@pytest.mark.rule("kit-incidents")
 def test_the_sweep_finds_the_fault_and_shrinks_it_to_one_thing_or_none(name: str) -> None:
     broken, seconds = found(name)
     assert seconds < 10
@@ -77,6 +79,7 @@ def test_the_sweep_finds_the_fault_and_shrinks_it_to_one_thing_or_none(name: str
 
 
 @pytest.mark.parametrize("name", FOUND)
+@pytest.mark.rule("kit-incidents")
 def test_the_sweep_finds_nothing_on_the_mended_twin(name: str) -> None:
     report: Report = sweep(module("mended", name).scenario)
     print(f"{name}: {report}")

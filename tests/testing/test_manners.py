@@ -114,6 +114,7 @@ SUITES: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.rule("kit-manners")
 def test_a_foreign_suite_is_the_same_with_and_without_the_plugin(tmp_path: Path, suite: str) -> None:
     mark, options, more = SUITES[suite]
     (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -197,6 +198,7 @@ async def test_compared(cluster):
 
 
 @pytest.mark.parametrize("suite", [*SUITES, "no other plugin"])
+@pytest.mark.rule("kit-virtual")
 def test_tests_that_use_it_run_in_virtual_time_beside_any_other_plugin(tmp_path: Path, suite: str) -> None:
     bare = ("", ("-p", "no:asyncio", "-p", "no:anyio"), "")
     mark, options, _ = SUITES.get(suite, bare)

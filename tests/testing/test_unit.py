@@ -31,6 +31,7 @@ from reconcile.testing.failing import Failure
 from tests.testing.sites import Site, site, sites
 
 
+@pytest.mark.rule("kit-unit")
 async def test_a_pass_tells_what_it_wrote() -> None:
     client = FakeClient(site())
     done = await run_once(sites(), "default/web", client)
@@ -38,6 +39,7 @@ async def test_a_pass_tells_what_it_wrote() -> None:
     assert (done.error, done.retry) == (None, False)
 
 
+@pytest.mark.rule("kit-fail")
 async def test_a_write_fails_as_often_as_it_is_told_to() -> None:
     client = FakeClient(site())
     client.fail("patch", ConfigMap, ServerError, times=2)
@@ -59,6 +61,7 @@ async def test_a_reply_that_is_lost_was_carried_out() -> None:
     assert (await client.get(ConfigMap, "web", "default")).data == {"text": "hello"}
 
 
+@pytest.mark.rule("kit-fail")
 async def test_only_requests_of_the_verb_and_the_kind_fail() -> None:
     client = FakeClient(site())
     client.fail("patch", Secret, ServerError)
@@ -84,6 +87,7 @@ async def test_parts_of_an_object_fail_with_it() -> None:
         Unreachable,
     ],
 )  # fmt: skip
+@pytest.mark.rule("kit-fail")
 def test_a_class_of_error_is_what_the_caller_meets(error: type[ApiError]) -> None:
     async def test() -> None:
         client = FakeClient(site())
@@ -112,6 +116,7 @@ def test_a_class_that_is_no_answer_is_refused() -> None:
             FakeClient().fail("patch", Site, vague)
 
 
+@pytest.mark.rule("kit-unit")
 def test_a_unit_test_takes_less_than_5_ms() -> None:
     async def test() -> Any:
         return await run_once(sites(), site(), FakeClient(site()))

@@ -20,6 +20,7 @@ BOTH = pytest.mark.parametrize("run", [simulate, in_real_time])
 
 
 @BOTH
+@pytest.mark.rule("kit-waiting")
 def test_waiting_ends_when_it_holds_and_returns_what_was_seen(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
@@ -39,6 +40,7 @@ def test_waiting_ends_when_it_holds_and_returns_what_was_seen(
 
 
 @BOTH
+@pytest.mark.rule("kit-told-apart")
 def test_what_does_not_come_is_told_with_how_it_was_last_seen(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
@@ -56,6 +58,7 @@ def test_what_does_not_come_is_told_with_how_it_was_last_seen(
 
 
 @BOTH
+@pytest.mark.rule("kit-waiting")
 def test_what_ceases_to_hold_is_told_with_when_and_how(
     run: Callable[[Callable[[], Awaitable[None]]], None],
 ) -> None:
@@ -70,6 +73,7 @@ def test_what_ceases_to_hold_is_told_with_when_and_how(
     run(test)
 
 
+@pytest.mark.rule("kit-waiting")
 def test_an_hour_of_watching_passes_at_once_in_virtual_time() -> None:
     async def test() -> None:
         began = anyio.current_time()
