@@ -250,8 +250,8 @@ async def _played(steps: Steps, server: Chronicle, seed: int) -> None:
             await anyio.sleep(20)
         group.cancel_scope.cancel()
     _judge(play, server)
-    # Watches of five to ten minutes, and nothing else.
-    assert sum(at > quiet for at in server.requests) <= 6
+    # Watches of five to ten minutes, one of which may find its version forgotten, and nothing else.
+    assert sum(at > quiet for at in server.requests) <= 7
 
 
 def _judge(play: Play, server: Chronicle) -> None:
