@@ -11,11 +11,12 @@ from typing import Any
 
 from attrs import asdict
 
-from reconcile.requests import Cause
+from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
 from reconcile.runs import PastRun, Run
 from reconcile.status import ManagerStatus
 from reconcile.storms.report import read
+from workqueue import Item
 
 KEYS_SHOWN = 1000
 """Of each queue."""
@@ -40,32 +41,35 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
     status = runner.status()
     queue = asdict(status.queue)
     queue["depths"] = {str(priority): count for priority, count in status.queue.depths.items()}
-    queue["keys"] = [
-        {
-            "key": str(item.key),
-            "priority": item.priority,
-            "due_in": round(due_in, 3),
-            "retries": item.retries,
-            "causes": _causes(item.causes),
-            "dropped_causes": item.dropped_causes,
-        }
-        for item, due_in in runner.queue.queued(KEYS_SHOWN)
-    ]
+    queue["keys"] = [queued_key(item, due_in) for item, due_in in runner.queue.queued(KEYS_SHOWN)]
     return {
         "runs": status.runs,
         "failures": status.failures,
         "workers": runner.workers,
         "queue": queue,
-        "running": [_running(run, now) for run in runner.history.running()],
+        "running": [running_run(run, now) for run in runner.history.running()],
         "resting": [str(request) for request in runner.resting],
         "storms": {str(storm.request): storm.shown(now) for storm in runner.guard.storms()},
         "recent": {
-            str(request): [_past(run, now) for run in runs] for request, runs in runner.history.recent()
+            str(request): [past_run(run, now) for run in runs] for request, runs in runner.history.recent()
         },
     }
 
 
-def _running(run: Run, now: float) -> Mapping[str, Any]:
+def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
+    """A key that waits, for so many seconds more."""
+    return {
+        "key": str(item.key),
+        "priority": item.priority,
+        "due_in": round(due_in, 3),
+        "retries": item.retries,
+        "causes": _causes(item.causes),
+        "dropped_causes": item.dropped_causes,
+    }
+
+
+def running_run(run: Run, now: float) -> Mapping[str, Any]:
+    """A run under way."""
     return {
         "key": str(run.request),
         "age": round(now - run.started, 3),
@@ -75,7 +79,8 @@ def _running(run: Run, now: float) -> Mapping[str, Any]:
     }
 
 
-def _past(run: PastRun, now: float) -> Mapping[str, Any]:
+def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
+    """A run that ended."""
     return {
         "reconcile_id": run.reconcile_id,
         "ended_ago": round(now - run.ended, 3),

@@ -33,6 +33,7 @@ from reconcile.configuration import (
 from reconcile.connecting import connected, define
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
+from reconcile.desk import Desk
 from reconcile.health import Check, ping
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.life import Life
@@ -318,7 +319,8 @@ class Manager(Life):
                 return
             liveness = {"ping": ping, "event-loop": self._check_loop, **options.liveness}
             reviewer = Reviewer(lambda: self._transport) if options.serve_review else None
-            pages = Pages(liveness, self._readiness(), metrics.text, self.state, reviewer)
+            desk = Desk(lambda: self._runners)
+            pages = Pages(liveness, self._readiness(), metrics.text, self.state, desk, reviewer)
             certificates = Path(options.serve_certificates) if options.serve_certificates else None
             address = parse_address(options.serve)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:

@@ -371,6 +371,15 @@ class Runner(Generic[T]):
         return missed is not None
 
     @property
+    def working(self) -> bool:
+        """Whether it begins runs: it is not paused."""
+        return self._resumed.is_set()
+
+    def knows(self, request: Request) -> bool:
+        """Whether there is an object of that key, or was one of late."""
+        return self._primary.store.get(request.key) is not None or bool(self.history.past(request))
+
+    @property
     def resting(self) -> Sequence[Request]:
         """The keys that rest."""
         return [*self._resting]

@@ -129,6 +129,10 @@ class RunHistory:
         """The last runs by key, the key that ran last comes last."""
         return iter(list(self._past.items()))
 
+    def past(self, request: Request) -> tuple[PastRun, ...]:
+        """The last runs of a key, oldest first."""
+        return self._past.get(request, ())
+
     def begin(self, run: Run) -> None:
         """A run starts."""
         self._running[run.request] = run

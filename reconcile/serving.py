@@ -7,15 +7,14 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import msgspec
 from attrs import frozen
 
 from informers import get_logger
+from reconcile.debug_pages import Desk, add_desk, is_loopback, json_page
 from reconcile.health import Check, Health, ask, ping
 from reconcile.reviews import Reviewer
 from reconcile.rotation import NoCertificate, RotatingCertificate
@@ -68,6 +67,7 @@ class Pages:
     readyz: Mapping[str, Check]
     metrics: Callable[[str], tuple[bytes, str]]
     state: Callable[[], Mapping[str, Any]]
+    desk: Desk | None = None
     reviewer: Reviewer | None = None
 
 
@@ -139,16 +139,20 @@ def _application(pages: Pages) -> "web.Application":
         body, content_type = pages.metrics(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def state(request: web.Request) -> web.Response:
+    async def admit(request: web.Request) -> None:
         await review(request)
         if pages.reviewer is None and not is_loopback(request.remote):
             raise web.HTTPForbidden(text="/debug is for this machine only: use kubectl port-forward\n")
-        body = msgspec.json.format(msgspec.json.encode(pages.state()), indent=2)
-        return web.Response(body=body, content_type="application/json")
+
+    async def state(request: web.Request) -> web.Response:
+        await admit(request)
+        return json_page(pages.state())
 
     application = web.Application()
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/debug/state", state)
+    if pages.desk is not None:
+        add_desk(application, pages.desk, admit, guarded=pages.reviewer is not None)
     for page, checks in (("healthz", pages.healthz), ("readyz", pages.readyz)):
         answer = _health_page(page, {**checks} or {"ping": ping})
         for path in (f"/{page}", f"/{page}/", f"/{page}/{{name}}"):
@@ -171,13 +175,3 @@ def _health_page(page: str, checks: Mapping[str, Check]) -> "Callable[[web.Reque
         )
 
     return answer
-
-
-def is_loopback(remote: str | None) -> bool:
-    """Whether an address of the other side is this machine's own."""
-    if not remote:
-        return False
-    try:
-        return ip_address(remote.partition("%")[0]).is_loopback
-    except ValueError:
-        return False

@@ -32,6 +32,13 @@ class Entry:
 COMMANDS = {
     "demo": Entry("reconcile.commands.demo:demo", "Play incidents on the original's logic and on ours."),
     "run": Entry("reconcile.commands.run:run", "Run controllers on a cluster, or on an embedded one."),
+    "explain": Entry(
+        "reconcile.commands.explain:explain", "Say why an object was reconciled, and with what result."
+    ),
+    "top": Entry("reconcile.commands.top:top", "Show the busiest keys, queues and informers of a manager."),
+    "trigger": Entry("reconcile.commands.trigger:trigger", "Have an object reconciled now."),
+    "pause": Entry("reconcile.commands.trigger:pause", "Let an object rest until it is resumed."),
+    "resume": Entry("reconcile.commands.trigger:resume", "Undo pause."),
     "apiserver": Entry("reconcile.commands.apiserver:apiserver", "Run the embedded API server by itself."),
     "crds": Entry("reconcile.commands.crds:crds", "Print the CustomResourceDefinitions of model classes."),
     "models": Entry(

@@ -1,0 +1,120 @@
+"""Asks a running manager on its debug port."""
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import frozen
+
+from reconcile.commands.errors import Problem
+
+DEFAULT = "http://127.0.0.1:8080"
+SECONDS = 10.0
+
+
+@frozen
+class Manager:
+    """Where a manager serves /debug, and how to be let in."""
+
+    url: str
+    token: str = ""
+    ca: str | None = None
+
+    def get(self, page: str, **query: str) -> Any:
+        """What a page says. Raises Problem."""
+        return self._ask("GET", page, query)
+
+    def post(self, page: str, **query: str) -> Any:
+        """Have something done. Raises Problem."""
+        return self._ask("POST", page, query)
+
+    def _ask(self, method: str, page: str, query: Mapping[str, str]) -> Any:
+        url = f"{self.url.rstrip('/')}{page}?{urllib.parse.urlencode(query)}"
+        request = urllib.request.Request(url, method=method, headers=self._headers())
+        try:
+            with urllib.request.build_opener(*self._handlers()).open(request, timeout=SECONDS) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise _refused(self.url, page, error) from None
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            why = getattr(error, "reason", None) or error
+            raise Problem(
+                f"no manager answers on {self.url} ({why})",
+                "start it with serve= (reconcile run --serve 127.0.0.1:8080), or name it with --manager",
+            ) from None
+        except ValueError:
+            raise Problem(
+                f"what answers on {self.url} is no manager", "name the address it serves on with --manager"
+            ) from None
+
+    def _headers(self) -> Mapping[str, str]:
+        let_in = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return {"X-Reconcile": "1", **let_in}
+
+    def _handlers(self) -> list[urllib.request.BaseHandler]:
+        """No proxy: a manager is here, or behind a port-forward."""
+        context = ssl.create_default_context(cafile=self.ca)
+        return [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+
+
+def _refused(url: str, page: str, error: urllib.error.HTTPError) -> Problem:
+    said = error.read().decode(errors="replace").strip()
+    if error.code in (401, 403) and "/debug" not in said and "header" not in said:
+        return Problem(f"{url} does not let you see {page}", "name a file with a token by --token-file")
+    if error.code == 404 and said.startswith("404"):
+        return Problem(f"{url} has no {page}", "its manager is older than this command, or is something else")
+    return Problem(said or f"{url} answered {error.code}", "see reconcile top for what there is")
+
+
+def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say which manager is meant; the command gets it as `manager`."""
+
+    @click.option(
+        "--manager",
+        "url",
+        metavar="URL",
+        envvar="RECONCILE_DEBUG",
+        default=DEFAULT,
+        help=f"Where it serves /debug. Default: $RECONCILE_DEBUG, or {DEFAULT}.",
+    )
+    @click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="A token, for a manager that asks the API server whom to let in (serve_review).",
+    )
+    @click.option("--ca", metavar="FILE", help="The authority of its certificate, where it serves over TLS.")
+    @wraps(command)
+    def with_manager(*, url: str, token_file: Path | None, ca: str | None, **others: Any) -> Any:
+        return command(manager=_manager(url, token_file, ca), **others)
+
+    return with_manager
+
+
+def _manager(url: str, token_file: Path | None, ca: str | None) -> Manager:
+    if "://" not in url:
+        url = f"http://{url}"
+    if not url.startswith(("http://", "https://")):
+        raise Problem(f"{url} is no address of a manager", "write http://HOST:PORT or https://HOST:PORT")
+    try:
+        token = "" if token_file is None else token_file.read_text().strip()
+        if ca is not None:
+            Path(ca).open("rb").close()
+    except OSError as error:
+        raise Problem(f"cannot read {error.filename}", error.strerror or str(error)) from None
+    return Manager(url, token, ca)
+
+
+def named(kind: str, name: str) -> Mapping[str, str]:
+    """The query that names an object. Raises Problem for what names none."""
+    if not name or name.count("/") > 1 or name.startswith("/") or name.endswith("/"):
+        raise Problem(f"{name!r} names no object", "write NAMESPACE/NAME, or NAME alone")
+    return {"kind": kind, "key": name}

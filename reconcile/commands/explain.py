@@ -1,0 +1,99 @@
+"""`reconcile explain`: why an object was reconciled, what that read and wrote, and what came of it."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from reconcile.commands.asking import Manager, manager_options, named
+
+PERIOD = 1.0
+
+_EXAMPLE = """\b
+Example:
+  reconcile explain Site default/web
+  reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("kind")
+@click.argument("name", metavar="NAMESPACE/NAME")
+@click.option("--follow", "-f", is_flag=True, help="Go on, with each run as it ends, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; with --follow one run a line.")
+@manager_options
+def explain(kind: str, name: str, follow: bool, as_json: bool, manager: Manager) -> None:
+    """Say why an object was reconciled, and what came of it.
+
+    KIND is a kind, its plural, or the name of a controller. The last runs of the object are shown, oldest
+    first: what woke each, what it read and wrote, how it ended and how long it took.
+    """
+    query = named(kind, name)
+    told = manager.get("/debug/explain", **query)
+    if as_json and not follow:
+        click.echo(json.dumps(told, indent=2))
+        return
+    seen: set[tuple[str, str]] = set()
+    for line in _lines(told, seen, as_json):
+        click.echo(line)
+    while follow:
+        time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
+        for line in _lines(manager.get("/debug/explain", **query), seen, as_json, heads=False):
+            click.echo(line)
+
+
+def _lines(
+    told: Mapping[str, Any], seen: set[tuple[str, str]], as_json: bool, heads: bool = True
+) -> Iterator[str]:
+    for one in told["controllers"]:
+        if heads and not as_json:
+            yield from head(one)
+        for run in one["runs"]:
+            if (one["controller"], run["reconcile_id"]) in seen:
+                continue
+            seen.add((one["controller"], run["reconcile_id"]))
+            if as_json:
+                yield json.dumps({"controller": one["controller"], **run})
+            else:
+                yield from chain(run)
+
+
+def head(one: Mapping[str, Any]) -> Iterator[str]:
+    """What the key does now."""
+    yield f"{one['kind']} {one['key']}, controller {one['controller']}: {_now(one)}"
+    if one["storm"] is not None:
+        yield f"  in a storm since {one['storm']['since']:.0f} s: {one['storm']['message']}"
+        yield f"  slowed to one run each {one['storm']['interval']:g} s"
+    if not one["runs"]:
+        yield "  no run of it has ended yet"
+
+
+def _now(one: Mapping[str, Any]) -> str:
+    if one["paused"]:
+        return "paused"
+    if one["running"]:
+        run = one["running"][0]
+        place = f", at {run['waits_at']}" if run["waits_at"] else ""
+        return f"runs since {run['age']:.1f} s{place}"
+    if one["queued"]:
+        due = one["queued"][0]["due_in"]
+        return f"is due in {due:.1f} s" if due > 0 else "waits for a worker"
+    return "is quiet"
+
+
+def chain(run: Mapping[str, Any]) -> Iterator[str]:
+    """One run, from what woke it to what came of it."""
+    yield f"  {run['reconcile_id'] or 'cancelled'}  {run['ended_ago']:.1f} s ago"
+    yield from _part("woken by", run["causes"] or ["nothing that is known"])
+    yield from _part("read", run["read"])
+    yield from _part("wrote", run["wrote"] or ["nothing"])
+    attempt = f", after {run['attempt']} failures" if run["attempt"] else ""
+    error = f": {run['error']}" if run["error"] else ""
+    yield from _part("result", [f"{run['result']} in {run['seconds'] * 1000:.1f} ms{attempt}{error}"])
+
+
+def _part(name: str, lines: Sequence[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield f"    {'' if number else name:<9} {line}"

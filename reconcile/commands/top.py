@@ -1,0 +1,138 @@
+"""`reconcile top`: what a manager is busy with."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+from attrs import asdict, frozen
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from reconcile.commands.asking import Manager, manager_options
+
+PERIOD = 2.0
+KEYS = 15
+
+_EXAMPLE = """\b
+Example:
+  reconcile top
+  reconcile top --once --json --manager http://127.0.0.1:9090
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option("--once", is_flag=True, help="Show it once and end.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, once.")
+@manager_options
+def top(once: bool, as_json: bool, manager: Manager) -> None:
+    """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
+
+    How often a key runs is told from its last five runs.
+    """
+    state = manager.get("/debug/state")
+    if as_json:
+        click.echo(json.dumps(summary(state), indent=2))
+        return
+    console = Console()
+    if once or not console.is_terminal:
+        console.print(_screen(summary(state)))
+        return
+    with Live(_screen(summary(state)), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(PERIOD)  # noqa: TID251 -- a command line of its own process waits in real time
+            live.update(_screen(summary(manager.get("/debug/state"))), refresh=True)
+
+
+@frozen
+class Busy:
+    """A key and how often it runs."""
+
+    controller: str
+    key: str
+    runs_a_minute: float
+    writes: int
+    last: str
+    woken_by: str
+    storm: bool
+
+
+def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same as `/debug/state`, in few numbers: only what JSON has."""
+    controllers = state["controllers"]
+    busiest = sorted(_keys(controllers), key=lambda one: (-one.runs_a_minute, one.controller, one.key))
+    return {
+        "server": state["server"],
+        "leading": state["leading"],
+        "keys": [asdict(one) for one in busiest[:KEYS]],
+        "controllers": [_controller(name, one) for name, one in controllers.items()],
+        "informers": [
+            {name: one[name] for name in ("resource", "state", "objects", "relists", "failures")}
+            for one in state["informers"]
+        ],
+    }
+
+
+def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
+    for name, one in controllers.items():
+        for key, runs in one["recent"].items():
+            last = runs[-1]
+            causes = last["causes"]
+            writes = sum(len(run["wrote"]) for run in runs)
+            woken = causes[-1] if causes else ""
+            yield Busy(name, key, rate(runs), writes, last["result"], woken, key in one["storms"])
+
+
+def rate(runs: Sequence[Mapping[str, Any]]) -> float:
+    """Runs a minute, by the last ones and how long ago the last was."""
+    if len(runs) < 2:
+        return 0.0
+    first, last = runs[0]["ended_ago"], runs[-1]["ended_ago"]
+    apart = (first - last) / (len(runs) - 1)
+    return float(round(60 / max(apart, last, 0.001), 1))
+
+
+def _controller(name: str, one: Mapping[str, Any]) -> Mapping[str, Any]:
+    queue = one["queue"]
+    return {
+        "name": name,
+        "runs": one["runs"],
+        "failures": one["failures"],
+        "running": len(one["running"]),
+        "workers": one["workers"],
+        "waiting": sum(queue["depths"].values()),
+        "storms": len(one["storms"]),
+        "paused_keys": len(one["resting"]),
+    }
+
+
+def _screen(told: Mapping[str, Any]) -> Group:
+    leads = "leads" if told["leading"] else "stands by"
+    return Group(
+        f"{told['server'] or 'not connected'}, {leads}",
+        _table(told["keys"], "no key has run yet"),
+        _table(told["controllers"], "no controllers"),
+        _table(told["informers"], "no informers"),
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]], none: str) -> Table | str:
+    if not rows:
+        return none
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        number = isinstance(rows[0][name], int | float) and not isinstance(rows[0][name], bool)
+        table.add_column(
+            name.replace("_", " ").upper(), justify="right" if number else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return str(value)

@@ -1,0 +1,308 @@
+"""`reconcile explain`, `top`, `trigger`, `pause` and `resume`, against a manager that runs."""
+
+import http.client
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from reconcile import Context, Controller, Intent, Manager, ObjectMeta
+from reconcile.commands import main
+from reconcile.commands.explain import chain, head
+from reconcile.commands.top import rate, summary
+from reconcile.debug_pages import is_local_name
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+from tests.reconcile.test_manager import Toy, ToySpec
+
+
+@define
+class Ran:
+    """How a command ended, and what it said."""
+
+    status: int
+    said: str
+    complaint: str
+
+
+@define
+class Operator:
+    """A manager with one controller and one object, and commands that are run against it."""
+
+    client: FakeClient
+    capsys: pytest.CaptureFixture[str]
+    runs: int = 0
+    address: str = ""
+    news: anyio.Event = field(factory=anyio.Event)
+
+    async def keep(self, ctx: Context[Toy]) -> None:
+        self.runs += 1
+        await ctx.apply(
+            Intent(ConfigMap, metadata=ObjectMeta("child"), data={"size": str(ctx.object.spec.size)})
+        )
+
+    async def command(self, *arguments: str) -> Ran:
+        given = [*arguments, "--manager", f"http://{self.address}"]
+        status = await anyio.to_thread.run_sync(partial(main, given))
+        said = self.capsys.readouterr()
+        return Ran(status, said.out, said.err)
+
+    async def until(self, runs: int) -> None:
+        with anyio.fail_after(10):
+            while self.runs < runs:
+                await anyio.sleep(0.01)
+            await anyio.sleep(0.05)
+
+
+@asynccontextmanager
+async def operating(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operator]:
+    client = FakeClient(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
+    operator = Operator(client, capsys)
+    controller = Controller(Toy, operator.keep, owns=[ConfigMap])
+    manager = Manager(
+        controller, transport=client.transport, serve="127.0.0.1:0", environ={}, clock=client.clock
+    )
+    async with manager:
+        operator.address = manager.address
+        await operator.until(2)
+        yield operator
+
+
+@pytest.mark.rule("storm-explain")
+async def test_explain_tells_the_chain_of_the_last_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    async with operating(capsys) as operator:
+        ran = await operator.command("explain", "Toy", "default/a")
+    assert ran.status == 0
+    assert "Toy default/a, controller toy: is quiet" in ran.said
+    first, second = ran.said.split("    woken by")[1:]
+    assert "toys.toys.example.com default/a added" in first or "toys default/a added" in first
+    assert "apply configmaps default/child" in first
+    assert "result    success in" in first
+    assert "configmaps default/child added at" in second
+    assert "by this key" in second
+    assert "wrote     nothing" in second
+
+
+async def test_explain_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    async with operating(capsys) as operator:
+        ran = await operator.command("explain", "toys", "default/a", "--json")
+    told = json.loads(ran.said)["controllers"][0]
+    assert (told["controller"], told["kind"], told["key"]) == ("toy", "Toy", "default/a")
+    assert [len(run["wrote"]) for run in told["runs"]] == [1, 0]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+async def test_follow_goes_on_with_each_run_until_it_is_interrupted(
+    form: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = 0
+
+    def wait(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 3:
+            raise KeyboardInterrupt
+        if waits == 1:
+            main(["trigger", "Toy", "default/a", "--manager", f"http://{address}"])
+
+    monkeypatch.setattr("reconcile.commands.explain.time.sleep", wait)
+    async with operating(capsys) as operator:
+        address = operator.address
+        ran = await operator.command("explain", "Toy", "default/a", "--follow", *form)
+    assert ran.status == 130
+    assert ran.said.count("by hand") == (1 if operator.runs == 3 else 0)
+    assert ran.said.count("success") == operator.runs
+
+
+@pytest.mark.rule("storm-explain")
+async def test_a_key_is_triggered_paused_and_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    async with operating(capsys) as operator:
+        assert (
+            await operator.command("trigger", "Toy", "default/a")
+        ).said == "Toy default/a will run (controller toy)\n"
+        await operator.until(3)
+        assert (await operator.command("pause", "Toy", "default/a")).status == 0
+        await operator.command("trigger", "Toy", "default/a")
+        await anyio.sleep(0.1)
+        assert operator.runs == 3
+        assert "paused" in (await operator.command("explain", "Toy", "default/a")).said
+        assert (await operator.command("resume", "Toy", "default/a")).status == 0
+        await operator.until(4)
+        ran = await operator.command("explain", "Toy", "default/a")
+        assert "woken by  triggered: by hand" in ran.said
+        again = await operator.command("resume", "Toy", "default/a")
+    assert again.status == 2
+    assert again.complaint.startswith("error: Toy default/a is not paused in controller toy")
+
+
+async def test_top_shows_keys_queues_and_informers(capsys: pytest.CaptureFixture[str]) -> None:
+    async with operating(capsys) as operator:
+        shown = await operator.command("top", "--once")
+        told = json.loads((await operator.command("top", "--json")).said)
+    for word in ("default/a", "toy", "configmaps", "RUNS A MINUTE", "STORMS"):
+        assert word in shown.said
+    assert told["keys"][0]["key"] == "default/a"
+    assert told["controllers"][0]["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("explain", "Gadget", "default/a"), "error: no controller here keeps Gadget; there are: Toy"),
+        (("explain", "Toy", "default/b"), "error: there is no Toy default/b in the cache of this manager"),
+        (("explain", "Toy", "a/b/c"), "error: 'a/b/c' names no object"),
+        (("trigger", "Toy", "default/b"), "error: there is no Toy default/b"),
+    ],
+)
+async def test_what_is_not_there_is_one_line(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with operating(capsys) as operator:
+        ran = await operator.command(*arguments)
+    assert ran.status == 2
+    assert ran.complaint.startswith(complaint)
+    assert ran.complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["explain", "top", "trigger", "pause", "resume"])
+def test_without_a_manager_the_next_step_is_said(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    named = [] if command == "top" else ["Toy", "default/a"]
+    assert main([command, *named, "--manager", "127.0.0.1:1"]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("error: no manager answers on http://127.0.0.1:1")
+    assert "--manager" in complaint
+    assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["explain", "top", "trigger", "pause", "resume"])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"reconcile {command}" in capsys.readouterr().out.split("Example:")[1]
+
+
+def test_a_token_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["top", "--token-file", str(tmp_path / "none")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+# --- who may ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("storm-desk")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-Reconcile": "1"}, 200),
+        ({}, 403),
+        ({"X-Reconcile": "1", "Origin": "http://example.com"}, 403),
+        ({"X-Reconcile": "1", "Host": "rebound.example.com"}, 403),
+    ],
+)
+async def test_a_web_page_cannot_have_anything_done(
+    headers: dict[str, str], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def post(address: str) -> int:
+        connection = http.client.HTTPConnection(address, timeout=5)
+        connection.request("POST", "/debug/trigger?kind=Toy&key=default/a", headers=headers)
+        answer = connection.getresponse().status
+        connection.close()
+        return answer
+
+    async with operating(capsys) as operator:
+        assert await anyio.to_thread.run_sync(post, operator.address) == status
+
+
+@pytest.mark.rule("storm-desk")
+async def test_a_question_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def get(address: str) -> int:
+        connection = http.client.HTTPConnection(address, timeout=5)
+        connection.request("GET", "/debug/trigger?kind=Toy&key=default/a", headers={"X-Reconcile": "1"})
+        answer = connection.getresponse().status
+        connection.close()
+        return answer
+
+    async with operating(capsys) as operator:
+        assert await anyio.to_thread.run_sync(get, operator.address) == 405
+        await anyio.sleep(0.05)
+        assert operator.runs == 2
+
+
+@pytest.mark.rule("storm-desk")
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("localhost:8080", True),
+        ("127.0.0.1", True),
+        ("[::1]:8080", True),
+        ("[::1]", True),
+        ("example.com:80", False),
+        ("10.0.0.1:8080", False),
+        ("localhost.example.com", False),
+    ],
+)
+def test_only_names_of_this_machine_are_local(host: str, local: bool) -> None:
+    assert is_local_name(host) is local
+
+
+# --- what is shown ---------------------------------------------------------------------------------------
+
+
+def run(**more: Any) -> dict[str, Any]:
+    return {
+        "reconcile_id": "1a2b",
+        "ended_ago": 2.0,
+        "seconds": 0.012,
+        "attempt": 0,
+        "causes": ["scheduled"],
+        "read": [],
+        "wrote": [],
+        "result": "success",
+        "error": "",
+        **more,
+    }
+
+
+def test_a_failed_run_says_what_failed_and_how_often_before() -> None:
+    lines = list(chain(run(result="error", error="ValueError: no", attempt=2)))
+    assert lines[-1] == "    result    error in 12.0 ms, after 2 failures: ValueError: no"
+
+
+def test_a_storm_is_said_before_the_runs() -> None:
+    storm = {"since": 5.0, "message": "woken by its own writes", "interval": 60.0}
+    now = {"kind": "Toy", "key": "default/a", "controller": "toy", "paused": False, "running": [], "runs": []}
+    lines = list(head({**now, "queued": [{"due_in": 40.0}], "storm": storm}))
+    assert lines[0].endswith("is due in 40.0 s")
+    assert "in a storm since 5 s: woken by its own writes" in lines[1]
+    assert lines[2] == "  slowed to one run each 60 s"
+
+
+def test_the_rate_of_a_key_is_told_from_its_last_runs() -> None:
+    assert rate([run(ended_ago=4.0), run(ended_ago=3.0), run(ended_ago=2.0)]) == 30.0
+    assert rate([run(ended_ago=3.0), run(ended_ago=1.0)]) == 30.0
+    assert rate([run()]) == 0.0
+
+
+def test_the_busiest_key_comes_first() -> None:
+    def controller(*recent: tuple[str, float]) -> dict[str, Any]:
+        queue = {"depths": {"0": 2}}
+        runs = {key: [run(ended_ago=apart), run(ended_ago=0.0)] for key, apart in recent}
+        more = {"runs": 4, "failures": 0, "workers": 1, "running": [], "resting": [], "storms": {"d/b": {}}}
+        return {"queue": queue, "recent": runs, **more}
+
+    state = {
+        "server": "s",
+        "leading": True,
+        "informers": [],
+        "controllers": {"c": controller(("d/a", 9.0), ("d/b", 1.0))},
+    }
+    told = summary(state)
+    assert [(one["key"], one["storm"]) for one in told["keys"]] == [("d/b", True), ("d/a", False)]
+    assert told["controllers"][0]["waiting"] == 2
