@@ -15,10 +15,11 @@ from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, When, 
 from tests.controllers.world import SAMPLES
 
 OURS = Path(__file__).parents[2] / "docs" / "samples" / "ray-cluster.yaml"
+OWN = Path(__file__).parent / "rayclusters"
 THEIRS = SAMPLES / "kuberay"
 
 needs_samples = pytest.mark.skipif(
-    not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine (shared/samples/kuberay)"
+    not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine: see RECONCILE_SAMPLES"
 )
 
 
@@ -146,6 +147,7 @@ async def test_a_failed_head_is_replaced() -> None:
     assert [pod.uid != head.uid for pod in heads] == [True]
 
 
+@pytest.mark.rule("kuberay-1d-provisioned")
 async def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
     client = FakeClient(cluster(1))
     await once(client)
@@ -266,18 +268,35 @@ async def test_the_sample_of_this_project_is_run() -> None:
     await run_sample(FakeClient(), manifest(OURS))
 
 
-@needs_samples
+SAMPLE_NAMES = ("sample", "complete", "autoscaler")
+
+
 @pytest.mark.parametrize("installed", ["ours", "theirs"])
-async def test_kuberays_sample_is_run_unchanged_with_either_definition(installed: str) -> None:
+@pytest.mark.parametrize("name", SAMPLE_NAMES)
+async def test_kuberays_samples_are_run_unchanged_with_either_definition(name: str, installed: str) -> None:
+    if not THEIRS.is_dir():
+        pytest.skip(f"1 of {2 * len(SAMPLE_NAMES)} runs of KubeRay's samples skipped: see RECONCILE_SAMPLES")
     client = FakeClient()
-    if installed == "theirs":
-        client.add(manifest(THEIRS / "crd-rayclusters.yaml"))
-    await run_sample(client, manifest(THEIRS / "ray-cluster.sample.yaml"))
+    client.add(manifest(THEIRS / "crd-rayclusters.yaml") if installed == "theirs" else definition())
+    first, *others = manifests(THEIRS / f"ray-cluster.{name}.yaml")
+    for other in others:
+        client.add(other)
+    await run_sample(client, first)
+
+
+@pytest.mark.parametrize("name", ["fault-tolerant", "several-hosts"])
+async def test_clusters_like_those_that_people_have_are_run(name: str) -> None:
+    """Where there are no samples of KubeRay's, these still show what theirs do and more."""
+    for made in manifests(OWN / f"{name}.yaml"):
+        await run_sample(FakeClient(), made)
 
 
 def manifest(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
-    return found
+    return manifests(file)[0]
+
+
+def manifests(file: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if one]
 
 
 async def run_sample(client: FakeClient, sample: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """A small simulated cluster: an embedded server, nodes that play kubelet, controllers on late watches."""
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from reconcile.kinds import Namespace
 from reconcile.nodes import Delays, SimulatedNodes
 from reconcile.testing import FaultyTransport, LateTransport, VirtualClock
 
-SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
+SAMPLES = Path(os.environ.get("RECONCILE_SAMPLES") or Path(__file__).parents[2].parent / "shared" / "samples")
 NAMESPACE = "stage"
 
 

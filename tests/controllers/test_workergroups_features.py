@@ -1,0 +1,519 @@
+"""One pass at a time: suspension, upgrades, the autoscaler, tokens, state in Redis, Services and Ingress."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from controllers.workergroups import RayCluster, make_controller
+from controllers.workergroups.controller import Settings
+from controllers.workergroups.fault_tolerance import (
+    FINALIZER,
+    Farewell,
+    deletion_timeout,
+    job_state,
+    plan_farewell,
+)
+from controllers.workergroups.lifecycle import Suspension, plan_suspension
+from controllers.workergroups.models import HeadGroupSpec
+from reconcile import Client, NotFound, encode, unstructured
+from reconcile.kinds import Ingress, Job, Secret, Service, ServiceAccount
+from reconcile.testing import FakeClient, Pass, VirtualClock, run_once
+from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
+
+Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
+RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
+WholePod = unstructured("v1", "Pod")
+
+
+async def change(client: FakeClient, **spec: Any) -> None:
+    def changed(old: RayCluster) -> RayCluster:
+        return RayCluster(metadata=old.metadata, spec=evolve(old.spec, **spec), status=old.status)
+
+    await client.modify(RayCluster, "ray", "default", changed)
+
+
+def with_group(**group: Any) -> RayCluster:
+    made = cluster(2)
+    changed = evolve(made.spec.worker_group_specs[0], **group)
+    return RayCluster(metadata=made.metadata, spec=evolve(made.spec, worker_group_specs=(changed,)))
+
+
+def annotated(made: RayCluster, **annotations: str) -> RayCluster:
+    named = {f"ray.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    return RayCluster(metadata=evolve(made.metadata, annotations=named), spec=made.spec)
+
+
+async def bodies(client: FakeClient) -> dict[str, dict[str, Any]]:
+    """The pods by their kind: one head, one worker."""
+    found = [encode(pod) for pod in await client.list(WholePod, "default")]
+    return {pod["metadata"]["labels"]["ray.io/node-type"]: pod for pod in found}
+
+
+def variables(container: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one.get("value") or one.get("valueFrom") for one in container["env"]}
+
+
+async def settled(client: FakeClient) -> None:
+    """See that after one more look at what was made nothing is written."""
+    await once(client)
+    assert (await once(client)).writes == []
+
+
+def condition(made: Pass, name: str) -> str:
+    return str(made.conditions[name]["status"])
+
+
+# Suspension.
+
+
+@pytest.mark.parametrize(
+    ("wanted", "suspending", "suspended", "pods", "found"),
+    [
+        (False, False, False, 3, Suspension("running")),
+        (True, False, False, 3, Suspension("beginning", again=True)),
+        (True, True, False, 3, Suspension("suspending")),
+        (False, True, False, 1, Suspension("suspending")),
+        (True, True, False, 0, Suspension("suspended")),
+        (False, True, False, 0, Suspension("suspended", again=True)),
+        (True, False, True, 0, Suspension("suspended")),
+        (False, False, True, 0, Suspension("running")),
+    ],
+)
+def test_a_suspension_goes_on_to_its_end_once_it_has_begun(
+    wanted: bool, suspending: bool, suspended: bool, pods: int, found: Suspension
+) -> None:
+    assert plan_suspension(wanted=wanted, suspending=suspending, suspended=suspended, pods=pods) == found
+
+
+@pytest.mark.rule("kuberay-1d-suspend")
+async def test_a_suspended_cluster_has_no_pods_and_gets_them_again() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+    await become_ready(client)
+    await change(client, suspend=True)
+    began = await once(client)
+    assert began.writes == ["patch rayclusters/status default/ray"]
+    assert condition(began, "RayClusterSuspending") == "True"
+    assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 3
+    ended = await once(client)
+    assert (condition(ended, "RayClusterSuspending"), condition(ended, "RayClusterSuspended")) == (
+        "False",
+        "True",
+    )
+    assert (await live(client)).status.state == "suspended"
+    assert (await once(client)).writes == []
+    await change(client, suspend=False)
+    again = await once(client)
+    assert condition(again, "RayClusterSuspended") == "False"
+    assert len(await pods(client)) == 3
+
+
+@pytest.mark.rule("kuberay-1d-suspend")
+async def test_who_comes_after_a_crash_finds_that_a_suspension_had_begun() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+    await change(client, suspend=True)
+    await once(client)
+    await change(client, suspend=False)
+    assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 3
+    assert (await once(client)).result.after is not None
+    await once(client)
+    assert len(await pods(client)) == 3
+
+
+@pytest.mark.rule("kuberay-1d-group-suspend")
+async def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
+    client = FakeClient(cluster(2))
+    await once(client)
+    await change(client, worker_group_specs=with_group(suspend=True).spec.worker_group_specs)
+    await once(client)
+    assert ["-head-" in pod.name for pod in await pods(client)] == [True]
+    status = (await live(client)).status
+    assert (status.desired_worker_replicas, status.max_worker_replicas) == (0, 0)
+
+
+# Upgrades.
+
+
+@pytest.mark.rule("kuberay-1d-12")
+async def test_another_image_under_recreate_makes_all_pods_anew_with_another_hash() -> None:
+    client = FakeClient(cluster(1, upgrade_strategy={"type": "Recreate"}))
+    await once(client)
+    before = {pod.uid for pod in await pods(client)}
+    first = (await bodies(client))["head"]["metadata"]["annotations"]
+    await settled(client)
+    template = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}
+    await change(client, head_group_spec=HeadGroupSpec(template=template))
+    await once(client)
+    await once(client)
+    after = {pod.uid for pod in await pods(client)}
+    assert len(after) == 2
+    assert not after & before
+    second = (await bodies(client))["head"]["metadata"]["annotations"]
+    hash_of = "ray.io/upgrade-strategy-recreate-hash"
+    assert first[hash_of] != second[hash_of]
+    await settled(client)
+
+
+async def test_a_head_that_kuberay_made_is_only_marked() -> None:
+    client = FakeClient(cluster(1, upgrade_strategy={"type": "Recreate"}))
+    await once(client)
+    await settled(client)
+    head = next(pod for pod in await pods(client) if "-head-" in pod.name)
+    theirs = {"ray.io/kuberay-version": "v1.5.1", "ray.io/upgrade-strategy-recreate-hash": "theirs"}
+    await client.merge(head, {"metadata": {"annotations": theirs}})
+    assert (await once(client)).writes == [f"patch pods default/{head.name}"]
+    assert (await once(client)).writes == []
+
+
+# The autoscaler.
+
+
+async def test_the_autoscaler_gets_an_account_a_role_and_a_place_beside_the_head() -> None:
+    client = FakeClient(cluster(1, enable_in_tree_autoscaling=True, autoscaler_options={"version": "v2"}))
+    made = await once(client)
+    assert made.writes[:3] == [
+        "apply serviceaccounts default/ray",
+        "apply roles default/ray",
+        "apply rolebindings default/ray",
+    ]
+    role = encode(await client.get(Role, "ray", "default"))
+    allowed = {(rule["resources"][0], tuple(rule["verbs"])) for rule in role["rules"]}
+    assert ("rayclusters", ("get", "patch")) in allowed
+    assert ("pods", ("get", "list", "watch", "patch")) in allowed
+    binding = encode(await client.get(RoleBinding, "ray", "default"))
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "ray", "namespace": "default"}]
+    found = await bodies(client)
+    head = found["head"]["spec"]
+    assert head["serviceAccountName"] == "ray"
+    ray, beside = head["containers"]
+    assert beside["name"] == "autoscaler"
+    assert beside["image"] == ray["image"]
+    assert beside["args"][0].startswith("ray kuberay-autoscaler")
+    assert {mount["mountPath"] for mount in beside["volumeMounts"]} == {"/tmp/ray"}
+    assert "--no-monitor" in ray["args"][0]
+    assert variables(ray)["RAY_enable_autoscaler_v2"] == "1"
+    assert [pod["spec"]["restartPolicy"] for pod in found.values()] == ["Never", "Never"]
+    await settled(client)
+
+
+async def test_an_account_of_the_users_is_bound_and_not_made() -> None:
+    template = {"spec": {"serviceAccountName": "mine", "containers": [{"name": "ray", "image": "ray"}]}}
+    given = HeadGroupSpec(template=template)
+    client = FakeClient(cluster(1, enable_in_tree_autoscaling=True, head_group_spec=given))
+    await once(client)
+    with pytest.raises(NotFound):
+        await client.get(ServiceAccount, "mine", "default")
+    binding = encode(await client.get(RoleBinding, "ray", "default"))
+    assert binding["subjects"][0]["name"] == "mine"
+
+
+@pytest.mark.rule("kuberay-1d-02")
+@pytest.mark.parametrize(("random_delete", "left"), [(False, 3), (True, 1)])
+async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_wanted(
+    random_delete: bool, left: int
+) -> None:
+    client = FakeClient(cluster(2, enable_in_tree_autoscaling=True))
+    await once(client)
+    await change(client, worker_group_specs=with_group(replicas=0).spec.worker_group_specs)
+    controller = make_controller(settings=Settings(random_delete=random_delete))
+    await run_once(controller, "default/ray", client)
+    assert len(await pods(client)) == left
+
+
+@pytest.mark.rule("kuberay-1d-autoscaler")
+async def test_the_autoscaler_takes_one_of_three_workers_and_then_asks_for_four() -> None:
+    client = FakeClient(with_group(replicas=3, max_replicas=4))
+    await change_to_autoscaler(client)
+    await once(client)
+    victim = next(pod.name for pod in await pods(client) if "worker" in pod.name)
+    await edit(client, 2, [victim])
+    made = await once(client)
+    assert [write for write in made.writes if "pods" in write] == [f"delete pods default/{victim}"]
+    await edit(client, 4, [victim])
+    made = await once(client)
+    assert [write for write in made.writes if "pods" in write] == [
+        "create pods default/ray-small-worker-*"
+    ] * 2
+    await edit(client, 5, [])
+    assert (await once(client)).writes == []
+
+
+async def change_to_autoscaler(client: FakeClient) -> None:
+    await change(client, enable_in_tree_autoscaling=True)
+
+
+async def edit(client: FakeClient, replicas: int, names: list[str]) -> None:
+    """As the autoscaler does it: a JSON patch of one group."""
+    async with client.editing(await live(client)) as draft:
+        draft.spec.worker_group_specs[0].replicas = replicas
+        draft.spec.worker_group_specs[0].scale_strategy = {"workersToDelete": names}
+
+
+# The token.
+
+
+async def test_a_token_is_made_once_and_reaches_every_ray_container() -> None:
+    client = FakeClient(cluster(1, auth_options={"mode": "token"}))
+    made = await once(client)
+    assert "create secrets default/ray" in made.writes
+    secret = await client.get(Secret, "ray", "default")
+    assert [owner.kind for owner in secret.metadata.owner_references] == ["RayCluster"]
+    assert len(secret.data["auth_token"]) > 60
+    for pod in (await bodies(client)).values():
+        found = variables(pod["spec"]["containers"][0])
+        assert found["RAY_AUTH_MODE"] == "token"
+        assert found["RAY_AUTH_TOKEN"] == {"secretKeyRef": {"name": "ray", "key": "auth_token"}}
+    await settled(client)
+    assert not any(secret.data["auth_token"] in event for event in made.events)
+
+
+async def test_a_secret_of_the_users_is_not_made() -> None:
+    client = FakeClient(cluster(1, auth_options={"mode": "token", "secretName": "mine"}))
+    assert not [write for write in (await once(client)).writes if "secrets" in write]
+    ray = (await bodies(client))["head"]["spec"]["containers"][0]
+    assert variables(ray)["RAY_AUTH_TOKEN"] == {"secretKeyRef": {"name": "mine", "key": "auth_token"}}
+
+
+# Services and Ingress.
+
+
+async def test_hosts_of_a_replica_find_each_other_by_a_headless_service() -> None:
+    client = FakeClient(with_group(num_of_hosts=2, replicas=1))
+    await once(client)
+    service = encode(await client.get(Service, "ray-headless", "default"))
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    workers = [pod for pod in await pods(client) if "worker" in pod.name]
+    labels = [pod.metadata.labels for pod in workers]
+    assert sorted(one["ray.io/replica-host-index"] for one in labels) == ["0", "1"]
+    assert len({one["ray.io/worker-group-replica-name"] for one in labels}) == 1
+    assert {one["ray.io/worker-group-replica-index"] for one in labels} == {"0"}
+
+
+async def test_serve_gets_a_service_where_it_is_asked_for() -> None:
+    client = FakeClient(annotated(cluster(1), enable_serve_service="true"))
+    await once(client)
+    service = encode(await client.get(Service, "ray-serve-svc", "default"))
+    assert service["spec"]["selector"] == {"ray.io/cluster": "ray", "ray.io/serve": "true"}
+    assert [port["port"] for port in service["spec"]["ports"]] == [8000]
+    assert {pod.metadata.labels["ray.io/serve"] for pod in await pods(client)} == {"true"}
+
+
+async def test_an_ingress_leads_to_the_dashboard() -> None:
+    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
+    options = {"host": "ray.example.com", "path": "/", "pathType": "Prefix"}
+    head = HeadGroupSpec(template=template, enable_ingress=True, ingress_options=options)
+    made = cluster(1, head_group_spec=head)
+    metadata = evolve(made.metadata, annotations={"kubernetes.io/ingress.class": "nginx", "a": "b"})
+    client = FakeClient(RayCluster(metadata=metadata, spec=made.spec))
+    await once(client)
+    ingress = encode(await client.get(Ingress, "ray-head-ingress", "default"))
+    assert ingress["spec"]["ingressClassName"] == "nginx"
+    assert ingress["metadata"]["annotations"] == {"a": "b"}
+    (rule,) = ingress["spec"]["rules"]
+    backend = {"service": {"name": "ray-head-svc", "port": {"number": 8265}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    assert rule == {"host": "ray.example.com", "http": {"paths": [path]}}
+    await settled(client)
+
+
+async def test_the_status_tells_the_ports_of_the_head() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    status = (await live(client)).status
+    assert status.endpoints == {
+        "client": "10001",
+        "dashboard": "8265",
+        "gcs-server": "6379",
+        "metrics": "8080",
+        "serve": "8000",
+    }
+    assert status.last_update_time is not None
+
+
+# Labels and resources of groups.
+
+
+async def test_labels_and_resources_of_a_group_reach_its_pods_and_ray() -> None:
+    made = with_group(labels={"zone": "a"}, resources={"CPU": "3", "memory": "1Gi", "GPU": "1", "TPU": "4"})
+    client = FakeClient(made)
+    await once(client)
+    worker = (await bodies(client))["worker"]
+    assert worker["metadata"]["labels"]["zone"] == "a"
+    (command,) = worker["spec"]["containers"][0]["args"]
+    for option in ("--labels=zone=a", "--num-cpus=3", "--memory=1073741824", "--num-gpus=1"):
+        assert option in command
+    assert """--resources='{"TPU":4}'""" in command
+
+
+# /scale, by our own definition.
+
+
+async def test_the_only_group_is_scaled_by_the_number_in_the_spec() -> None:
+    made = cluster(2)
+    client = FakeClient(RayCluster(metadata=made.metadata, spec=evolve(made.spec, replicas=3)))
+    await once(client)
+    await settled(client)
+    assert len(await pods(client)) == 4
+    status = (await live(client)).status
+    assert (status.replicas, status.selector) == (3, "ray.io/cluster=ray,ray.io/group=small")
+    await change(client, replicas=None)
+    await once(client)
+    await settled(client)
+    status = (await live(client)).status
+    assert (status.replicas, status.selector, len(await pods(client))) == (None, None, 3)
+
+
+# State in Redis.
+
+REDIS = {
+    "redisAddress": "redis:6379",
+    "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "r", "key": "p"}}},
+}
+
+
+def tolerant() -> RayCluster:
+    return cluster(1, gcs_fault_tolerance_options=REDIS)
+
+
+async def test_ray_finds_its_state_in_redis() -> None:
+    client = FakeClient(tolerant())
+    made = await once(client)
+    assert made.writes[0] == "patch rayclusters default/ray"
+    owner = await live(client)
+    assert FINALIZER in owner.metadata.finalizers
+    found = await bodies(client)
+    ray = variables(found["head"]["spec"]["containers"][0])
+    assert ray["RAY_REDIS_ADDRESS"] == "redis:6379"
+    assert ray["REDIS_PASSWORD"] == {"secretKeyRef": {"name": "r", "key": "p"}}
+    assert ray["RAY_external_storage_namespace"] == owner.uid
+    assert "--redis-password=$REDIS_PASSWORD" in found["head"]["spec"]["containers"][0]["args"][0]
+    worker = variables(found["worker"]["spec"]["containers"][0])
+    assert worker["RAY_gcs_rpc_server_reconnect_timeout_s"] == "600"
+    assert {pod["metadata"]["annotations"]["ray.io/ft-enabled"] for pod in found.values()} == {"true"}
+    await settled(client)
+
+
+@pytest.mark.rule("kuberay-1d-redis")
+async def test_without_the_clean_up_there_is_no_finalizer() -> None:
+    client = FakeClient(tolerant())
+    await run_once(make_controller(settings=Settings(redis_cleanup=False)), "default/ray", client)
+    assert (await live(client)).metadata.finalizers == ()
+
+
+@pytest.mark.rule("kuberay-1d-redis")
+@pytest.mark.parametrize("ends", ["Complete", "Failed"])
+async def test_a_cluster_goes_once_its_pods_and_the_job_have_ended(ends: str) -> None:
+    client = FakeClient(tolerant())
+    await once(client)
+    await client.delete(await live(client))
+    assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 2
+    made = await once(client)
+    assert made.writes == ["create jobs default/ray-redis-cleanup"]
+    assert (await once(client)).writes == []
+    job = await client.get(Job, "ray-redis-cleanup", "default")
+    body = encode(job)["spec"]["template"]["spec"]
+    assert body["restartPolicy"] == "Never"
+    assert "cleanup_redis_storage" in body["containers"][0]["args"][0]
+    assert variables(body["containers"][0])["RAY_REDIS_ADDRESS"] == "redis:6379"
+    await end_job(client, job, ends)
+    assert (await once(client)).writes == ["patch rayclusters default/ray"]
+    with pytest.raises(NotFound):
+        await live(client)
+
+
+async def end_job(client: Client, job: Job, how: str) -> None:
+    now = "2026-01-01T00:00:00Z"
+    conditions: list[dict[str, str]] = [{"type": how, "status": "True", "lastTransitionTime": now}]
+    status: dict[str, Any] = {"conditions": conditions, "startTime": now}
+    if how == "Complete":
+        conditions.insert(0, {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": now})
+        status |= {"completionTime": now, "succeeded": 1}
+    else:
+        conditions.insert(0, {"type": "FailureTarget", "status": "True", "lastTransitionTime": now})
+        status |= {"failed": 1}
+    await client.merge(job, {"status": status}, guard={"uid": job.uid}, subresource="status")
+
+
+@pytest.mark.rule("kuberay-1d-redis")
+async def test_a_cluster_whose_time_is_up_goes_and_says_what_is_left() -> None:
+    clock = VirtualClock()
+    client = FakeClient(tolerant(), clock=clock)
+    await once(client)
+    await client.delete(await live(client))
+    clock.advance(301)
+    made = await once(client)
+    assert any("RedisCleanupTimedOut" in event for event in made.events)
+    with pytest.raises(NotFound):
+        await live(client)
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.mark.rule("kuberay-1d-redis")
+@pytest.mark.parametrize(
+    ("pods_live", "heads", "job", "age", "action"),
+    [
+        (2, 1, "none", 0, "delete-pods"),
+        (0, 1, "none", 5, "wait"),
+        (0, 0, "none", 10, "create-job"),
+        (0, 0, "running", 20, "wait"),
+        (0, 0, "finished", 30, "release"),
+        (0, 1, "none", 300, "give-up"),
+        (0, 0, "finished", 300, "release"),
+    ],
+)
+def test_what_is_left_to_do_for_a_cluster_that_goes(
+    pods_live: int, heads: int, job: Any, age: int, action: str
+) -> None:
+    since = NOW - timedelta(seconds=age)
+    found = plan_farewell(live=pods_live, heads=heads, job=job, since=since, now=NOW, timeout=300)
+    assert found.action == action
+    assert isinstance(found, Farewell)
+
+
+@pytest.mark.rule("kuberay-1d-redis-timeout")
+@pytest.mark.parametrize(
+    ("said", "seconds"), [(None, 300), ("60", 60), ("0", 300), ("-5", 300), ("soon", 300), ("", 300)]
+)
+def test_the_time_for_the_clean_up_is_read_from_an_annotation(said: str | None, seconds: int) -> None:
+    annotations = {} if said is None else {"ray.io/gcs-ft-deletion-timeout": said}
+    assert deletion_timeout(annotations) == seconds
+
+
+def test_a_job_has_ended_when_a_condition_says_so() -> None:
+    assert job_state(None) == "none"
+    assert job_state({"status": {"active": 1}}) == "running"
+    assert job_state({"status": {"conditions": [{"type": "Failed", "status": "False"}]}}) == "running"
+    assert job_state({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}) == "finished"
+
+
+# The head.
+
+
+@pytest.mark.rule("kuberay-1d-head-ready")
+async def test_the_condition_of_the_head_follows_it_to_and_fro() -> None:
+    client = FakeClient(cluster(1))
+    await once(client)
+    seen = []
+    for ready in (True, False, True):
+        head = next(pod for pod in await pods(client) if "-head-" in pod.name)
+        await set_phase(client, head, "Running", ready=ready)
+        seen.append(condition(await once(client), "HeadPodReady"))
+    assert seen == ["True", "False", "True"]
+
+
+async def test_a_head_that_shall_not_restart_stays_as_it_ended() -> None:
+    client = FakeClient(annotated(cluster(1), disable_provisioned_head_restart="true"))
+    await once(client)
+    await become_ready(client)
+    await once(client)
+    head = next(pod for pod in await pods(client) if "-head-" in pod.name)
+    await set_phase(client, head, "Failed")
+    made = await once(client)
+    assert not [write for write in made.writes if "pods" in write]
+    assert condition(made, "HeadPodReady") == "False"
