@@ -5,7 +5,12 @@ imported, and no test's loop, mode, clock or outcome is touched: so it can be in
 """
 
 from pytest_reconcile.fixtures import api_server, clock, cluster, faults, manager, nodes
-from pytest_reconcile.items import pytest_assertrepr_compare, pytest_collection_modifyitems, pytest_configure
+from pytest_reconcile.items import (
+    pytest_assertrepr_compare,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_load_initial_conftests,
+)
 
 __all__ = [
     "api_server",
@@ -17,4 +22,5 @@ __all__ = [
     "pytest_assertrepr_compare",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_load_initial_conftests",
 ]

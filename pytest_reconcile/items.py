@@ -12,7 +12,22 @@ from pytest_reconcile import fixtures
 
 OURS = ("api_server", "clock", "cluster", "faults", "manager", "nodes")
 MARKER = "simulated(seed=0, limit_seconds=3600): run this async test in virtual time, in an order of the seed"
+_RUNTIME = ("workqueue", "informers", "reconcile", "controllers")
 _OTHERS_MARKERS = ("asyncio", "anyio", "trio")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Leave the asserts of the runtime as they are.
+
+    pytest rewrites those of every package that comes with a plugin. Ours are no tests, rewriting them would
+    take a second, and `controllers` may just as well be a package of the user's.
+    """
+    hook = early_config.pluginmanager.rewrite_hook
+    marked = getattr(hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.difference_update(_RUNTIME)
+        hook.mark_rewrite()  # with nothing new, it forgets what it had concluded from the marks
 
 
 def pytest_configure(config: pytest.Config) -> None:

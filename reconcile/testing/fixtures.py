@@ -101,9 +101,12 @@ class NodesOf:
     ) -> AsyncIterator[SimulatedNodes]:
         """`count` Nodes that take pods, as long as the context lasts; no fault concerns them.
 
-        With `pages`, in real time only, pods that run answer on loopback addresses.
+        With `pages`, pods that run answer on loopback addresses; ValueError in virtual time, in which
+        there are none.
         """
         place = self._place
+        if pages is not None and place.virtual:
+            raise ValueError("pages are served on sockets, in real time: use api_server in the test")
         nodes = SimulatedNodes(count, delays or Delays(), pages)
         async with place.connect() as client:
             await nodes.register(client)

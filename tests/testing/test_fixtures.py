@@ -7,7 +7,7 @@ import aiohttp
 import anyio
 import pytest
 
-from reconcile import ObjectMeta, ServerError
+from reconcile import CacheSyncFailed, Forbidden, ObjectMeta, ServerError
 from reconcile.kinds import ConfigMap, Pod, PodSpec
 from reconcile.nodes import Delays
 from reconcile.testing import (
@@ -17,6 +17,7 @@ from reconcile.testing import (
     ListeningServer,
     ManagerOf,
     NodesOf,
+    NotYet,
     PodPages,
     VirtualClock,
     VirtualCluster,
@@ -74,6 +75,28 @@ async def test_a_manager_can_die_at_any_moment(
         await consistently(lambda: faults.writes == [])
     async with manager(sites()):
         await eventually(lambda: faults.writes)
+
+
+async def test_what_a_test_asserts_comes_out_as_it_is(cluster: VirtualCluster, manager: ManagerOf) -> None:
+    with pytest.raises(NotYet, match="within 5 s"):
+        async with manager(sites()):
+            await eventually(lambda: cluster.client.find(ConfigMap, "nobody", "default"), within=5)
+
+
+async def test_an_error_of_a_manager_comes_out_where_it_is_left(
+    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+) -> None:
+    faults.fail("list", ConfigMap, Forbidden, times=None)
+    faults.fail("watch", ConfigMap, Forbidden, times=None)
+    with pytest.raises(CacheSyncFailed):
+        async with manager(sites(), sync_seconds=20):
+            raise AssertionError("it began")
+
+
+async def test_pages_are_refused_in_virtual_time(cluster: VirtualCluster, nodes: NodesOf) -> None:
+    with pytest.raises(ValueError, match="real time"):
+        async with nodes(1, pages=PodPages()):
+            raise AssertionError("it began")
 
 
 async def test_what_fails_is_tried_again(cluster: VirtualCluster, manager: ManagerOf, faults: Faults) -> None:

@@ -218,20 +218,46 @@ def test_what_has_a_loop_of_its_own_is_refused_and_objects_that_differ_are_told_
     assert ".data['a']: 'x' != 'y'" in done.stdout
 
 
+INSTALLED = {
+    "METADATA": "Metadata-Version: 2.1\nName: reconcile-runtime\nVersion: 0\n",
+    "RECORD": "reconcile/__init__.py,,\npytest_reconcile/__init__.py,,\nunits.py,,\n",
+    "entry_points.txt": "[pytest11]\nreconcile = pytest_reconcile\n",
+}
+
+LOADERS = """
+def test_loaders():
+    import reconcile, units
+    assert type(reconcile.__spec__.loader).__name__ == "SourceFileLoader"
+    assert type(units.__spec__.loader).__name__ == "AssertionRewritingHook"
+"""
+
+
+def test_asserts_of_the_runtime_are_not_rewritten_where_it_is_installed(tmp_path: Path) -> None:
+    """As pip installs it: there pytest rewrites all that the plugin came with, unless it is told not to."""
+    installed = tmp_path / "site" / "reconcile_runtime-0.dist-info"
+    installed.mkdir(parents=True)
+    for name, text in INSTALLED.items():
+        (installed / name).write_text(text)
+    (installed.parent / "units.py").touch()
+    (tmp_path / "test_loaders.py").write_text(LOADERS)
+    done = run(tmp_path, PYTHONPATH=str(installed.parent))
+    assert done.returncode == 0, done.stdout
+
+
 def told(folder: Path, *options: str) -> dict[str, Any]:
     run(folder, *options)
     found: dict[str, Any] = json.loads((folder / "told.json").read_text())
     return found
 
 
-def run(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run pytest on the tests of a folder, as a stranger's project with nothing configured."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "50", *options, "."],
         cwd=folder,
-        env={**environ, "TOLD": str(folder / "told.json")},
+        env={**environ, **variables, "TOLD": str(folder / "told.json")},
         capture_output=True,
         text=True,
         timeout=55,
