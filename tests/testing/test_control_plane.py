@@ -23,7 +23,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 name = pathlib.Path(sys.argv[0]).name
 here = pathlib.Path(sys.argv[0]).parent
 options = dict(argument[2:].split("=", 1) for argument in sys.argv[1:])
-(here / (name + ".json")).write_text(json.dumps({{"pid": os.getpid(), "options": options}}))
 
 def end(*_):
     with (here / "ended").open("a") as file:
@@ -31,6 +30,8 @@ def end(*_):
     os._exit(0)
 
 signal.signal(signal.SIGTERM, end)
+(here / (name + ".part")).write_text(json.dumps({{"pid": os.getpid(), "options": options}}))
+(here / (name + ".part")).rename(here / (name + ".json"))
 print("the last words of", name, flush=True)
 if (here / (name + ".fails")).exists():
     sys.exit(3)
@@ -45,7 +46,7 @@ class Answers(BaseHTTPRequestHandler):
         looks += 1
         token = pathlib.Path(options["token-auth-file"]).read_text().partition(",")[0]
         known = self.headers["Authorization"] == "Bearer " + token
-        ready = looks > 1 and not (here / "never-ready").exists()
+        ready = looks > 1 and (here / "etcd.json").exists() and not (here / "never-ready").exists()
         self.send_response(401 if not known else 200 if ready else 500)
         self.end_headers()
 
@@ -75,6 +76,8 @@ def started(programs: Path, name: str) -> dict[str, str]:
 
 
 def runs(programs: Path, name: str) -> bool:
+    if not (programs / f"{name}.json").exists():
+        return False  # it was ended before it could say who it is
     try:
         os.kill(json.loads((programs / f"{name}.json").read_text())["pid"], 0)
     except ProcessLookupError:
@@ -147,7 +150,7 @@ def test_the_variable_names_a_folder_that_has_both_programs(programs: Path, tmp_
 
 
 SERVES = """#!{python}
-import functools, pathlib, ssl, sys
+import pathlib, ssl, sys, time
 import anyio
 from reconcile.embedded import ApiServer, http
 from reconcile.embedded.certificates import ServingCertificate
@@ -155,6 +158,8 @@ from reconcile.embedded.certificates import ServingCertificate
 options = dict(argument[2:].split("=", 1) for argument in sys.argv[1:])
 with (pathlib.Path(sys.argv[0]).parent / "starts").open("a") as file:
     file.write("once ")
+while not (pathlib.Path(sys.argv[0]).parent / "etcd.json").exists():
+    time.sleep(0.05)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(options["tls-cert-file"], options["tls-private-key-file"])
 http.make_certificate = lambda *_: ServingCertificate(context, b"")
