@@ -16,11 +16,11 @@ Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
 """Takes a key, the cause, and the change that it comes from."""
 
 
-def cause_of(informer: Informer, delta: Delta) -> Cause:
-    """What a change of a store says as the cause of a run."""
+def cause_of(informer: Informer, delta: Delta, key: Key | None = None) -> Cause:
+    """What a change of a store says as the cause of a run; `key` is that of its object, if at hand."""
     last = delta.last
     since = 0 if delta.old is None else delta.old.version
-    return Cause(_verb(delta), informer.resource, last.key, last.version, since=since)
+    return Cause(_verb(delta), informer.resource, key or last.key, last.version, since=since)
 
 
 def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:

@@ -10,7 +10,7 @@ import anyio
 import structlog
 from attrs import define, evolve, field, frozen
 
-from informers import NotFound, Snapshot, StaleVersion
+from informers import NotFound, Resource, Snapshot, StaleVersion
 from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
 from reconcile.client import Client
@@ -102,6 +102,7 @@ class Passes(Generic[T]):
     departures: Departures[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
+    _resource: Resource = field(init=False)
     _plain: Sequence[Any] = field(default=(), init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)
@@ -109,6 +110,7 @@ class Passes(Generic[T]):
     def __attrs_post_init__(self) -> None:
         self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
         self.deadlines = Deadlines(self.timeout)
+        self._resource = kind_of(self.controller.kind).resource
         self.departures = Departures(self.controller.kind, self.controller.on_gone)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
@@ -145,7 +147,7 @@ class Passes(Generic[T]):
                 if self.controller.on_gone is not None:
                     await self.departures.tell(request, client, bind_log())
                 make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
-                result = await self._pass(request, client, make)
+                result = await self._pass(request, client, record, make)
                 return Outcome(result, reconcile_id=reconcile_id, record=record)
             await self._report_late(made)
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
@@ -179,11 +181,13 @@ class Passes(Generic[T]):
         ]:
             del self._distant[place]
 
-    async def _pass(self, request: Request, client: Client, make: Callable[[Snapshot], Context[T]]) -> Result:
+    async def _pass(
+        self, request: Request, client: Client, record: RunRecord, make: Callable[[Snapshot], Context[T]]
+    ) -> Result:
         controller = self.controller
-        snapshot = await client.snapshot(kind_of(controller.kind).resource, request.key)
+        snapshot = record.primary = await client.snapshot(self._resource, request.key)
         if snapshot is None:
-            return Result()
+            return _DONE
         if snapshot.terminating and controller.on_terminating is not None:
             return await self._call(controller.on_terminating, make(snapshot))
         if snapshot.terminating:
@@ -286,8 +290,7 @@ class Passes(Generic[T]):
         result = await self._call(self.controller.cleanup, context)
         if result.wants_run:
             return result
-        resource = kind_of(self.controller.kind).resource
-        fresh = await context.client.snapshot(resource, snapshot.key)
+        fresh = await context.client.snapshot(self._resource, snapshot.key)
         if fresh is not None and fresh.uid == snapshot.uid:
             rest = [name for name in fresh.finalizers if name != finalizer]
             await self._set_finalizers(fresh, rest, context.client)
@@ -296,10 +299,9 @@ class Passes(Generic[T]):
     async def _set_finalizers(
         self, snapshot: Snapshot, finalizers: Sequence[str], client: Client
     ) -> Snapshot:
-        resource = kind_of(self.controller.kind).resource
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
-        return await client.patch(resource, snapshot.key, patch, guard=guard)
+        return await client.patch(self._resource, snapshot.key, patch, guard=guard)
 
 
 def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:

@@ -50,6 +50,8 @@ class RunRecord:
     _sent: list[Sent] | None = field(default=None, init=False)
     told: Told | None = field(default=None, init=False)
     causes: Sequence[Cause] = field(default=(), init=False)
+    primary: Snapshot | None = field(default=None, init=False)
+    """The object that the run was for, as it was when it began."""
 
     def saw(self, resource: Resource, key: Key | None) -> None:
         """The run read an object, or all of a resource; the first few are kept, for people to read."""

@@ -223,7 +223,8 @@ class Runner(Generic[T]):
     # --- events to keys -------------------------------------------------------------------------
 
     def _on_primary(self, delta: Delta) -> None:
-        namespace, name = delta.last.key
+        key = delta.last.key
+        namespace, name = key
         request = Request(namespace, name, self.cluster)
         if self.controller.on_gone is not None and self._primary.covers(namespace):
             self._passes.departures.note(delta)
@@ -231,7 +232,7 @@ class Runner(Generic[T]):
             self.guard.forget(request)
         self._backgrounds.follow(delta)
         if wakes(self.controller.wakes, delta):
-            self._hear(request, cause_of(self._primary, delta), delta)
+            self._hear(request, cause_of(self._primary, delta, key), delta)
         else:
             self._passes.echoes.passes(request, self._primary.resource, delta)
 
@@ -246,7 +247,7 @@ class Runner(Generic[T]):
             return
         if news is News.ECHO:
             cause = evolve(cause, echo=True)
-        else:
+        elif self.guard.wary:
             self.guard.hears(request, resource, delta)
         self.enqueue(request, cause, delta.initial or delta.resync)
 
@@ -313,7 +314,8 @@ class Runner(Generic[T]):
                 async with self.queue.get() as item:
                     if not self._resumed.is_set():
                         raise _Paused
-                    if not await self._is_put_off(item):
+                    is_calm = not self._resting and not self.guard.storming
+                    if is_calm or not await self._is_put_off(item):
                         await self._reconcile(item, limit, task)
             except _Paused:
                 await self._resumed.wait()
@@ -329,7 +331,6 @@ class Runner(Generic[T]):
         causes: Sequence[Cause] = item.causes
         if self.guard.wary:
             causes = await self.guard.begin(item.key, causes)
-        primary = self._primary.store.get(item.key.key)
         with self.history.run(item, task) as run:
             outcome = run.outcome = await self._passes.run(item.key, causes, item.retries, limit)
         self._runs += 1
@@ -337,7 +338,7 @@ class Runner(Generic[T]):
         record = outcome.record
         if record is not None and (record.sent or self.guard.storming):
             now = anyio.current_time()
-            look = await self.guard.ended(item.key, record, outcome.result, primary, now)
+            look = await self.guard.ended(item.key, record, outcome.result, record.primary, now)
             if look is not None:
                 self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
         else:

@@ -162,5 +162,5 @@ def _past(run: Run, now: float) -> PastRun:
         outcome.name,
         outcome.message,
         () if record is None else record.reads,
-        () if record is None else tuple(written(sent) for sent in record.sent[:WRITES_KEPT]),
+        () if record is None or not record.sent else tuple(map(written, record.sent[:WRITES_KEPT])),
     )
