@@ -1,6 +1,6 @@
 """KubeRay's incident of 2025 (ray-project/kuberay#3286): scaling down by one took more than one worker."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -41,6 +41,10 @@ class Scenario:
     seconds: float = 9.0
 
 
+RESTART = Scenario(workers=10, goal=9, stop_seconds=3.0, flood=0.0, flood_heard=0.0, seconds=5.0)
+"""The second act: the manager is killed while the surplus worker ends, and another one takes over."""
+
+
 @frozen
 class Counted:
     """What the observer heard from the order to scale on; `events` are changes of any pod."""
@@ -52,22 +56,59 @@ class Counted:
     complete: bool
 
 
-async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
-    """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes."""
+async def play(
+    stage: Stage, logic: Logic, scenario: Scenario = Scenario(), restart: Scenario | None = RESTART
+) -> Verdict:
+    """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes.
+
+    Then again by one, with the manager killed in between (`restart`; None leaves that out).
+    """
     started = anyio.current_time()
+    counted = await _act(stage, logic, scenario, _scale_down)
+    again = None if restart is None else await _act(stage, logic, restart, _scale_down_across_a_restart)
+    verdict = _judge(counted, scenario, anyio.current_time() - started)
+    return verdict if restart is None or again is None else _with_restart(verdict, again, restart)
+
+
+async def _act(stage: Stage, logic: Logic, scenario: Scenario, scale_down: "Act") -> Counted | None:
+    """One cluster from its making to its end; None if its workers did not become Ready."""
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
     async with observe(stage.observer, Pod, namespace=stage.namespace, clock=stage.clock) as observer:
-        async with _manager(stage, logic, scenario):
-            stage.report(f"making a cluster with {scenario.workers} workers")
-            cluster = await user.create(_cluster(stage.namespace, scenario))
+        stage.report(f"making a cluster with {scenario.workers} workers")
+        cluster = await user.create(_cluster(stage.namespace, scenario))
+        if scenario.flood:
             for number in range(BYSTANDERS):
                 await user.create(_bystander(stage.namespace, number))
-            if not await observer.until(lambda: len(_ready_workers(observer)) == scenario.workers, PATIENCE):
-                why = f"the {scenario.workers} workers were not Ready within {PATIENCE:g} s"
-                return Verdict(ok=False, seconds=anyio.current_time() - started, explanation=why)
-            counted = await _scale_down(stage, observer, user, scenario)
+        counted = await scale_down(_Play(stage, logic, scenario, observer, user))
         await user.delete(cluster)
-    return _judge(counted, scenario, anyio.current_time() - started)
+        await observer.until(lambda: not any(_is_worker(pod) for pod in observer.objects(Pod)), PATIENCE)
+    return counted
+
+
+@frozen
+class _Play:
+    stage: Stage
+    logic: Logic
+    scenario: Scenario
+    observer: Observer
+    user: Client
+
+    async def ready(self) -> bool:
+        """Whether all workers became Ready."""
+        wanted = self.scenario.workers
+        return await self.observer.until(lambda: len(_ready_workers(self.observer)) == wanted, PATIENCE)
+
+    async def order(self) -> None:
+        """Have the group scaled."""
+        goal, namespace = self.scenario.goal, self.stage.namespace
+        await self.user.modify(RayCluster, CLUSTER, namespace, lambda old: _scaled(old, goal))
+
+    def manager(self) -> Manager:
+        """Another life of the controller."""
+        return _manager(self.stage, self.logic, self.scenario)
+
+
+Act = Callable[[_Play], Awaitable[Counted | None]]
 
 
 def _manager(stage: Stage, logic: Logic, scenario: Scenario) -> Manager:
@@ -82,15 +123,42 @@ def _manager(stage: Stage, logic: Logic, scenario: Scenario) -> Manager:
     )
 
 
-async def _scale_down(stage: Stage, observer: Observer, user: Client, scenario: Scenario) -> Counted:
-    before, mark = {pod.uid for pod in _ready_workers(observer)}, len(observer.changes)
-    started = anyio.current_time()
-    async with anyio.create_task_group() as group:
-        group.start_soon(_flood, stage, observer, scenario.flood)
-        stage.report(f"scaling to {scenario.goal} under {scenario.flood:g} events a second")
-        await user.modify(RayCluster, CLUSTER, stage.namespace, lambda old: _scaled(old, scenario.goal))
+async def _scale_down(play: _Play) -> Counted | None:
+    stage, scenario, observer = play.stage, play.scenario, play.observer
+    async with play.manager():
+        if not await play.ready():
+            return None
+        before, mark = {pod.uid for pod in _ready_workers(observer)}, len(observer.changes)
+        started = anyio.current_time()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_flood, stage, observer, scenario.flood)
+            stage.report(f"scaling to {scenario.goal} under {scenario.flood:g} events a second")
+            await play.order()
+            await anyio.sleep(scenario.seconds)
+            group.cancel_scope.cancel()
+        return _counted(observer, before, mark, started)
+
+
+async def _scale_down_across_a_restart(play: _Play) -> Counted | None:
+    observer, scenario = play.observer, play.scenario
+    async with anyio.create_task_group() as first:
+        await first.start(play.manager().run)
+        if not await play.ready():
+            first.cancel_scope.cancel()
+            return None
+        before, mark = {pod.uid for pod in _ready_workers(observer)}, len(observer.changes)
+        started = anyio.current_time()
+        play.stage.report(f"scaling to {scenario.goal}, and killing the manager while a worker ends")
+        await play.order()
+        await observer.until(lambda: bool(count_pods(observer.changes[mark:], before)[0]), PATIENCE)
+        # As a process that is killed: no time to stop in.
+        first.cancel_scope.cancel()
+    async with play.manager():
         await anyio.sleep(scenario.seconds)
-        group.cancel_scope.cancel()
+        return _counted(observer, before, mark, started)
+
+
+def _counted(observer: Observer, before: set[str], mark: int, started: float) -> Counted:
     changes, seconds = observer.changes[mark:], anyio.current_time() - started
     gone, new = count_pods(changes, before)
     return Counted(len(gone), len(new), len(changes), seconds, observer.complete)
@@ -103,22 +171,35 @@ def count_pods(changes: Sequence[Change], before: set[str]) -> tuple[set[str], s
     return gone, {change.last.uid for change in pods} - before
 
 
-def _judge(counted: Counted, scenario: Scenario, seconds: float) -> Verdict:
-    surplus = scenario.workers - scenario.goal
+def _judge(counted: Counted | None, scenario: Scenario, seconds: float) -> Verdict:
+    if counted is None:
+        why = f"the {scenario.workers} workers were not Ready within {PATIENCE:g} s"
+        return Verdict(ok=False, seconds=seconds, explanation=why)
     rate = counted.events / counted.seconds
     explanation = f"{rate:.0f} events a second"
     if rate < scenario.flood_heard:
         explanation += f", fewer than the {scenario.flood_heard:g} that belong to the incident"
     if not counted.complete:
         explanation += "; the observer lost a watch, so its counts are not to be trusted"
-    right = (counted.deleted, counted.created) == (surplus, 0)
     return Verdict(
-        ok=right and counted.complete and rate >= scenario.flood_heard,
+        ok=_is_right(counted, scenario) and rate >= scenario.flood_heard,
         deleted=counted.deleted,
         created=counted.created,
         seconds=round(seconds, 1),
         explanation=explanation,
     )
+
+
+def _is_right(counted: Counted, scenario: Scenario) -> bool:
+    surplus = scenario.workers - scenario.goal
+    return (counted.deleted, counted.created) == (surplus, 0) and counted.complete
+
+
+def _with_restart(verdict: Verdict, counted: Counted, scenario: Scenario) -> Verdict:
+    what = f"{counted.deleted} deleted, {counted.created} created"
+    said = f"{scenario.workers} to {scenario.goal} with the manager killed meanwhile: {what}"
+    ok = verdict.ok and _is_right(counted, scenario)
+    return evolve(verdict, ok=ok, explanation=f"{verdict.explanation}; {said}")
 
 
 # --- the flood --------------------------------------------------------------------------------------

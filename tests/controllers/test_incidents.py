@@ -1,5 +1,6 @@
 """The two incidents, in virtual time and over many seeds: ours holds in each, the control fails."""
 
+import re
 from collections.abc import Callable, Collection
 
 import anyio
@@ -23,10 +24,15 @@ SCENARIO = scaling.Scenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, second
 QUICK = Delays(start=0.2, stop=0.2)
 
 
-def scale_down(seed: int, logic: Logic, scenario: scaling.Scenario = SCENARIO) -> Verdict:
+def scale_down(
+    seed: int,
+    logic: Logic,
+    scenario: scaling.Scenario = SCENARIO,
+    restart: scaling.Scenario | None = None,
+) -> Verdict:
     async def run() -> Verdict:
         async with world(seed, clusters(), delays=QUICK) as here:
-            return await scaling.play(here.stage, logic, scenario)
+            return await scaling.play(here.stage, logic, scenario, restart)
         raise AssertionError("unreachable")
 
     return simulate(run, seed=seed)
@@ -63,6 +69,22 @@ def test_a_flood_that_did_not_come_is_no_proof() -> None:
 def test_ten_workers_under_a_flood_become_nine_by_one_deletion() -> None:
     verdict = scale_down(1, "ours", evolve(SCENARIO, workers=10, goal=9))
     assert (verdict.ok, verdict.deleted, verdict.created) == (True, 1, 0), verdict
+
+
+@pytest.mark.rule("kuberay-1d-restart")
+@pytest.mark.parametrize("seed", range(6))
+def test_ten_workers_become_nine_by_one_deletion_though_the_manager_is_killed_meanwhile(seed: int) -> None:
+    verdict = scale_down(seed, "ours", restart=scaling.RESTART)
+    assert verdict.ok, verdict
+    assert "10 to 9 with the manager killed meanwhile: 1 deleted, 0 created" in verdict.explanation
+
+
+def test_the_original_deletes_more_than_one_across_a_restart_too() -> None:
+    verdict = scale_down(0, "original", restart=scaling.RESTART)
+    assert not verdict.ok
+    said = re.search(r"killed meanwhile: (\d+) deleted", verdict.explanation)
+    assert said is not None
+    assert int(said[1]) > 1
 
 
 def test_an_incident_leaves_no_cluster_behind() -> None:
