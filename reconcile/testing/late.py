@@ -97,8 +97,11 @@ async def _arriving(
                 return
             await anyio.sleep_until(sent[0][0])
             continue
-        # What happens while the first line is on its way has its own lag from then on.
-        with anyio.CancelScope(deadline=sent[0][0] if sent else math.inf):
+        if sent:
+            # What happens while the first line is on its way has its own lag from then on.
+            with anyio.CancelScope(deadline=sent[0][0]):
+                await watch.wait()
+        else:
             await watch.wait()
         for line in watch.take():
             last_due = max(last_due, anyio.current_time() + chance.uniform(*lag))

@@ -8,10 +8,12 @@ import msgspec
 
 from informers import Key, error_from_response
 from informers.transport import Response
-from reconcile.embedded import ApiRequest, ApiServer, ServedResource
+from reconcile.client import Client
+from reconcile.embedded import ApiRequest, ApiServer, InProcessTransport, ServedResource
 from reconcile.embedded.api import find_target
 from reconcile.embedded.log import StorageKey
 from reconcile.models import definition_of, kind_of
+from reconcile.nodes import Delays, SimulatedNodes
 from reconcile.testing.acts import (
     Act,
     Apply,
@@ -26,6 +28,7 @@ from reconcile.testing.acts import (
     Wait,
 )
 from reconcile.testing.clock import VirtualClock
+from reconcile.testing.loop import simulate
 from reconcile.testing.requests import target_of
 from reconcile.testing.scenario import Scenario
 
@@ -35,6 +38,7 @@ TOUCHED = "touched.reconcile-runtime/times"
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MERGE = "application/merge-patch+json"
+_NODES = 3
 _FIRST_SEED = 1_000_003
 """What is there before has names and uids of its own, which those of no run can meet."""
 
@@ -56,8 +60,15 @@ def set_up(scenario: Scenario) -> ApiServer:
             stage.make(definition_of(kind))
     for manifest in scenario.objects:
         stage.make(manifest)
+    if scenario.nodes is not None:
+        simulate(nodes_of(scenario.nodes).register, Client(InProcessTransport(server), clock=clock))
     server.settle()
     return server
+
+
+def nodes_of(delays: Delays) -> SimulatedNodes:
+    """The nodes of a world that has some."""
+    return SimulatedNodes(_NODES, delays)
 
 
 class Stage:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from informers import StatusError
 from reconcile.client import Client
@@ -15,15 +15,14 @@ from reconcile.embedded.log import Change
 from reconcile.embedded.rendering import body_in
 from reconcile.manager import Manager
 from reconcile.models import Object, decode, kind_of
-from reconcile.nodes import SimulatedNodes
 from reconcile.testing.acts import Act, DelayGarbage, JumpClock, Kill, Wait
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.invariants import AT_REST, check_requests
-from reconcile.testing.process import KeyRun, Process
+from reconcile.testing.process import WORKERS, KeyRun, Process
 from reconcile.testing.requests import RecordedRequest, target_of
 from reconcile.testing.scenario import FreeInvariant, Scenario, Step, Violation
-from reconcile.testing.stage import Stage
+from reconcile.testing.stage import Stage, nodes_of
 from reconcile.testing.veil import Veil
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -219,12 +218,10 @@ class World:
         self._living = True
         async with anyio.create_task_group() as group:
             if self.scenario.nodes is not None:
-                nodes = SimulatedNodes(3, self.scenario.nodes)
-                await nodes.register(self.user)
-                transport = InProcessTransport(self.server)
-                group.start_soon(
-                    Manager(nodes.controller, transport=transport, clock=self.clock, environ={}).run
-                )
+                keeper = evolve(nodes_of(self.scenario.nodes).controller, workers=WORKERS)
+                way = InProcessTransport(self.server)
+                kubelet = Manager(keeper, transport=way, clock=self.clock, environ={})
+                group.start_soon(kubelet.run)
             for process in self.processes:
                 group.start_soon(process.run)
             try:
