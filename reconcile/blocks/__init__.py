@@ -1,5 +1,29 @@
 """Public building blocks: parts of an operator that are hard to get right, for any kind."""
 
+from reconcile.blocks.autoscaler import Autoscaler, Policy, Probe, Scaled, Scaling, Target, always_ready
+from reconcile.blocks.autoscaler_deciding import Behaviour
+from reconcile.blocks.autoscaler_limits import ReplicaBounds, Schedule, ZeroRules, active_schedule
+from reconcile.blocks.autoscaler_pages import Fetch, FetchFailed, HttpFetch, read_series
+from reconcile.blocks.autoscaler_rules import Rates
+from reconcile.blocks.autoscaler_scrape import ScrapeLimits
+from reconcile.blocks.autoscaler_sources import (
+    CustomMetric,
+    ExternalMetric,
+    PageMetric,
+    PodMetric,
+    ResourceMetric,
+    Sight,
+    Source,
+)
+from reconcile.blocks.autoscaler_units import (
+    Missing,
+    PerPodAverage,
+    Reading,
+    Samples,
+    Sum,
+    milli_of,
+    milliseconds_of,
+)
 from reconcile.blocks.copier import Copied, Copier, CopyFailed
 from reconcile.blocks.copies import Content, Copy, Removal, Unusable, as_it_is
 from reconcile.blocks.copy_plan import CopyStatus
@@ -27,6 +51,8 @@ from reconcile.blocks.rollout import Bounds, RevisionSet, Rollout, RolloutPlan, 
 
 __all__ = [
     "HASH_LABEL",
+    "Autoscaler",
+    "Behaviour",
     "Bounds",
     "Content",
     "Copied",
@@ -34,20 +60,47 @@ __all__ = [
     "Copy",
     "CopyFailed",
     "CopyStatus",
+    "CustomMetric",
+    "ExternalMetric",
+    "Fetch",
+    "FetchFailed",
     "GroupPlan",
     "HashCollision",
     "Host",
     "HostRemoval",
+    "HttpFetch",
     "Marks",
+    "Missing",
     "NewHost",
     "NewReplica",
+    "PageMetric",
+    "PerPodAverage",
+    "PodMetric",
+    "Policy",
+    "Probe",
+    "Rates",
+    "Reading",
     "Removal",
+    "ReplicaBounds",
     "ReplicaGroup",
+    "ResourceMetric",
     "RevisionSet",
     "Revisions",
     "Rollout",
     "RolloutPlan",
+    "Samples",
+    "Scaled",
+    "Scaling",
+    "Schedule",
+    "ScrapeLimits",
+    "Sight",
+    "Source",
+    "Sum",
+    "Target",
     "Unusable",
+    "ZeroRules",
+    "active_schedule",
+    "always_ready",
     "as_it_is",
     "bounds_of",
     "carry_out_group",
@@ -55,6 +108,9 @@ __all__ = [
     "digest_of",
     "hash_of",
     "host_of",
+    "milli_of",
+    "milliseconds_of",
+    "read_series",
     "revision_set_of",
     "revisions_of",
 ]

@@ -1,0 +1,147 @@
+"""A value out of a page of Prometheus text, and how a page is fetched: within bounds of bytes and time."""
+
+import socket
+import ssl
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import anyio
+from attrs import define, field, frozen
+
+from reconcile.blocks.autoscaler_units import Missing, milli_of
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MOST_BYTES = 4 * 1024 * 1024
+_LOOKED_AT = 50
+
+
+class FetchFailed(Exception):
+    """A page could not be had. `reason` is one CamelCase word, the text a sentence without numbers."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Fetch(Protocol):
+    """Fetches pages; made anew for each pass and left at its end."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    async def page(self, url: str, most_bytes: int) -> bytes:
+        """The page. Raises FetchFailed; gives up after `most_bytes`. The caller limits its time."""
+        ...
+
+
+@define
+class HttpFetch:
+    """Over HTTP or HTTPS: no redirect is followed, no proxy asked, certificates are verified.
+
+    `tls` verifies otherwise.
+    """
+
+    tls: ssl.SSLContext | None = None
+    _session: "aiohttp.ClientSession | None" = field(default=None, init=False, repr=False)
+
+    async def __aenter__(self) -> Self:
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(limit=0, family=socket.AF_UNSPEC, ssl=self.tls or True)
+        self._session = aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            with anyio.CancelScope(shield=True):
+                await self._session.close()
+            self._session = None
+
+    async def page(self, url: str, most_bytes: int) -> bytes:
+        """The page. Raises FetchFailed."""
+        import aiohttp
+
+        assert self._session is not None, "enter it first"
+        try:
+            async with self._session.get(url, allow_redirects=False, timeout=None) as answer:
+                if answer.status != 200:
+                    raise FetchFailed("BadStatus", f"it answered with status {answer.status}")
+                page = bytearray()
+                async for chunk in answer.content.iter_any():
+                    page += chunk
+                    if len(page) > most_bytes:
+                        raise FetchFailed("PageTooLarge", "its page is too large")
+                return bytes(page)
+        except aiohttp.InvalidURL:
+            raise FetchFailed("BadAddress", "its address is not valid") from None
+        except aiohttp.ClientConnectorError:
+            raise FetchFailed("ConnectionRefused", "it does not take connections") from None
+        except (aiohttp.ClientError, OSError, ValueError):
+            raise FetchFailed("ConnectionLost", "the connection broke") from None
+
+
+@frozen
+class Series:
+    """Which value of a page is meant: a metric's name, and labels that its series must have.
+
+    Of several series the values add up. A name without a `:` also means a metric with some prefix, as
+    engines write it (`vllm:` before `gpu_cache_usage_perc`), where the page has none of that very name.
+    """
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def value(self, page: bytes) -> int | Missing:
+        """The value in thousandths."""
+        try:
+            text = page.decode()
+        except UnicodeDecodeError:
+            return _NOT_TEXT
+        found = [line for line in text.split("\n") if self.name in line and not line.startswith("#")]
+        try:
+            values = list(self._values(found))
+            if not values and not found:
+                list(_samples(text.split("\n")[:_LOOKED_AT]))
+            if values:
+                return sum(milli_of(value) for value in values)
+        except (ValueError, IndexError, KeyError):
+            return _NOT_TEXT
+        return Missing("NoSuchMetric", f"its page has no metric {self.name}")
+
+    def _values(self, lines: list[str]) -> Iterable[float]:
+        samples = [one for one in _samples(lines) if set(self.labels) <= set(one[1].items())]
+        exact = [value for name, _, value in samples if name == self.name]
+        if exact or ":" in self.name:
+            return exact
+        return [value for name, _, value in samples if name.partition(":")[2] == self.name]
+
+
+def read_series(name: str, page: bytes) -> int | Missing:
+    """The value of a metric of a page, in thousandths; see `Series`."""
+    return Series(name).value(page)
+
+
+_NOT_TEXT = Missing("NotPrometheusText", "its page is not Prometheus text with finite numbers")
+
+
+def _samples(lines: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
+    """Raises ValueError for what is no sample."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for sample in family.samples:
+            yield sample.name, sample.labels, sample.value

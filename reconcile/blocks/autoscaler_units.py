@@ -1,0 +1,107 @@
+"""What an autoscaler counts with: integers in thousandths, and readings that say what they are.
+
+A reading is a value or `Missing`, never a 0 that stands for "not known". A total over all pods and an
+average per pod are two types, which only a number of pods turns into one another. Thousandths are
+integers, because in floats ten pods at 0.9 over a target of 0.5 need 19 (systems.md, guard 4).
+"""
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from reconcile.models import Quantity
+from reconcile.models.values import parse_duration
+
+MILLI = 1000
+_MOST = 10**24
+
+
+@frozen
+class Missing:
+    """A value that is not known, and why: one CamelCase word, and a sentence without numbers that change."""
+
+    reason: str
+    message: str = ""
+
+
+@frozen
+class Sum:
+    """A total over all pods, in thousandths."""
+
+    milli: int
+
+
+@frozen
+class PerPodAverage:
+    """An average for each pod, in thousandths."""
+
+    milli: int
+
+    def over(self, pods: int) -> Sum:
+        """The total that so many pods have together."""
+        return Sum(self.milli * pods)
+
+
+@frozen
+class Samples:
+    """What the pods of a target say, each in thousandths; every pod is in one class.
+
+    `known` are the values of those that answered. `missing` were asked and gave none, though Ready: by
+    reason, how many. `unasked` are Ready and were left out of the sample. `unready` are on their way, or
+    not even made; `ignored` are going or have ended. The sample was to have `wanted` values.
+    """
+
+    known: Sequence[int] = ()
+    missing: Mapping[str, int] = field(factory=dict)
+    unasked: int = 0
+    unready: int = 0
+    ignored: int = 0
+    wanted: int = 0
+
+    @property
+    def lost(self) -> int:
+        """How many are missing."""
+        return sum(self.missing.values())
+
+    @property
+    def filled(self) -> bool:
+        """Whether as many answered as the sample was to have."""
+        return len(self.known) >= self.wanted
+
+
+Reading: TypeAlias = Samples | Sum | PerPodAverage | Missing
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """`number / divisor`, up to the next integer. Raises ZeroDivisionError."""
+    return -(-number // divisor)
+
+
+def milli_of(value: str | float | Decimal) -> int:
+    """A number, or a quantity as Kubernetes writes it, in thousandths, rounded up as Kubernetes does.
+
+    Raises ValueError for what is none, or is too large to be meant.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("it is not a finite number")
+        value = repr(value)
+    exact = value if isinstance(value, Decimal) else Quantity(value).value
+    if not exact.is_finite() or abs(exact) > _MOST:
+        raise ValueError("the number is too large")
+    return int((exact * MILLI).to_integral_value(ROUND_CEILING))
+
+
+def milliseconds_of(text: str) -> int:
+    """A duration as Go writes it (`1m30s`), or a number of seconds, in ms. Raises ValueError below 0."""
+    try:
+        found = milli_of(text)
+    except ValueError:
+        found = parse_duration(text) // datetime.timedelta(milliseconds=1)
+    if found < 0:
+        raise ValueError("a duration is not negative")
+    return found

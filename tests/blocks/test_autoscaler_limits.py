@@ -1,0 +1,184 @@
+"""Bounds, schedules and the last steps to zero: the table of Knative's scaler, and times of day."""
+
+import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from reconcile.blocks.autoscaler_limits import (
+    UNKNOWN,
+    Activity,
+    ReplicaBounds,
+    Schedule,
+    Step,
+    ZeroRules,
+    active_schedule,
+    activity_after,
+    asks_probe,
+    step_to,
+)
+
+IDLE, GRACE = 60_000, 30_000
+TO_ZERO = ZeroRules(allowed=True, idle=IDLE, grace=GRACE)
+NONE = ReplicaBounds(minimum=0)
+NOW = 10_000_000
+
+
+def being(phase: str, milliseconds: int) -> Activity:
+    return Activity(phase, NOW - milliseconds)  # type: ignore[arg-type]
+
+
+BUSY = being("active", IDLE - 1_000)
+DONE = being("inactive", GRACE)
+
+
+@pytest.mark.rule("kpa-4d-30")
+@pytest.mark.parametrize(
+    ("current", "wanted", "bounds", "activity", "want"),
+    [
+        (10, 0, NONE, BUSY, Step(1, True)),
+        (10, 0, ReplicaBounds(minimum=2), BUSY, Step(2, True)),
+        (10, 0, ReplicaBounds(minimum=2, reachable=False), DONE, Step(0, True)),
+        (1, 10, NONE, BUSY, Step(10, True)),
+        (1, 10, ReplicaBounds(minimum=0, maximum=8), BUSY, Step(8, True)),
+        (12, UNKNOWN, NONE, BUSY, Step(UNKNOWN, False)),
+        (0, UNKNOWN, NONE, BUSY, Step(UNKNOWN, False)),
+        (0, 1, NONE, DONE, Step(1, True)),
+        (0, 10, NONE, DONE, Step(10, True)),
+    ],
+)
+def test_a_wish_is_bounded_and_written_as_in_knative(
+    current: int, wanted: int, bounds: ReplicaBounds, activity: Activity, want: Step
+) -> None:
+    assert step_to(wanted, current, bounds, TO_ZERO, activity, NOW) == want
+
+
+@pytest.mark.rule("kpa-4d-31")
+@pytest.mark.parametrize(
+    ("current", "wanted", "initial", "initialized", "activity", "want"),
+    [
+        (0, 1, 2, False, DONE, Step(2, True)),
+        (5, 1, 5, False, BUSY, Step(5, False)),
+        (2, 0, 2, True, BUSY, Step(1, True)),
+        (0, 0, 0, False, DONE, Step(0, False)),
+    ],
+)
+def test_so_many_are_wanted_at_the_start(
+    current: int, wanted: int, initial: int, initialized: bool, activity: Activity, want: Step
+) -> None:
+    bounds = ReplicaBounds(minimum=0, initial=initial, initialized=initialized)
+    assert step_to(wanted, current, bounds, TO_ZERO, activity, NOW) == want
+
+
+@pytest.mark.rule("kpa-4d-32")
+@pytest.mark.parametrize(
+    ("activity", "answered", "want"),
+    [
+        (being("active", IDLE - 1), True, Step(1, False)),
+        (being("active", IDLE), True, Step(0, False)),
+        (being("inactive", GRACE - 1), True, Step(0, False)),
+        (being("inactive", GRACE), True, Step(0, True)),
+        (being("inactive", GRACE), False, Step(0, False)),
+        (being("activating", 629_999), True, Step(UNKNOWN, False)),
+        (being("activating", 630_000), True, Step(0, True)),
+    ],
+)
+def test_the_last_pod_goes_after_idleness_the_probe_and_the_grace(
+    activity: Activity, answered: bool, want: Step
+) -> None:
+    assert step_to(0, 1, NONE, TO_ZERO, activity, NOW, answered=answered) == want
+
+
+def test_what_may_not_be_zero_keeps_one() -> None:
+    assert step_to(0, 3, NONE, ZeroRules(), DONE, NOW) == Step(1, True)
+
+
+def test_the_last_pod_is_retained_longer_where_that_is_asked_for() -> None:
+    slow = ZeroRules(allowed=True, idle=IDLE, retention=2 * GRACE)
+    assert step_to(0, 1, NONE, slow, DONE, NOW) == Step(0, False)
+    assert step_to(0, 1, NONE, slow, being("inactive", 2 * GRACE), NOW) == Step(0, True)
+
+
+def test_the_probe_is_asked_only_when_it_matters() -> None:
+    assert asks_probe(0, NONE, TO_ZERO, DONE)
+    assert not asks_probe(0, NONE, TO_ZERO, BUSY)
+    assert not asks_probe(0, ReplicaBounds(minimum=1), TO_ZERO, DONE)
+    assert not asks_probe(UNKNOWN, NONE, TO_ZERO, DONE)
+
+
+def test_a_target_goes_from_activating_over_active_to_inactive_and_back() -> None:
+    seen = activity_after(1, 0, 0, TO_ZERO, None, 0)
+    assert seen.phase == "inactive"
+    seen = activity_after(1, 0, 0, TO_ZERO, seen, 1_000)
+    assert seen == Activity("activating", 1_000)
+    seen = activity_after(1, 1, 1, TO_ZERO, seen, 5_000)
+    assert seen == Activity("active", 5_000)
+    assert activity_after(0, 1, 1, TO_ZERO, seen, 5_000 + IDLE - 1) == seen
+    seen = activity_after(0, 1, 1, TO_ZERO, seen, 5_000 + IDLE)
+    assert seen == Activity("inactive", 5_000 + IDLE)
+    assert activity_after(2, 1, 1, TO_ZERO, seen, 70_000) == Activity("active", 70_000)
+
+
+# --- schedules ------------------------------------------------------------------------------------------
+
+
+def schedule(start: str, end: str, **changed: object) -> Schedule:
+    times = {"start": datetime.time.fromisoformat(start), "end": datetime.time.fromisoformat(end)}
+    return Schedule(name=f"{start}-{end}", minimum=5, **times, **changed)  # type: ignore[arg-type]
+
+
+def utc(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
+
+
+@pytest.mark.rule("autoscale-schedule")
+@pytest.mark.parametrize(
+    ("one", "time", "want"),
+    [
+        (schedule("09:00", "17:00"), "2026-11-20T09:00", True),
+        (schedule("09:00", "17:00"), "2026-11-20T16:59", True),
+        (schedule("09:00", "17:00"), "2026-11-20T17:00", False),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-20T23:00", True),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-21T05:59", True),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-20T05:59", False),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-21T22:00", False),
+        (schedule("09:00", "17:00", zone=ZoneInfo("Asia/Tokyo")), "2026-11-20T01:00", True),
+        (schedule("09:00", "17:00", zone=ZoneInfo("Asia/Tokyo")), "2026-11-20T09:00", False),
+        (schedule("09:00", "17:00", zone=ZoneInfo("Europe/Paris")), "2026-07-01T07:30", True),
+        (schedule("09:00", "17:00", zone=ZoneInfo("Europe/Paris")), "2026-12-01T07:30", False),
+    ],
+)
+def test_a_schedule_covers_its_hours_on_its_days_in_its_zone(one: Schedule, time: str, want: bool) -> None:
+    assert one.covers(utc(time)) is want
+
+
+def test_the_first_schedule_that_covers_now_counts_and_leaves_other_bounds_alone() -> None:
+    found = active_schedule(
+        [schedule("01:00", "02:00"), schedule("03:00", "05:00"), schedule("04:00", "06:00")],
+        utc("2026-11-20T04:30"),
+    )
+    assert found is not None
+    assert found.name == "03:00-05:00"
+    assert found.bounds(ReplicaBounds(minimum=1, maximum=9)) == ReplicaBounds(minimum=5, maximum=9)
+    assert active_schedule([schedule("01:00", "02:00")], utc("2026-11-20T04:30")) is None
+
+
+@given(some.times(), some.times(), some.datetimes(timezones=some.just(datetime.UTC)))
+def test_a_schedule_and_the_rest_of_the_day_cover_every_time_once(
+    start: datetime.time, end: datetime.time, now: datetime.datetime
+) -> None:
+    if start == end:
+        return
+    one, rest = Schedule(name="a", start=start, end=end), Schedule(name="b", start=end, end=start)
+    assert one.covers(now) != rest.covers(now)
+
+
+@given(some.integers(-1, 100), some.integers(0, 50), some.integers(0, 20), some.integers(1, 50))
+def test_what_is_written_is_always_within_bounds(wanted: int, current: int, least: int, more: int) -> None:
+    bounds = ReplicaBounds(minimum=least, maximum=least + more)
+    step = step_to(wanted, current, bounds, TO_ZERO, DONE, NOW)
+    if step.write:
+        assert step.desired == bounds.within(step.desired)
+        assert step.desired != current

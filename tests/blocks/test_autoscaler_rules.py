@@ -1,0 +1,383 @@
+"""How many replicas readings ask for: the numeric tables of Knative and AIBrix, the incident, and laws."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as some
+
+from reconcile.blocks.autoscaler_rules import (
+    Demand,
+    DemandRules,
+    Estimate,
+    Panic,
+    Rates,
+    by_demand,
+    by_ratio,
+    estimate,
+    sample_size,
+)
+from reconcile.blocks.autoscaler_units import Missing, PerPodAverage, Samples, Sum, ceil_div, milli_of
+
+CALM = Panic()
+HALF = 500
+
+
+def rules(target: float, **changed: Any) -> DemandRules:
+    """Those of Knative's own tests: threshold 2, rates 10, 60 s, a capacity of the target over 0.75."""
+    milli = round(target * 1000)
+    base = DemandRules(
+        target=milli, capacity=ceil_div(milli * 4, 3), stable_window=60_000, up=10_000, down=10_000, burst=0
+    )
+    return evolve(base, **changed)
+
+
+def demand(
+    how: DemandRules, stable: float, panic: float, ready: int = 1, now: int = 0, state: Panic = CALM
+) -> tuple[Demand, Panic]:
+    found = by_demand(how, Sum(round(stable * 1000)), Sum(round(panic * 1000)), ready, now, state)
+    assert not isinstance(found, Missing)
+    return found
+
+
+def replicas(
+    how: DemandRules, stable: float, panic: float, ready: int = 1, now: int = 0, state: Panic = CALM
+) -> int:
+    return demand(how, stable, panic, ready, now, state)[0].replicas
+
+
+# --- Knative's table ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("kpa-4d-01")
+@pytest.mark.parametrize(
+    ("how", "stable", "panic", "ready", "want"),
+    [
+        (rules(10), 0, 0, 1, 0),
+        (rules(10), 50, 10, 1, 5),
+        (rules(10), 100, 10, 1, 10),
+        (rules(10), 50, 50, 1, 5),
+        (rules(10), 50, 50, 5, 5),
+        (rules(181), 21, 26, 1, 1),
+        (rules(10), 50, 49, 1, 5),
+        (rules(1, up=1100), 3, 3.1, 2, 3),
+        (rules(10, down=1100), 1, 1, 100, 90),
+        (rules(10, down=1100, reachable=False), 1, 1, 100, 1),
+        (rules(10), 50, 100, 1, 10),
+        (rules(10), 1, 0, 1, 1),
+        (rules(10, activation_scale=2), 1, 0, 1, 2),
+        (rules(10, activation_scale=2), 0, 0, 1, 0),
+        (rules(10), 1000, 1001, 1, 10),
+        (rules(10), 1000, 1001, 10, 100),
+        (rules(10), 1, 1, 100, 10),
+        (rules(10), 1, 1, 10, 1),
+        (rules(10), 1000, 888, 0, 10),
+        (rules(10), 100, 100, 8, 10),
+        (rules(10), 50, 50, 8, 5),
+        (rules(10), 100, 101, 1, 10),
+        (rules(1), 100, 101, 10, 100),
+    ],
+)
+def test_totals_ask_for_as_many_pods_as_in_knative(
+    how: DemandRules, stable: float, panic: float, ready: int, want: int
+) -> None:
+    assert replicas(how, stable, panic, ready) == want
+
+
+@pytest.mark.rule("kpa-4d-02")
+@pytest.mark.parametrize(
+    ("target", "burst", "panic", "want"),
+    [(10, 101, 10, -98), (10, 100, 50, -137), (181, -1, 26, -1), (10, 0, 49, 0)],
+)
+def test_what_pods_could_take_besides_is_as_in_knative(
+    target: int, burst: int, panic: int, want: int
+) -> None:
+    excess = demand(rules(target, burst=burst * 1000), 50, panic)[0].excess
+    assert abs(excess - want) <= 1
+
+
+@pytest.mark.rule("kpa-4d-03")
+@pytest.mark.parametrize(("stable", "want"), [(50, 50), (20, 30)])
+def test_in_panic_the_higher_window_counts(stable: int, want: int) -> None:
+    assert replicas(rules(1), stable, 30, 5, 5_000, Panic(0, 5)) == want
+
+
+@pytest.mark.rule("kpa-4d-04")
+def test_growth_without_an_end_is_followed() -> None:
+    state, ready = CALM, 1
+    for value in (6, 36, 216, 1296, 1296):
+        found, state = demand(rules(1), value, value, ready, 0, state)
+        assert found.replicas == value
+        ready = value
+
+
+@pytest.mark.rule("kpa-4d-05")
+def test_panic_ends_when_no_burst_was_seen_for_a_stable_window() -> None:
+    found, state = demand(rules(1), 11, 25, 10, 0)
+    assert (found.replicas, state.since) == (25, 0)
+    found, state = demand(rules(1), 30, 41, 40, 30_000, state)
+    assert (found.replicas, state.since) == (41, 0)
+    found, state = demand(rules(1), 50, 56, 55, 62_000, state)
+    assert (found.replicas, state.since) == (50, None)
+
+
+@pytest.mark.rule("kpa-4d-06")
+def test_a_further_burst_makes_panic_last_longer() -> None:
+    _, state = demand(rules(1), 11, 25, 10, 0)
+    found, state = demand(rules(1), 30, 80, 40, 30_000, state)
+    assert (found.replicas, state.since) == (80, 30_000)
+
+
+@pytest.mark.rule("kpa-4d-07")
+def test_in_panic_nothing_goes_down() -> None:
+    how = rules(10)
+    found, state = demand(how, 100, 100, 1, 0)
+    assert found.replicas == 10
+    found, state = demand(how, 1000, 1000, 10, 0, state)
+    assert found.replicas == 100
+    found, state = demand(how, 1, 1, 10, 30_000, state)
+    assert found.replicas == 100
+    found, state = demand(how, 1, 1, 10, 61_000, state)
+    assert found.replicas == 1
+
+
+@pytest.mark.rule("kpa-4d-08")
+def test_without_data_or_a_count_of_pods_nothing_is_decided() -> None:
+    gone = Missing("NoData")
+    assert by_demand(rules(10), gone, Sum(1), 1, 0, CALM) == gone
+    assert by_demand(rules(10), Sum(1), gone, 1, 0, CALM) == gone
+    assert isinstance(by_demand(rules(10), Sum(1), Sum(1), None, 0, CALM), Missing)
+
+
+@pytest.mark.rule("kpa-4d-09")
+def test_one_that_starts_with_several_ready_pods_starts_in_panic() -> None:
+    assert Panic.at_start(1, 5) == CALM
+    assert replicas(rules(10), 0, 0, 3, 5, Panic.at_start(3, 5)) == 3
+
+
+# --- AIBrix's tables ------------------------------------------------------------------------------------
+
+
+def by_use(current: int, use: int, rates: Rates, target: int = 30) -> int:
+    """As AIBrix's APA is asked: every pod says the same."""
+    found = estimate(Samples(known=(use * 1000,) * current), target * 1000, rates)
+    assert isinstance(found, Estimate)
+    return by_ratio(found, target * 1000, current, rates)
+
+
+@pytest.mark.rule("apa-4d-01")
+@pytest.mark.parametrize(
+    ("current", "use", "rates", "want"),
+    [
+        (2, 45, Rates(), 3),
+        (2, 35, Rates(), 3),
+        (2, 90, Rates(), 4),
+        (2, 90, Rates(up=2500), 5),
+        (6, 20, Rates(), 4),
+        (6, 18, Rates(), 4),
+        (6, 10, Rates(), 3),
+        (6, 5, Rates(down=2500), 2),
+        (2, 33, Rates(), 2),
+        (2, 27, Rates(), 2),
+    ],
+)
+def test_a_ratio_asks_for_as_many_pods_as_in_aibrix(current: int, use: int, rates: Rates, want: int) -> None:
+    assert by_use(current, use, rates) == want
+
+
+@pytest.mark.rule("apa-4d-02")
+def test_a_target_of_nothing_asks_for_one_pod() -> None:
+    assert by_ratio(Estimate(10_000, 2), 0, 2, Rates()) == 1
+
+
+@pytest.mark.rule("kpa-4d-10")
+@pytest.mark.parametrize(
+    ("current", "stable", "panic", "changed", "state", "want"),
+    [
+        (2, 20, 20, {}, CALM, 2),
+        (2, 30, 40, {}, Panic(0, 2), 4),
+        (5, 20, 20, {}, Panic(0, 5), 5),
+        (1, 0, 0, {}, CALM, 0),
+        (0, 15, 15, {"activation_scale": 3}, CALM, 3),
+        (2, 100, 100, {"up": 1500}, CALM, 3),
+        (4, 5, 5, {}, CALM, 2),
+    ],
+)
+def test_totals_ask_for_as_many_pods_as_in_aibrix(
+    current: int, stable: int, panic: int, changed: dict[str, Any], state: Panic, want: int
+) -> None:
+    how = evolve(rules(10, up=2000, down=2000), **changed)
+    assert replicas(how, stable, panic, current, 1_000, state) == want
+
+
+# --- the incident ---------------------------------------------------------------------------------------
+
+
+def of_pods(samples: Samples, current: int = 10) -> int | Missing:
+    found = estimate(samples, HALF, Rates(up=10_000, down=10_000))
+    if isinstance(found, Missing):
+        return found
+    return by_ratio(found, HALF, current, Rates(up=10_000, down=10_000))
+
+
+@pytest.mark.rule("kpa-4d-11")
+def test_pods_that_wait_for_a_node_do_not_hold_up_scaling_down() -> None:
+    assert of_pods(Samples(known=(100,) * 6, unready=4)) == 2
+
+
+@pytest.mark.rule("kpa-4d-11")
+def test_a_ready_pod_that_refuses_connections_does_not_hold_up_scaling_down() -> None:
+    assert of_pods(Samples(known=(100,) * 5, missing={"ConnectionRefused": 1}, unready=4)) == 2
+
+
+@pytest.mark.rule("kpa-4d-12")
+def test_taking_waiting_pods_for_missing_ones_would_stay_too_high_as_in_the_incident() -> None:
+    found = estimate(Samples(known=(100,) * 6, missing={"Pending": 4}), HALF, Rates())
+    assert isinstance(found, Estimate)
+    assert by_ratio(found, HALF, 10, Rates()) == 6
+
+
+@pytest.mark.rule("kpa-4d-13")
+def test_pods_on_the_way_are_capacity() -> None:
+    assert of_pods(Samples(known=(900,) * 6, unready=4)) == 10
+
+
+@pytest.mark.rule("kpa-4d-14")
+def test_pods_that_do_not_answer_are_idle_where_more_are_asked_for() -> None:
+    assert of_pods(Samples(known=(900,) * 4, missing={"NoAnswerInTime": 2}), current=6) == 8
+
+
+@pytest.mark.rule("kpa-4d-15")
+def test_where_no_pod_answers_nothing_is_known() -> None:
+    found = of_pods(Samples(missing={"ConnectionRefused": 6}, unready=4))
+    assert isinstance(found, Missing)
+    assert found.reason == "NoneAnswered"
+    assert isinstance(of_pods(Samples(unready=4)), Missing)
+
+
+@pytest.mark.rule("autoscale-min-known")
+def test_where_too_few_pods_answer_nothing_is_known() -> None:
+    few = Samples(known=(100,) * 4, missing={"ConnectionRefused": 6})
+    assert isinstance(estimate(few, HALF, Rates(), 500), Missing)
+    assert isinstance(estimate(few, HALF, Rates(), 400), Estimate)
+
+
+@pytest.mark.rule("autoscale-milli")
+def test_ten_pods_at_nine_tenths_of_a_target_of_a_half_need_eighteen() -> None:
+    assert of_pods(Samples(known=(900,) * 10)) == 18
+
+
+@pytest.mark.rule("kpa-4d-16")
+@pytest.mark.parametrize(
+    ("pods", "each", "target", "want"), [(6, 900, 500, 11), (10, 950, 500, 19), (4, 70_000, 50_000, 6)]
+)
+def test_an_average_is_never_taken_for_a_total(pods: int, each: int, target: int, want: int) -> None:
+    how = DemandRules(target=target)
+    total = PerPodAverage(each).over(pods)
+    found = by_demand(how, total, total, pods, 0, CALM)
+    assert not isinstance(found, Missing)
+    assert found[0].replicas == want
+
+
+# --- sampling -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("kpa-4d-17")
+@pytest.mark.parametrize(
+    ("pods", "want"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (10, 7), (100, 14), (1000, 16)]
+)
+def test_as_many_pods_are_asked_as_in_knative(pods: int, want: int) -> None:
+    assert sample_size(pods) == want
+
+
+# --- laws -----------------------------------------------------------------------------------------------
+
+loads = some.lists(some.integers(0, 10**9), min_size=1, max_size=30)
+targets = some.integers(1, 10**9)
+counts = some.integers(0, 30)
+rates = some.builds(
+    Rates,
+    up=some.integers(1001, 20_000),
+    down=some.integers(1001, 20_000),
+    tolerance_up=some.integers(0, 500),
+    tolerance_down=some.integers(0, 500),
+)
+
+
+@given(loads, targets, counts, counts, some.integers(1, 60), rates)
+def test_pods_without_a_value_never_turn_the_direction(
+    known: list[int], target: int, lost: int, unready: int, current: int, how: Rates
+) -> None:
+    found = estimate(Samples(tuple(known), {"lost": lost}, unready=unready), target, how, min_known=0)
+    assert isinstance(found, Estimate)
+    wanted = by_ratio(found, target, current, how)
+    if sum(known) > len(known) * target:
+        assert wanted >= current
+    else:
+        assert wanted <= current
+
+
+@given(loads, targets, counts, some.integers(1, 60), rates)
+def test_more_missing_pods_never_move_it_further(
+    known: list[int], target: int, lost: int, current: int, how: Rates
+) -> None:
+    """Going up they are idle, going down they are busy."""
+    whole = estimate(Samples(tuple(known)), target, how, min_known=0)
+    holed = estimate(Samples(tuple(known), {"lost": lost}), target, how, min_known=0)
+    assert isinstance(whole, Estimate)
+    assert isinstance(holed, Estimate)
+    if sum(known) <= len(known) * target:
+        assert holed.total >= whole.total
+    else:
+        assert holed.total == whole.total
+        assert holed.hold or not whole.hold
+
+
+@given(loads, targets)
+def test_a_total_and_an_average_ask_for_the_same(known: list[int], target: int) -> None:
+    pods, each = len(known), sum(known) // len(known)
+    how = DemandRules(target=target)
+    by_total = by_demand(how, Sum(each * pods), Sum(each * pods), pods, 0, CALM)
+    by_average = by_demand(how, PerPodAverage(each).over(pods), PerPodAverage(each).over(pods), pods, 0, CALM)
+    assert by_total == by_average
+
+
+@given(
+    some.integers(0, 10**7), some.integers(0, 10**7), targets, some.integers(0, 100), some.integers(0, 10**6)
+)
+def test_more_load_never_asks_for_fewer(less: int, more: int, target: int, ready: int, now: int) -> None:
+    less, more = sorted((less, more))
+    how = DemandRules(target=target)
+    found = [by_demand(how, Sum(total), Sum(total), ready, now, CALM) for total in (less, more)]
+    low, high = (one[0].replicas for one in found if not isinstance(one, Missing))
+    assert low <= high
+
+
+@given(
+    some.lists(
+        some.tuples(some.integers(0, 10**6), some.integers(0, 10**6), some.integers(0, 50)), max_size=20
+    )
+)
+def test_in_panic_the_wish_never_falls(steps: list[tuple[int, int, int]]) -> None:
+    how, state, now, before = rules(10), CALM, 0, 0
+    for stable, panic, ready in steps:
+        now += 2_000
+        found = by_demand(how, Sum(stable), Sum(panic), ready, now, state)
+        assert not isinstance(found, Missing)
+        if state.since is not None and found[1].since is not None:
+            assert found[0].replicas >= before
+        state, before = found[1], found[0].replicas
+
+
+@given(some.integers(0, 10**6), some.integers(0, 2000))
+def test_numbers_are_rounded_up_to_thousandths(whole: int, rest: int) -> None:
+    assert milli_of(f"{whole}.{rest:04d}") == whole * 1000 + ceil_div(rest, 10)
+
+
+@pytest.mark.parametrize("text", ["", "ten", "nan", "1e999", "--1"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        milli_of(text)
+    with pytest.raises(ValueError, match="finite"):
+        milli_of(float("inf"))
