@@ -1,0 +1,125 @@
+"""RayClusters as a replica set looks at them, and which of them to make and to delete."""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from reconcile import Object, encode
+from reconcile.replicas import is_active, replica_of
+
+PROVISIONED = "RayClusterProvisioned"
+HEAD_READY = "HeadPodReady"
+SUSPENDED = "RayClusterSuspended"
+
+
+@frozen
+class Cluster:
+    """A RayCluster as `plan_set` looks at it. `ready_since` is None where it is not ready."""
+
+    name: str
+    created: datetime.datetime
+    labels: Mapping[str, str]
+    object: Object
+    ready_since: datetime.datetime | None = None
+    terminating: bool = False
+    finished: bool = False
+    deletion_cost: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether its head serves."""
+        return self.ready_since is not None
+
+    def available_in(self, now: datetime.datetime, min_ready_seconds: int) -> float:
+        """In how many seconds it counts as available, if it stays ready; infinity where it is not ready."""
+        if self.ready_since is None:
+            return float("inf")
+        return max(0.0, min_ready_seconds - (now - self.ready_since).total_seconds())
+
+
+def cluster_of(obj: Object) -> Cluster:
+    """A stored RayCluster.
+
+    It is ready once it was provisioned, as long as its head pod is Ready and it is not suspended; where
+    nothing was ever said of its provisioning, by an older KubeRay, once its state is `ready`.
+    """
+    replica = replica_of(obj)
+    status: Mapping[str, Any] = encode(obj).get("status") or {}
+    return Cluster(
+        name=obj.name,
+        created=replica.created,
+        labels=obj.metadata.labels,
+        object=obj,
+        ready_since=_ready_since(status, replica.created),
+        terminating=obj.terminating,
+        deletion_cost=replica.deletion_cost,
+    )
+
+
+def _ready_since(status: Mapping[str, Any], created: datetime.datetime) -> datetime.datetime | None:
+    said = {one["type"]: one for one in status.get("conditions") or ()}
+    if PROVISIONED not in said:
+        return created if status.get("state") == "ready" else None
+    suspended = said.get(SUSPENDED, {}).get("status") == "True"
+    serving = said.get(HEAD_READY, {}).get("status", "True") == "True"
+    if said[PROVISIONED]["status"] != "True" or suspended or not serving:
+        return None
+    times = [
+        _time(said[name].get("lastTransitionTime")) for name in (PROVISIONED, HEAD_READY) if name in said
+    ]
+    return max((time for time in times if time is not None), default=created)
+
+
+def _time(text: str | None) -> datetime.datetime | None:
+    return datetime.datetime.fromisoformat(text) if text else None
+
+
+@frozen
+class SetPlan:
+    """What to do about a replica set: how many to make, which to delete; `active` are those that count."""
+
+    create: int
+    delete: tuple[Cluster, ...]
+    active: tuple[Cluster, ...]
+
+
+def plan_set(
+    replicas: int, clusters: Iterable[Cluster], now: datetime.datetime, min_ready_seconds: int = 0
+) -> SetPlan:
+    """As many active clusters as `replicas`: what is Terminating is left alone, all else counts.
+
+    A cluster that was provisioned and is not ready counts as well: its replacement would double what it
+    costs. Which go first: those not ready, then not yet available, then of lower deletion cost, then the
+    older, then by name (AIBrix #2426; what is not available has to go first for the bounds of a rollout).
+    """
+    active = tuple(sorted(filter(is_active, clusters), key=lambda one: one.name))
+    surplus = max(0, len(active) - replicas)
+    ranked = sorted(active, key=lambda one: _rank(one, now, min_ready_seconds))
+    return SetPlan(max(0, replicas - len(active)), tuple(ranked[:surplus]), active)
+
+
+def _rank(one: Cluster, now: datetime.datetime, min_ready_seconds: int) -> tuple[Any, ...]:
+    available = one.available_in(now, min_ready_seconds) <= 0
+    return one.ready, available, one.deletion_cost, one.created, one.name
+
+
+def counts(
+    clusters: Sequence[Cluster], labels: Mapping[str, str], now: datetime.datetime, min_ready_seconds: int
+) -> dict[str, int]:
+    """The numbers of a replica set's status, by field, of the clusters that count."""
+    return {
+        "replicas": len(clusters),
+        "fully_labeled_replicas": sum(labels.items() <= one.labels.items() for one in clusters),
+        "ready_replicas": sum(one.ready for one in clusters),
+        "available_replicas": sum(one.available_in(now, min_ready_seconds) <= 0 for one in clusters),
+    }
+
+
+def next_available(
+    clusters: Iterable[Cluster], now: datetime.datetime, min_ready_seconds: int
+) -> float | None:
+    """In how many seconds the next one becomes available by time alone; None where none does."""
+    waits = [one.available_in(now, min_ready_seconds) for one in clusters if one.ready]
+    return min((wait for wait in waits if wait > 0), default=None)

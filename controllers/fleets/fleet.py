@@ -1,0 +1,186 @@
+"""Keeps RayClusterFleets: one replica set for each revision of the template, sized by `Rollout`."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import asdict
+
+from reconcile import (
+    ApiError,
+    Context,
+    Controller,
+    Gone,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    Predicate,
+    Request,
+    Result,
+    StaleVersion,
+    StatusError,
+    Watch,
+    encode,
+    owners,
+)
+from reconcile.blocks import (
+    HASH_LABEL,
+    HashCollision,
+    Revisions,
+    RevisionSet,
+    carry_out_rollout,
+    revisions_of,
+)
+
+from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
+from .claims import Claimants, claimed
+from .models import ClusterTemplate, FleetStatus, RayClusterFleet, RayClusterReplicaSet, ReplicaSetSpec
+from .rollback import ROLLBACK, roll_back
+from .status import deadline_in, failed_status, is_complete, refused_status, status_of
+from .template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
+
+NAME = "ray-cluster-fleets"
+REVISION = "deployment.kubernetes.io/revision"
+LEFTOVER_SECONDS = 15.0
+"""So often Recreate looks for old clusters that are going, beside what their ends tell it."""
+
+
+def make_fleet_controller() -> Controller[RayClusterFleet]:
+    """The controller of fleets, with what it keeps in memory of its own."""
+    claimants = Claimants()
+
+    async def keep(ctx: Context[RayClusterFleet]) -> Result | None:
+        claimants.note(ctx.request, ctx.object.spec.selector)
+        return await keep_fleet(ctx)
+
+    async def gone(departed: Gone[RayClusterFleet]) -> None:
+        claimants.forget(departed.request)
+
+    return Controller(
+        RayClusterFleet,
+        keep,
+        owns=[RayClusterReplicaSet],
+        watches=[
+            Watch(RayClusterReplicaSet, to=claimants.whom),
+            Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
+        ],
+        on_gone=gone,
+        name=NAME,
+    )
+
+
+def _fleet_of(cluster: RayCluster) -> Sequence[Request]:
+    """The fleet of a cluster, as its pods' label says: Recreate waits for the ends of clusters."""
+    pod = cluster.spec.head_group_spec.template
+    labels: Mapping[str, str] = (pod.get("metadata") or {}).get("labels") or {}
+    name = labels.get(FLEET_LABEL)
+    return [Request(cluster.namespace, name)] if name else []
+
+
+async def keep_fleet(ctx: Context[RayClusterFleet]) -> Result | None:
+    """One run: the sets as the strategy has them next, and what there is of them in the status."""
+    fleet = ctx.object
+    faults = faults_of(fleet)
+    if faults:
+        status = refused_status(fleet, faults, ctx.clock.now())
+        _warn(ctx, status, "InvalidSpec")
+        _write(ctx, status)
+        return None
+    sets = await claimed(ctx, RayClusterReplicaSet, fleet.spec.selector)
+    template = canonical(encode(fleet)["spec"]["template"])
+    collisions = fleet.status.collision_count or 0
+    same = partial(is_of_template, wanted=template)
+    revisions = revisions_of(sets, template, collisions=collisions, same=same)
+    if ROLLBACK in fleet.metadata.annotations and not fleet.spec.paused:
+        return await roll_back(ctx, revisions)
+    return await _roll(ctx, revisions)
+
+
+async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result | None:
+    fleet, now = ctx.object, ctx.clock.now()
+    rollout = rollout_of(fleet.spec)
+    leftover = rollout.recreate and await _is_left_over(ctx, revisions.old)
+    plan = rollout.plan(revisions.new, revisions.old, leftover=leftover)
+    try:
+        await carry_out_rollout(ctx, rollout, revisions, plan, partial(_new_set, fleet))
+        await _sync(ctx, revisions)
+    except HashCollision as collision:
+        ctx.event("HashCollision", str(collision), warning=True)
+        ctx.status(collision_count=(fleet.status.collision_count or 0) + 1)
+        return Result(again=True)
+    except StaleVersion:
+        raise
+    except ApiError as error:
+        text = error.message if isinstance(error, StatusError) else str(error)
+        status = failed_status(fleet, "ReplicaSetCreateError", text, now)
+        _warn(ctx, status, "ReplicaSetCreateError")
+        _write(ctx, status)
+        raise
+    status = status_of(fleet, revisions, rollout, now, made=plan.create is not None)
+    _write(ctx, status)
+    if is_complete(status) or fleet.spec.paused:
+        for one in revisions.surplus(fleet.spec.revision_history_limit):
+            assert one.object is not None
+            await ctx.delete(one.object)
+    waits = [deadline_in(fleet, status, now), LEFTOVER_SECONDS if plan.waiting else None]
+    soonest = min((wait for wait in waits if wait is not None), default=None)
+    return None if soonest is None else Result(after=soonest)
+
+
+async def _is_left_over(ctx: Context[RayClusterFleet], old: Sequence[RevisionSet]) -> bool:
+    """Whether clusters of old sets still are, those that are Terminating too."""
+    sets = {one.object.uid for one in old if one.object is not None}
+    for cluster in await ctx.client.list(RayCluster, ctx.object.namespace):
+        owner = owners.controller_of(cluster)
+        if owner is not None and owner.uid in sets:
+            return True
+    return False
+
+
+def _new_set(fleet: RayClusterFleet, name: str, mark: str, size: int) -> Object:
+    template = prepared(encode(fleet)["spec"]["template"], fleet.name, mark)
+    selector = fleet.spec.selector
+    labels = {**selector.match_labels, HASH_LABEL: mark}
+    spec = ReplicaSetSpec(
+        template=ClusterTemplate(template["spec"], template["metadata"]),
+        selector=LabelSelector(labels, selector.match_expressions),
+        replicas=size,
+        min_ready_seconds=fleet.spec.min_ready_seconds,
+    )
+    metadata = ObjectMeta(name, fleet.namespace, labels=template["metadata"]["labels"])
+    return RayClusterReplicaSet(metadata=metadata, spec=spec)
+
+
+async def _sync(ctx: Context[RayClusterFleet], revisions: Revisions) -> None:
+    """The newest set has the fleet's minReadySeconds and the label; the fleet says which revision it is."""
+    fleet, new = ctx.object, revisions.new
+    if new is not None and isinstance(new.object, RayClusterReplicaSet):
+        await ctx.client.merge(new.object, _lacking(fleet, new.object), guard={"uid": new.object.uid})
+    if fleet.metadata.annotations.get(REVISION) != str(revisions.number):
+        said = {"metadata": {"annotations": {REVISION: str(revisions.number)}}}
+        await ctx.client.merge(fleet, said, guard={"uid": fleet.uid})
+
+
+def _lacking(fleet: RayClusterFleet, newest: RayClusterReplicaSet) -> dict[str, Any]:
+    """What the newest set lacks: a set that AIBrix made before its fleets could be scaled has no label."""
+    patch: dict[str, Any] = {}
+    if newest.spec.min_ready_seconds != fleet.spec.min_ready_seconds:
+        patch["minReadySeconds"] = fleet.spec.min_ready_seconds
+    head = newest.spec.template.spec.get("headGroupSpec") or {}
+    pod = head.get("template") or {}
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    if labels.get(FLEET_LABEL) != fleet.name:
+        said = {"template": {"metadata": {"labels": {FLEET_LABEL: fleet.name}}}}
+        patch["template"] = {"spec": {"headGroupSpec": said}}
+    return {"spec": patch} if patch else {}
+
+
+def _write(ctx: Context[RayClusterFleet], status: FleetStatus) -> None:
+    ctx.status(**asdict(status, recurse=False))
+
+
+def _warn(ctx: Context[RayClusterFleet], status: FleetStatus, reason: str) -> None:
+    """A Warning, once for each new text."""
+    said = next(one for one in status.conditions if one.reason == reason)
+    if said not in ctx.object.status.conditions:
+        ctx.event(reason, said.message, warning=True)

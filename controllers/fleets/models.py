@@ -1,0 +1,140 @@
+"""`orchestration.aibrix.ai/v1alpha1`: RayClusterFleet and RayClusterReplicaSet, with AIBrix's fields."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from reconcile import Condition, LabelSelector, Object, Rule, Scale, definition_of, field, resource
+
+API_VERSION = "orchestration.aibrix.ai/v1alpha1"
+
+
+@frozen
+class ClusterTemplate:
+    """What each RayCluster is made of. `spec` is that of a RayCluster, which its controller knows better."""
+
+    spec: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class RollingUpdate:
+    """How far a rollout may stray from `replicas`: a number, or a share of them (`25%`)."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+@frozen
+class Strategy:
+    """How old clusters are replaced: `RollingUpdate` (also where nothing is said) or `Recreate`."""
+
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+
+@frozen
+class FleetSpec:
+    """So many RayClusters of one template. Times in seconds."""
+
+    template: ClusterTemplate
+    selector: LabelSelector = field(rule=Rule("self == oldSelf", "the selector cannot change"))
+    replicas: int = 1
+    strategy: Strategy | None = None
+    min_ready_seconds: int = 0
+    revision_history_limit: int = 10
+    paused: bool = False
+    progress_deadline_seconds: int = 600
+
+
+@frozen
+class FleetCondition:
+    """A condition as Deployments have them: `last_update_time` is when it last said something new."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_update_time: datetime.datetime | None = None
+    last_transition_time: datetime.datetime | None = None
+
+
+@frozen
+class FleetStatus:
+    """What became of the fleet. `scaling_target_selector` finds one head pod for each replica."""
+
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    unavailable_replicas: int = 0
+    collision_count: int | None = None
+    scaling_target_selector: str = ""
+    conditions: tuple[FleetCondition, ...] = ()
+    observed_generation: int | None = None
+
+
+@resource(
+    API_VERSION,
+    scale=Scale(selector=".status.scalingTargetSelector"),
+    columns={
+        "desired": ".spec.replicas",
+        "current": ".status.replicas",
+        "updated": ".status.updatedReplicas",
+        "available": ".status.availableReplicas",
+    },
+)
+class RayClusterFleet(Object):
+    """RayClusters of one template, as many as wanted, replaced step by step when it changes."""
+
+    spec: FleetSpec
+    status: FleetStatus = FleetStatus()
+
+
+@frozen
+class ReplicaSetSpec:
+    """So many RayClusters of one revision of a fleet."""
+
+    template: ClusterTemplate
+    selector: LabelSelector
+    replicas: int = 1
+    min_ready_seconds: int = 0
+
+
+@frozen
+class ReplicaSetStatus:
+    """What there is of them. Clusters that are Terminating count nowhere."""
+
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+
+
+@resource(
+    API_VERSION,
+    columns={
+        "desired": ".spec.replicas",
+        "current": ".status.replicas",
+        "ready": ".status.readyReplicas",
+    },
+)
+class RayClusterReplicaSet(Object):
+    """As many RayClusters of one template as wanted."""
+
+    spec: ReplicaSetSpec
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+def definition() -> dict[str, Any]:
+    """Our own CustomResourceDefinition of fleets, for servers that do not have AIBrix's."""
+    return definition_of(RayClusterFleet)
+
+
+def set_definition() -> dict[str, Any]:
+    """The same of their replica sets."""
+    return definition_of(RayClusterReplicaSet)

@@ -1,0 +1,125 @@
+"""Keeps the RayClusters of RayClusterReplicaSets: reads them, has `plan_set` decide, carries it out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reconcile import ApiError, Context, Controller, Gone, Result, StaleVersion, StatusError, Watch, encode
+
+from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
+from .claims import Claimants, claimed
+from .clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
+from .models import RayClusterReplicaSet
+from .template import Fault, selector_faults
+
+NAME = "ray-cluster-replica-sets"
+PREFIX_LENGTH = 44
+"""Of a generated name: with a dash and five characters of the server it is a name that KubeRay takes (50)."""
+
+
+def make_set_controller() -> Controller[RayClusterReplicaSet]:
+    """The controller of replica sets, with what it keeps in memory of its own."""
+    claimants = Claimants()
+
+    async def keep(ctx: Context[RayClusterReplicaSet]) -> Result | None:
+        claimants.note(ctx.request, ctx.object.spec.selector)
+        return await keep_set(ctx)
+
+    async def gone(departed: Gone[RayClusterReplicaSet]) -> None:
+        claimants.forget(departed.request)
+
+    return Controller(
+        RayClusterReplicaSet,
+        keep,
+        owns=[RayCluster],
+        watches=[Watch(RayCluster, to=claimants.whom)],
+        on_gone=gone,
+        name=NAME,
+    )
+
+
+async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
+    """One run: as many clusters as wanted; what is said counts what the run itself made and deleted."""
+    spec = ctx.object.spec
+    faults = _faults(ctx.object)
+    if faults:
+        _refuse(ctx, faults)
+        return None
+    found = await claimed(ctx, RayCluster, spec.selector)
+    clusters = [cluster_of(one) for one in found]
+    now = ctx.clock.now()
+    plan = plan_set(spec.replicas, clusters, now, spec.min_ready_seconds)
+    stay = [one for one in plan.active if one not in plan.delete]
+    try:
+        made = await _carry_out(ctx, plan)
+    except StaleVersion:
+        raise
+    except ApiError as error:
+        _fail(ctx, error, "FailedCreate" if plan.create else "FailedDelete")
+        _report(ctx, plan.active)
+        raise
+    ctx.remove_condition("ReplicaFailure")
+    _report(ctx, [*stay, *made])
+    wait = next_available(stay, now, spec.min_ready_seconds)
+    return None if wait is None else Result(after=wait)
+
+
+def _faults(replica_set: RayClusterReplicaSet) -> Sequence[Fault]:
+    spec = replica_set.spec
+    faults = list(selector_faults(spec.selector, spec.template.metadata))
+    if spec.replicas < 0:
+        faults.append(Fault("spec.replicas", f"0 or more is wanted, not {spec.replicas}"))
+    if spec.min_ready_seconds < 0:
+        faults.append(Fault("spec.minReadySeconds", f"0 or more is wanted, not {spec.min_ready_seconds}"))
+    return faults
+
+
+def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[Fault]) -> None:
+    text = "; ".join(map(str, faults))
+    if not _said(ctx, text):
+        ctx.event("InvalidSpec", text, warning=True)
+    ctx.condition("ReplicaFailure", True, reason="InvalidSpec", message=text)
+    ctx.status(observed_generation=ctx.object.metadata.generation)
+
+
+def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> None:
+    text = error.message if isinstance(error, StatusError) else str(error)
+    if not _said(ctx, text):
+        ctx.event(reason, text, warning=True)
+    ctx.condition("ReplicaFailure", True, reason=reason, message=text)
+
+
+def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
+    return any(one.type == "ReplicaFailure" and one.message == text for one in ctx.object.status.conditions)
+
+
+async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[Cluster]:
+    """Deletions first, so that what is made next finds their share of a quota; what was made, then."""
+    for cluster in plan.delete:
+        await ctx.delete(cluster.object)
+        ctx.event("SuccessfulDelete", f"deleted RayCluster {cluster.name}")
+    made = []
+    for _ in range(plan.create):
+        created = await ctx.create(_manifest(ctx.object))
+        made.append(cluster_of(created))
+        ctx.event("SuccessfulCreate", f"created RayCluster {created.name}")
+    return made
+
+
+def _manifest(replica_set: RayClusterReplicaSet) -> dict[str, Any]:
+    template = encode(replica_set)["spec"]["template"]
+    given = template.get("metadata") or {}
+    prefix = replica_set.name[:PREFIX_LENGTH].rstrip("-.")
+    metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"generateName": f"{prefix}-", **metadata},
+        "spec": template["spec"],
+    }
+
+
+def _report(ctx: Context[RayClusterReplicaSet], clusters: Sequence[Cluster]) -> None:
+    spec = ctx.object.spec
+    labels = spec.template.metadata.get("labels") or {}
+    numbers = counts(clusters, labels, ctx.clock.now(), spec.min_ready_seconds)
+    ctx.status(**numbers, observed_generation=ctx.object.metadata.generation)

@@ -1,0 +1,220 @@
+"""Replica sets of RayClusters: which clusters are made, which go, whose they are."""
+
+import datetime
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from controllers.fleets.clusters import Cluster, cluster_of, plan_set
+from controllers.workergroups import RayCluster
+from reconcile import ObjectMeta, unstructured
+from reconcile.models import decode
+from reconcile.replicas import DELETION_COST
+from reconcile.testing import Fault, Refuse, When
+from tests.controllers.fleets import Fleets, fleet, fleets
+
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+WholeCluster = unstructured("ray.io/v1", "RayCluster")
+
+
+def a(name: str, *, ready: bool = True, cost: int = 0, age: int = 100, since: int | None = None) -> Cluster:
+    created = START - datetime.timedelta(seconds=age)
+    seconds = age if since is None else since
+    ready_since = START - datetime.timedelta(seconds=seconds) if ready else None
+    return Cluster(
+        name, created, {}, WholeCluster(metadata=ObjectMeta(name)), ready_since, deletion_cost=cost
+    )
+
+
+def gone(replicas: int, *clusters: Cluster, min_ready: int = 0) -> list[str]:
+    return [one.name for one in plan_set(replicas, clusters, START, min_ready).delete]
+
+
+@pytest.mark.rule("aibrix-3d-victims")
+def test_what_is_not_ready_goes_first_and_then_what_costs_less() -> None:
+    clusters = a("keep", cost=100), a("cheap", cost=-10), a("broken", ready=False, cost=1000)
+    assert gone(1, *clusters) == ["broken", "cheap"]
+
+
+@pytest.mark.rule("aibrix-3d-name-tie")
+def test_the_older_goes_and_then_the_first_by_name() -> None:
+    assert gone(1, a("raycluster-b"), a("raycluster-a")) == ["raycluster-a"]
+    assert gone(1, a("raycluster-a"), a("raycluster-b", age=200)) == ["raycluster-b"]
+
+
+@pytest.mark.rule("aibrix-fleet-bounds")
+def test_what_has_not_been_ready_for_long_enough_goes_before_what_has() -> None:
+    assert gone(1, a("old", cost=-5), a("fresh", since=3), min_ready=10) == ["fresh"]
+    assert gone(1, a("old", cost=-5), a("fresh", since=3)) == ["old"]
+
+
+@pytest.mark.rule("aibrix-3e-doubled")
+def test_a_cluster_that_was_provisioned_and_is_not_ready_counts() -> None:
+    plan = plan_set(2, [a("one"), a("two", ready=False)], START)
+    assert (plan.create, plan.delete) == (0, ())
+
+
+def test_what_is_terminating_neither_counts_nor_goes_again() -> None:
+    plan = plan_set(1, [evolve(a("one"), terminating=True)], START)
+    assert (plan.create, plan.delete, plan.active) == (1, (), ())
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        ({}, False),
+        ({"state": "ready"}, True),
+        ({"state": "suspended"}, False),
+        ({"conditions": {"RayClusterProvisioned": "True"}}, True),
+        ({"conditions": {"RayClusterProvisioned": "True", "HeadPodReady": "True"}}, True),
+        ({"conditions": {"RayClusterProvisioned": "True", "HeadPodReady": "False"}}, False),
+        ({"conditions": {"RayClusterProvisioned": "False", "HeadPodReady": "True"}}, False),
+        ({"conditions": {"RayClusterProvisioned": "True", "RayClusterSuspended": "True"}}, False),
+    ],
+)
+def test_a_cluster_is_ready_once_provisioned_while_its_head_is(status: dict[str, Any], ready: bool) -> None:
+    conditions = [{"type": name, "status": word} for name, word in status.get("conditions", {}).items()]
+    metadata = {"name": "x", "namespace": "y", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    raw = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
+    obj = decode(WholeCluster, {**raw, "status": {**status, "conditions": conditions}})
+    assert cluster_of(obj).ready == ready
+
+
+async def played(replicas: int = 2, **spec: Any) -> Fleets:
+    world = await fleets(fleet(replicas, **spec))
+    await world.roll()
+    await world.fill()
+    return world
+
+
+async def status_of(world: Fleets) -> tuple[int, ...]:
+    status = (await world.sets())[-1].status
+    return (
+        status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas
+    )  # fmt: skip
+
+
+async def resize(world: Fleets, replicas: int) -> None:
+    await world.client.merge((await world.sets())[-1], {"spec": {"replicas": replicas}}, guard={})
+
+
+@pytest.mark.rule("aibrix-3d-integration")
+async def test_two_become_three_and_then_one_and_the_dear_and_ready_one_stays() -> None:
+    world = await played(2)
+    await world.serve()
+    await world.fill()
+    assert await status_of(world) == (2, 2, 2, 2)
+    await resize(world, 3)
+    await world.fill()
+    assert await status_of(world) == (3, 3, 2, 2)
+    clusters = await world.clusters()
+    dear = next(one for one in clusters if one.status.conditions)
+    said = {"metadata": {"annotations": {DELETION_COST: "100"}}}
+    await world.client.merge(dear, said, guard={})
+    await resize(world, 1)
+    await world.fill()
+    assert [one.name for one in await world.clusters()] == [dear.name]
+    assert await status_of(world) == (1, 1, 1, 1)
+
+
+async def test_a_set_that_is_as_it_should_be_is_written_to_no_more() -> None:
+    world = await played(2)
+    await world.serve()
+    await world.fill()
+    assert [one.writes for one in await world.fill()] == [[]]
+
+
+async def test_a_cluster_is_available_when_it_has_been_ready_for_long_enough() -> None:
+    world = await played(1, min_ready_seconds=30)
+    await world.serve()
+    [run] = await world.fill()
+    assert run.result.after == pytest.approx(30, abs=0.2)
+    assert await status_of(world) == (1, 1, 1, 0)
+    world.clock.advance(31)
+    await world.fill()
+    assert await status_of(world) == (1, 1, 1, 1)
+
+
+@pytest.mark.rule("aibrix-fleet-adoption")
+async def test_an_orphan_that_fits_is_adopted_and_what_no_longer_fits_is_released() -> None:
+    world = await played(2)
+    first, second = await world.clusters()
+    owner = (await world.sets())[-1]
+    await world.client.merge(first, {"metadata": {"ownerReferences": None}}, guard={})
+    await world.client.merge(second, {"metadata": {"labels": {"pod-template-hash": "other"}}}, guard={})
+    await world.fill()
+    by_name = {one.name: one for one in await world.clusters()}
+    owners = {name: [r.uid for r in one.metadata.owner_references] for name, one in by_name.items()}
+    assert owners.pop(second.name) == []
+    assert owners.pop(first.name) == [owner.uid]
+    assert list(owners.values()) == [[owner.uid]]
+
+
+@pytest.mark.rule("aibrix-3e-owner")
+async def test_a_foreign_cluster_that_fits_the_selector_does_not_count() -> None:
+    world = await played(1)
+    [mine] = await world.clusters()
+    foreign = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "0", "controller": True}
+    metadata = ObjectMeta("foreign", "default", labels=dict(mine.metadata.labels))
+    made = await world.client.create(RayCluster(metadata=metadata, spec=mine.spec))
+    await world.client.merge(made, {"metadata": {"ownerReferences": [foreign]}}, guard={})
+    assert [one.writes for one in await world.fill()] == [[]]
+
+
+async def test_a_set_that_is_going_adopts_nothing() -> None:
+    world = await played(1)
+    [cluster], [owner] = await world.clusters(), await world.sets()
+    await world.client.merge(cluster, {"metadata": {"ownerReferences": None}}, guard={})
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    await world.client.merge(owner, held, guard={})
+    await world.client.delete(owner)
+    await world.fill()
+    assert (await world.clusters())[0].metadata.owner_references == ()
+
+
+@pytest.mark.rule("aibrix-3e-failed")
+async def test_what_could_not_be_made_is_said_and_made_later() -> None:
+    world = await played(1)
+    quota = Refuse(403, "Forbidden", "exceeded quota: gpus")
+    world.client.transport.add(Fault(When("create", "*/rayclusters"), quota))
+    await resize(world, 2)
+    [failed] = await world.fill()
+    assert failed.retry
+    assert failed.conditions["ReplicaFailure"]["reason"] == "FailedCreate"
+    assert "exceeded quota" in failed.conditions["ReplicaFailure"]["message"]
+    assert [event.split(":")[0] for event in failed.events] == ["Warning FailedCreate"]
+    [again] = await world.fill()
+    assert "ReplicaFailure" not in again.conditions
+    assert (await status_of(world))[0] == 2
+
+
+@pytest.mark.rule("aibrix-bad-input")
+@pytest.mark.parametrize(
+    ("patch", "field"),
+    [
+        ({"replicas": -1}, "spec.replicas"),
+        ({"minReadySeconds": -1}, "spec.minReadySeconds"),
+        ({"selector": {"matchLabels": None}}, "spec.selector"),
+        ({"template": {"metadata": {"labels": {"pod-template-hash": "x"}}}}, "spec.template.metadata.labels"),
+    ],
+)
+async def test_a_set_that_makes_no_sense_says_which_field_and_touches_nothing(
+    patch: dict[str, Any], field: str
+) -> None:
+    world = await played(1)
+    await world.client.merge((await world.sets())[-1], {"spec": patch}, guard={})
+    [run] = await world.fill()
+    assert run.conditions["ReplicaFailure"]["message"].startswith(field)
+    assert [event.split(":")[0] for event in run.events] == ["Warning InvalidSpec"]
+    assert len(await world.clusters()) == 1
+    [again] = await world.fill()
+    assert (again.writes, again.events) == ([], [])
+
+
+async def test_the_names_of_clusters_are_not_too_long_for_their_pods() -> None:
+    world = await fleets(fleet(1, name="f" * 60))
+    await world.roll("f" * 60)
+    await world.fill()
+    [cluster] = await world.clusters()
+    assert len(cluster.name) <= 50
