@@ -35,6 +35,23 @@ def _manifests(given: Iterable[Object | Mapping[str, Any]]) -> tuple[dict[str, A
     return tuple(manifest_of(obj) for obj in given)
 
 
+# Converters with types: attrs tells checkers what may be given by what its converter takes.
+def _steps(given: Iterable[Step]) -> tuple[Step, ...]:
+    return tuple(given)
+
+
+def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
+    return tuple(given)
+
+
+def _mappings(given: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(given)
+
+
+def _invariants(given: Iterable[Invariant]) -> tuple[Invariant, ...]:
+    return tuple(given)
+
+
 def _known(_: Any, __: Any, names: Collection[str]) -> None:
     unknown = sorted(set(names) - set(FREE_INVARIANTS))
     if unknown:
@@ -69,12 +86,12 @@ class Scenario:
     """
 
     controllers: Controllers
-    steps: Sequence[Step] = field(default=(), converter=tuple)
+    steps: Sequence[Step] = field(default=(), converter=_steps)
     objects: Sequence[dict[str, Any]] = field(default=(), converter=_manifests)
-    kinds: Sequence[type[Object]] = field(default=(), converter=tuple)
-    definitions: Sequence[Mapping[str, Any]] = field(default=(), converter=tuple)
-    invariants: Sequence[Invariant] = field(default=(), converter=tuple)
-    always: Sequence[Invariant] = field(default=(), converter=tuple)
+    kinds: Sequence[type[Object]] = field(default=(), converter=_kinds)
+    definitions: Sequence[Mapping[str, Any]] = field(default=(), converter=_mappings)
+    invariants: Sequence[Invariant] = field(default=(), converter=_invariants)
+    always: Sequence[Invariant] = field(default=(), converter=_invariants)
     strategies: "Mapping[type[Object], SearchStrategy[Any]]" = field(factory=dict)
     without: Collection[str] = field(default=(), validator=_known)
     replicas: int = field(default=1, validator=validators.ge(1))

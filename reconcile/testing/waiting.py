@@ -5,7 +5,7 @@ Both look again and again, by the clock of the event loop. Under a `VirtualTimeL
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, overload
 
 import anyio
 from attrs import frozen
@@ -13,7 +13,7 @@ from attrs import frozen
 from informers import ApiError
 
 T = TypeVar("T")
-Check = Callable[[], Awaitable[T] | T]
+Check: TypeAlias = Callable[[], Any]
 """Looks at the world: holds if it returns anything but False and None, fails so or by AssertionError."""
 
 _SHORTEST = 0.001
@@ -27,7 +27,13 @@ class NoLonger(AssertionError):
     """What was to stay did not, and says when it ceased and how it was then seen."""
 
 
-async def eventually(check: Check[T], *, within: float = 30.0, every: float = 0.1) -> T:
+@overload
+async def eventually(
+    check: Callable[[], Awaitable[T | None]], *, within: float = 30.0, every: float = 0.1
+) -> T: ...
+@overload
+async def eventually(check: Callable[[], T | None], *, within: float = 30.0, every: float = 0.1) -> T: ...
+async def eventually(check: Check, *, within: float = 30.0, every: float = 0.1) -> Any:
     """Look until `check` holds, and return what it returned.
 
     `check` is called without arguments and may be async. `within` and `every` are seconds. An ApiError
@@ -35,7 +41,7 @@ async def eventually(check: Check[T], *, within: float = 30.0, every: float = 0.
     other error is raised at once. Raises `NotYet` when the time is over, after one last look; a look that
     takes longer than that is cut short.
     """
-    seen: _Seen[T] = _Seen(False, None, None)
+    seen = _Seen(False, None, None)
     looks = 0
     began = anyio.current_time()
     while True:
@@ -44,7 +50,7 @@ async def eventually(check: Check[T], *, within: float = 30.0, every: float = 0.
             seen = await _look(check)
             looks += 1
         if seen.holds and not limit.cancelled_caught:
-            return cast("T", seen.value)
+            return seen.value
         if left <= 0 or limit.cancelled_caught:
             raise NotYet(
                 f"did not hold within {within:g} s, in {_times(looks)}: {_told(check)}\n{seen.story}"
@@ -52,7 +58,7 @@ async def eventually(check: Check[T], *, within: float = 30.0, every: float = 0.
         await anyio.sleep(min(max(every, _SHORTEST), max(left, 0)))
 
 
-async def consistently(check: Check[Any], *, during: float = 10.0, every: float = 0.1) -> None:
+async def consistently(check: Check, *, during: float = 10.0, every: float = 0.1) -> None:
     """Look for so many seconds, and see that `check` holds each time.
 
     As for `eventually`, but an ApiError is no excuse: it is raised. Raises `NoLonger` at the first look
@@ -60,6 +66,7 @@ async def consistently(check: Check[Any], *, during: float = 10.0, every: float 
     """
     began = anyio.current_time()
     looks = 0
+    seen = _Seen(False, None, None)
     while True:
         passed = anyio.current_time() - began
         with anyio.move_on_after(max(during - passed, _SHORTEST)) as limit:
@@ -80,9 +87,9 @@ async def consistently(check: Check[Any], *, during: float = 10.0, every: float 
 
 
 @frozen
-class _Seen(Generic[T]):
+class _Seen:
     holds: bool
-    value: T | None
+    value: Any
     error: Exception | None
 
     @property
@@ -92,10 +99,10 @@ class _Seen(Generic[T]):
         return f"last seen: {self.value!r}"
 
 
-async def _look(check: Check[T]) -> _Seen[T]:
+async def _look(check: Check) -> _Seen:
     try:
         found = check()
-        value: T = await found if inspect.isawaitable(found) else found
+        value = await found if inspect.isawaitable(found) else found
     except (AssertionError, ApiError) as error:
         return _Seen(False, None, error)
     return _Seen(value is not None and value is not False, value, None)
@@ -105,7 +112,7 @@ def _times(looks: int) -> str:
     return "1 look" if looks == 1 else f"{looks} looks"
 
 
-def _told(check: Check[Any]) -> str:
+def _told(check: Check) -> str:
     """The check as its author wrote it, as far as that can be found; else its name."""
     try:
         lines = inspect.getsource(check).strip().splitlines()
