@@ -80,6 +80,7 @@ from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.serving import CannotServe
 from reconcile.sources import SYNCED, Source, ticker
 from reconcile.storms import Storms
+from reconcile.storms.purity import Impure
 from reconcile.synchronous import SyncClient, SyncContext
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "Fault",
     "Forbidden",
     "Gone",
+    "Impure",
     "Intent",
     "Invalid",
     "Key",

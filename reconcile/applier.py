@@ -65,6 +65,8 @@ class Applier(Writer):
         body = without_server_set(encode(obj))
         body.pop("status", None)
         path = resource.path(obj.namespace)
+        if self.run is not None:
+            self.run.wants(resource, obj.key, "", body)
         written = await self._write("POST", resource, obj.key, path, body, JSON)
         return decode(type(obj), written.raw)
 
@@ -102,6 +104,8 @@ class Applier(Writer):
         obj = self._placed(obj.object if isinstance(obj, Intent) else obj)
         resource, body = kind_of(obj).resource, intent_of(obj, subresource)
         place = Place(resource, obj.key, self.field_manager, subresource)
+        if self.run is not None:
+            self.run.wants(resource, obj.key, subresource, body)
         known = await self._acknowledged(place)
         if known is not None and self._intents.holds(place, body, known):
             self._kept(resource, obj.key)

@@ -67,6 +67,7 @@ class ManagerOptions:
     workers: ByController[int] = DEFAULT_WORKERS
     timeout: ByController[float] = DEFAULT_TIMEOUT
     threads: int = THREADS
+    debug: bool = False
     blocking: Blocking | None = None
 
     def request_limiter(self) -> RateLimiter | None:
@@ -236,6 +237,7 @@ OPTIONS = (
         _by_controller(_limit),
     ),
     Option("threads", "40", "So many blocking calls may run at a time, each in a thread.", _count),
+    Option("debug", "false", "Render what is wanted twice, and let a run fail where it differs.", _switch),
     Option("client_qps", "50", "So many requests a second may all controllers make; 0: no limit.", _rate),
     Option("client_burst", "100", "So many requests may be made at once under that limit.", _count),
     Option("sync_seconds", "120", "So long the first lists may take.", _seconds),

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 import attrs
 import structlog
@@ -13,7 +13,9 @@ from informers import Clock, Key, Resource, Snapshot
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.conditions import merge_conditions
+from reconcile.consistency import NoJournal
 from reconcile.diffing import merge_diff, pointers
+from reconcile.generating import generate_once
 from reconcile.models import (
     Intent,
     LabelSelector,
@@ -87,6 +89,7 @@ class Context(Generic[T]):
         self._owns = tuple(owns)
         self._pruned: dict[type[Object], None] = {}
         self._spared: set[tuple[Resource, Key]] = set()
+        self._made: dict[str, str] = {}
 
     @functools.cached_property
     def object(self) -> T:
@@ -221,6 +224,20 @@ class Context(Generic[T]):
         """
         self._events.append(PendingEvent("Warning" if warning else "Normal", reason, message, action))
 
+    async def generate_once(self, name: str, make: Callable[[], str], *, secret: str | Key = "") -> str:
+        """A password, a salt or a token: made by `make()` where there is none yet, and the same ever after.
+
+        It is kept as `name` in a Secret that this object owns: `secret`, by default `<name>-generated` in
+        its namespace. `make` takes chance from `clock`. An object without a namespace says which by a `Key`.
+        Raises ValueError if it does not.
+        """
+        key = secret if isinstance(secret, Key) else Key(self.object.namespace, secret)
+        if not key.name:
+            key = key._replace(name=f"{self.object.name}-generated")
+        if not key.namespace:
+            raise ValueError("generate_once: say in which namespace the Secret is to be, by secret=Key(...)")
+        return await generate_once(self.client, self.object, name, make, key, self._made)
+
     # --- blocking code ------------------------------------------------------------------------------
 
     async def run_sync(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -242,6 +259,26 @@ class Context(Generic[T]):
     def has_news(self) -> bool:
         """Whether the run has said anything that is to be written or told."""
         return bool(self._status or self._conditions or self._removed or self._events)
+
+    def rehearse(self) -> dict[str, str]:
+        """Carry nothing out from here on. Returns what `generate_once` makes: the run proper takes that."""
+        self.reported = True
+        self.client = self.client.bound(NoJournal(), beside=None).with_options(dry_run=True)
+        if self._client_of is not None:
+            client_of = self._client_of
+            self._client_of = lambda cluster: client_of(cluster).bound(NoJournal()).with_options(dry_run=True)
+        return self._made
+
+    def taking(self, made: dict[str, str]) -> Self:
+        """The same context; `generate_once` takes what a rehearsal made, where it would make anew."""
+        self._made = made
+        return self
+
+    def note_wanted(self) -> None:
+        """Note in the run's record what was said of the object, the times of conditions aside."""
+        if self.client.run is not None and (self._status or self._conditions):
+            said = {"status": self._status, "conditions": self._conditions}
+            self.client.run.wants(self._resource, self.object.key, "status", said)
 
     def pending_events(self) -> Sequence[PendingEvent]:
         """The events collected so far."""

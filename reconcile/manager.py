@@ -92,6 +92,7 @@ class Manager(Life):
     `workers` and `timeout` (seconds) are for controllers that do not say their own; as mappings they give
     them by controller, and go before what it says. At most `threads` blocking calls run at a time;
     `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
+    With `debug` each run is rehearsed, and fails where what it wants comes out differently (`Impure`).
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
@@ -127,6 +128,7 @@ class Manager(Life):
         workers: ByController[int] = DEFAULT_WORKERS,
         timeout: ByController[float] = DEFAULT_TIMEOUT,
         threads: int = THREADS,
+        debug: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
@@ -148,6 +150,7 @@ class Manager(Life):
             workers=workers,
             timeout=timeout,
             threads=threads,
+            debug=debug,
             blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
@@ -470,6 +473,7 @@ class Manager(Life):
         client_of = self.client_of if cluster else None
         passes = Passes(controller, client, recorder, log, self._blocking, timeout, client_of)
         elsewhere = self._elsewhere if cluster else None
+        passes.debug = options.debug
         return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere)
 
     def _elsewhere(self, controller: str, request: Request, cause: Cause, priority: int) -> None:

@@ -24,6 +24,7 @@ from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
 from reconcile.storms import Echoes
+from reconcile.storms.purity import Impure, impurities, reordered
 from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
@@ -87,6 +88,9 @@ class Outcome:
 class Passes(Generic[T]):
     """Runs a controller, one pass at a time for each key; remembers what each key has written.
 
+    With `rendering` the records of runs tell what was wanted. With `debug` each reconcile is rehearsed
+    first, with nothing carried out, and a run whose desired state comes out differently fails: `Impure`.
+
     A run may take `timeout` seconds; 0: what the controller says, or the default. `client_of` gives the
     client of another cluster, by its name; raises LookupError.
     """
@@ -99,6 +103,8 @@ class Passes(Generic[T]):
     timeout: float = 0.0
     client_of: Callable[[str], Client] | None = None
     on_wait: Callable[[float, bool], None] | None = None
+    rendering: bool = False
+    debug: bool = False
     departures: Departures[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
@@ -132,6 +138,8 @@ class Passes(Generic[T]):
         client = self.client.bound(journal, self.controller.name)
         record = client.run
         assert record is not None
+        if self.rendering or self.debug:
+            record.rendered = {}
         if client.cache is not None:
             record.told = partial(self.echoes.wrote, request)
             causes = self.echoes.begin(request, causes)
@@ -194,7 +202,37 @@ class Passes(Generic[T]):
             return await self._clean_up(snapshot, make(snapshot))
         if controller.cleanup is not None and controller.finalizer not in snapshot.finalizers:
             snapshot = await self._add_finalizer(snapshot, client)
+        if self.debug:
+            return await self._call_twice(make, snapshot)
         return await self._call(controller.reconcile, make(snapshot))
+
+    async def _call_twice(self, make: Callable[[Snapshot], Context[T]], snapshot: Snapshot) -> Result:
+        """Rehearse, run, and compare what was wanted. A rehearsal that fails is compared with nothing."""
+        function, rehearsal = self.controller.reconcile, make(snapshot)
+        made = rehearsal.rehearse()
+        record = rehearsal.client.run
+        assert record is not None
+        record.rendered = {}
+        try:
+            await self._invoke(function, rehearsal)
+            rehearsal.note_wanted()
+        except Exception as error:
+            rehearsal.log.debug("the rehearsal of a run failed", error=rehearsal.client.redacted(str(error)))
+            return await self._call(function, make(snapshot).taking(made))
+        context = make(snapshot).taking(made)
+        result = await self._call(function, context)
+        done = context.client.run
+        assert done is not None
+        found = [*impurities(record.rendered, done.rendered or {}), *reordered(done.sent)]
+        if found:
+            raise Impure(found)
+        return result
+
+    async def _invoke(self, function: Any, context: Context[T]) -> Result | None:
+        if any(function is plain for plain in self._plain):
+            return await self._visit(function, context)
+        result: Result | None = await function(context)
+        return result
 
     def _context(
         self,
@@ -226,10 +264,9 @@ class Passes(Generic[T]):
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
         try:
-            if any(function is plain for plain in self._plain):
-                result = await self._visit(function, context)
-            else:
-                result = await function(context)
+            result = await self._invoke(function, context)
+            if self.rendering or self.debug:
+                context.note_wanted()
             await context.carry_out_prune()
         except Exception as error:
             if not _all_are(error, StaleVersion):

@@ -49,6 +49,7 @@ class RunRecord:
     reads: tuple[Place, ...] = field(default=(), init=False)
     _sent: list[Sent] | None = field(default=None, init=False)
     told: Told | None = field(default=None, init=False)
+    rendered: dict[tuple[Resource, Key, str], Any] | None = field(default=None, init=False)
     causes: Sequence[Cause] = field(default=(), init=False)
     primary: Snapshot | None = field(default=None, init=False)
     """The object that the run was for, as it was when it began."""
@@ -57,6 +58,16 @@ class RunRecord:
         """The run read an object, or all of a resource; the first few are kept, for people to read."""
         if len(self.reads) < READS_KEPT:
             self.reads += ((resource, key),)
+
+    def wants(self, resource: Resource, key: Key, subresource: str, body: Any) -> None:
+        """The run wants an object to be so; kept only where `rendered` is there for it."""
+        if self.rendered is not None:
+            self.rendered[resource, key, subresource] = body
+
+    def made_once(self, resource: Resource, key: Key) -> None:
+        """What the run wanted of an object was made by chance, and is kept: no rendering."""
+        if self.rendered is not None:
+            self.rendered.pop((resource, key, ""), None)
 
     @property
     def sent(self) -> Sequence[Sent]:

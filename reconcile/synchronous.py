@@ -358,6 +358,10 @@ class SyncContext(Generic[T]):
         """Tell people about the object: one Event, or one more of a series; see `Context.event`."""
         self.waiting.event(reason, message, warning=warning, action=action)
 
+    def generate_once(self, name: str, make: Callable[[], str], *, secret: str | Key = "") -> str:
+        """A password, a salt or a token: made once, and the same ever after; see `Context.generate_once`."""
+        return self._do(partial(self.waiting.generate_once, name, make, secret=secret))
+
     def _do(self, wanted: Callable[[], Awaitable[R]]) -> R:
         done: R = self._ask(wanted)
         return done

@@ -81,9 +81,8 @@ def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--manager",
         "url",
         metavar="URL",
-        envvar="RECONCILE_DEBUG",
         default=DEFAULT,
-        help=f"Where it serves /debug. Default: $RECONCILE_DEBUG, or {DEFAULT}.",
+        help=f"Where it serves /debug. Default: {DEFAULT}.",
     )
     @click.option(
         "--token-file",

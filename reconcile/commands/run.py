@@ -46,6 +46,10 @@ def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(OPTIONS):
         if option.name in ("embedded", "namespace"):
             continue  # these have flags of another form
+        if option.name == "debug":
+            debug = click.option(option.flag, option.name, flag_value="true", help=option.meaning)
+            command = debug(command)
+            continue
         command = click.option(option.flag, option.name, metavar="VALUE", help=option.meaning)(command)
     return command
 

@@ -70,6 +70,11 @@ def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
     return found
 
 
+def differing(old: Any, new: Any) -> Sequence[tuple[str, Any, Any]]:
+    """Where two values differ: path, old and new value."""
+    return [*_differences(old, new, "")]
+
+
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):

@@ -54,6 +54,7 @@ from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
 from reconcile.testing.once import Pass, describe, run_once
 from reconcile.testing.places import ListeningServer, VirtualCluster
 from reconcile.testing.pod_pages import PodPages
+from reconcile.testing.purity import assert_pure
 from reconcile.testing.requests import RecordedRequest
 from reconcile.testing.running import Run
 from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
@@ -121,6 +122,7 @@ __all__ = [
     "Wait",
     "When",
     "World",
+    "assert_pure",
     "consistently",
     "describe",
     "eventually",

@@ -43,7 +43,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
     """
     for kind in controller.kinds:
         client.serve(kind)
-    request = _request(controller, key)
+    request = request_of(controller, key)
     log = get_logger(f"reconcile.{controller.name}")
     recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
     before = len(client.transport.requests)
@@ -84,7 +84,8 @@ def _event(request: RecordedRequest) -> str:
     return f"{body['type']} {body['reason']}: {body['note']}{again}"
 
 
-def _request(controller: Controller[Any], key: str | Key | Request | Object) -> Request:
+def request_of(controller: Controller[Any], key: str | Key | Request | Object) -> Request:
+    """The request for what names an object, in namespace `default` where none is named."""
     namespaced = kind_of(controller.kind).resource.namespaced
     if isinstance(key, Object):
         return Request(key.namespace or ("default" if namespaced else ""), key.name)

@@ -143,6 +143,9 @@ def test_every_method_has_a_namesake_that_takes_the_same(waiting: type, blocking
             "pending_events",
             "write_status",
             "carry_out_prune",
+            "note_wanted",
+            "rehearse",
+            "taking",
         }:
             continue
         parameters = inspect.signature(method).parameters

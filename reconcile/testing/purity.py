@@ -1,0 +1,212 @@
+"""Whether a controller renders one state to one desired state, whatever the time, chance and order."""
+
+import datetime
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from informers import Key, Resource, Response, get_logger
+from informers.transport import PassingTransport
+from reconcile.blocking import InStep
+from reconcile.client import Client
+from reconcile.controller import Controller
+from reconcile.embedded import InProcessTransport
+from reconcile.models import Object, kind_of
+from reconcile.passes import Passes
+from reconcile.recorder import Recorder
+from reconcile.requests import Request
+from reconcile.storms.purity import Impure, Rendered, impurities
+from reconcile.testing.clock import START, VirtualClock
+from reconcile.testing.fake import FakeClient
+from reconcile.testing.once import request_of
+
+HASH_SEEDS = ("1", "2")
+_LATER = datetime.timedelta(days=40, hours=5, minutes=7, seconds=11)
+_CHILD = "import runpy; runpy.run_module('reconcile.testing.purity', run_name='__main__')"
+
+
+async def assert_pure(
+    controller: Controller[Any], key: str | Key | Request | Object, client: FakeClient
+) -> None:
+    """Raise `Impure` where what a controller wants for one key is not a function of what is there.
+
+    It reconciles the key twice, on two copies of the client's server: at another time, with another chance
+    and with lists and mappings in another order. A controller that stands in a module under a name of its
+    own (`sites = Controller(...)`) is also asked in two new interpreters, in which sets of text have another
+    order; that takes about a second. Nothing is written to the client's own server. What a run fails with
+    is raised.
+    """
+    request = request_of(controller, key)
+    for kind in controller.kinds:
+        client.serve(kind)
+    one = await _rendered(controller, request, client, turned=False)
+    other = await _rendered(controller, request, client, turned=True)
+    found = list(impurities(one, other))
+    place = _place_of(controller)
+    if not found and place is not None:
+        asked = await _question(controller, request, client, place)
+        texts = await anyio.to_thread.run_sync(_in_new_interpreters, asked)
+        found = list(_differing_texts(*texts))
+    if found:
+        raise Impure(found)
+
+
+async def _rendered(
+    controller: Controller[Any], request: Request, client: FakeClient, turned: bool
+) -> Rendered:
+    clock = VirtualClock(2 if turned else 1, START + _LATER if turned else START)
+    transport: Any = InProcessTransport(client.server.copy(clock), settle=True)
+    if turned:
+        transport = _Turned(transport)
+    return await _run(controller, request, Client(transport, clock=clock))
+
+
+async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendered:
+    log = get_logger(f"reconcile.{controller.name}")
+    recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
+    passes = Passes(controller, client, recorder, log, InStep(), rendering=True)
+    outcome = await passes.run(request)
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.record is not None
+    return outcome.record.rendered or {}
+
+
+class _Turned(PassingTransport):
+    """Objects as a server might as well tell them: mappings and lists of objects in another order."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+    ) -> Response:
+        answer = await self._inner.request(method, path, query, headers, body)
+        if method != "GET" or answer.status >= 400:
+            return answer
+        told = _turn(msgspec.json.decode(answer.body))
+        if isinstance(told.get("items"), list):
+            told["items"] = told["items"][::-1]
+        return Response(answer.status, answer.headers, msgspec.json.encode(told))
+
+
+def _turn(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _turn(value[name]) for name in reversed(list(value))}
+    return [_turn(one) for one in value] if isinstance(value, list) else value
+
+
+# --- in another process: sets of text have another order there -------------------------------------------
+
+
+def _place_of(controller: Controller[Any]) -> tuple[str, str, str] | None:
+    """Module, file and name of a controller, where it has a name in the module of its reconciler."""
+    module = sys.modules.get(getattr(controller.reconcile, "__module__", ""))
+    file = getattr(module, "__file__", None)
+    for name, value in vars(module).items() if module is not None else ():
+        if value is controller and file is not None:
+            return module.__name__ if module is not None else "", file, name
+    return None
+
+
+async def _question(
+    controller: Controller[Any], request: Request, client: FakeClient, place: tuple[str, str, str]
+) -> bytes:
+    objects = []
+    for kind in controller.kinds:
+        resource: Resource = kind_of(kind).resource
+        objects += [one.to_dict() for one in await client.snapshots(resource, live=True)]
+    return json.dumps({"place": place, "request": list(request), "objects": objects}).encode()
+
+
+def _in_new_interpreters(question: bytes) -> Sequence[Mapping[str, Any]]:
+    path = [entry for entry in sys.path if entry] or [str(Path.cwd())]
+    processes = [
+        subprocess.Popen(
+            (sys.executable, "-c", _CHILD),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(path)},
+        )
+        for seed in HASH_SEEDS
+    ]
+    return [_answer(process, question) for process in processes]
+
+
+def _answer(process: "subprocess.Popen[bytes]", question: bytes) -> Mapping[str, Any]:
+    said, complaint = process.communicate(question)
+    if process.returncode:
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RuntimeError(f"the controller cannot be asked in a new interpreter: {last}")
+    answer: Mapping[str, Any] = json.loads(said.splitlines()[-1])
+    return answer
+
+
+def _differing_texts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Sequence[str]:
+    from reconcile.storms.changes import differing
+
+    return [
+        f"{name}: {path or 'all of it'}"
+        for name in {**one, **other}
+        for path, _, _ in differing(one.get(name), other.get(name))
+    ]
+
+
+def _main() -> None:
+    asked = json.loads(sys.stdin.buffer.read())
+    controller = _controller(*asked["place"])
+    client = FakeClient()
+    for kind in controller.kinds:
+        client.serve(kind)
+    for obj in asked["objects"]:
+        client.add(_new(obj))
+
+    async def ask() -> Rendered:
+        return await _run(controller, Request(*asked["request"]), client)
+
+    rendered = anyio.run(ask)
+    answer = {f"{place[0].kind} {place[1]}": body for place, body in rendered.items()}
+    sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+
+
+def _new(obj: dict[str, Any]) -> dict[str, Any]:
+    server_set = (
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+        "ownerReferences",
+    )
+    return {**obj, "metadata": {name: v for name, v in obj["metadata"].items() if name not in server_set}}
+
+
+def _controller(module: str, file: str, name: str) -> Controller[Any]:
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        spec = importlib.util.spec_from_file_location(module, file)
+        assert spec is not None
+        assert spec.loader is not None
+        found = importlib.util.module_from_spec(spec)
+        sys.modules[module] = found
+        spec.loader.exec_module(found)
+    controller = getattr(found, name)
+    assert isinstance(controller, Controller)
+    return controller
+
+
+if __name__ == "__main__":
+    _main()

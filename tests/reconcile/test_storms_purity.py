@@ -1,0 +1,196 @@
+"""What a controller wants is a function of what is there; what is made once is kept."""
+
+import datetime
+import random
+from collections.abc import Callable, Mapping
+
+import anyio
+import pytest
+
+from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.storms.purity import reordered
+from reconcile.testing import FakeClient, assert_pure, run_once
+from tests.reconcile.test_manager import Toy, ToySpec, World, played
+
+Wanted = Callable[[Context[Toy]], Mapping[str, str]]
+
+
+def keeping(wanted: Wanted) -> Controller[Toy]:
+    async def keep(ctx: Context[Toy]) -> None:
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data=wanted(ctx)))
+
+    return Controller(Toy, keep, owns=[ConfigMap])
+
+
+def a_world() -> FakeClient:
+    labels = {"b": "2", "a": "1"}
+    return FakeClient(Toy(metadata=ObjectMeta("a", "default", labels=labels), spec=ToySpec(size=3)))
+
+
+IMPURE: Mapping[str, Wanted] = {
+    "the time": lambda ctx: {"x": ctx.clock.now().isoformat()},
+    "the time past the clock": lambda ctx: {"x": datetime.datetime.now(datetime.UTC).isoformat()},
+    "chance": lambda ctx: {"x": str(ctx.clock.random())},
+    "chance past the clock": lambda ctx: {"x": str(random.random())},
+    "identity": lambda ctx: {"x": str(ctx.clock.uuid())},
+    "a salt": lambda ctx: {"x": f"hash:{ctx.clock.random():.4f}", "fixed": "1"},
+    "the order of a mapping": lambda ctx: {"x": ",".join(ctx.object.metadata.labels)},
+}
+
+
+@pytest.mark.rule("storm-purity")
+@pytest.mark.parametrize("what", IMPURE)
+async def test_what_is_no_function_of_the_state_is_an_error_that_names_the_path(what: str) -> None:
+    client = a_world()
+    with pytest.raises(Impure, match="generate_once") as error:
+        await assert_pure(keeping(IMPURE[what]), "default/a", client)
+    assert error.value.paths == ("ConfigMap default/child: .data.x",)
+    assert client.transport.writes == []
+
+
+@pytest.mark.rule("storm-purity")
+async def test_the_order_of_a_list_of_objects_is_found_out() -> None:
+    async def first(ctx: Context[Toy]) -> None:
+        toys = await ctx.client.list(Toy, "default")
+        ctx.status(size=toys[0].spec.size)
+
+    client = a_world()
+    client.add(Toy(metadata=ObjectMeta("b", "default"), spec=ToySpec(size=4)))
+    with pytest.raises(Impure, match=r"Toy default/a/status: \.status\.size"):
+        await assert_pure(Controller(Toy, first), "default/a", client)
+
+
+async def keep_sorted(ctx: Context[Toy]) -> None:
+    words = ",".join(sorted({"alpha", "beta", "gamma", "delta", "epsilon"}))
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": words}))
+
+
+async def keep_unsorted(ctx: Context[Toy]) -> None:
+    words = ",".join({"alpha", "beta", "gamma", "delta", "epsilon"})
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": words}))
+
+
+sorts = Controller(Toy, keep_sorted, owns=[ConfigMap])
+forgets = Controller(Toy, keep_unsorted, owns=[ConfigMap])
+
+
+@pytest.mark.rule("storm-purity")
+async def test_the_order_of_a_set_is_found_out_in_other_interpreters() -> None:
+    with pytest.raises(Impure, match=r"ConfigMap default/child: \.data\.x"):
+        await assert_pure(forgets, "default/a", a_world())
+
+
+async def test_what_is_a_function_of_the_state_is_pure_in_all_of_them() -> None:
+    await assert_pure(sorts, "default/a", a_world())
+
+
+async def test_a_run_that_fails_raises_what_it_fails_with() -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await assert_pure(Controller(Toy, fail), "default/a", a_world())
+
+
+# --- with debug=True ----------------------------------------------------------------------------------------
+
+
+def failures_under_debug(controller: Controller[Toy], caplog: pytest.LogCaptureFixture) -> list[str]:
+    async def scenario(world: World) -> None:
+        async with world.running(controller, debug=True):
+            await world.make()
+            await anyio.sleep(2)
+            assert await world.client.find(ConfigMap, "child", "default") is not None
+
+    played(scenario)
+    return [text for text in map(str, map(vars, caplog.records)) if "Impure" in text]
+
+
+@pytest.mark.rule("storm-purity")
+def test_a_manager_with_debug_fails_impure_runs(caplog: pytest.LogCaptureFixture) -> None:
+    found = failures_under_debug(keeping(IMPURE["chance"]), caplog)
+    assert found
+    assert "ConfigMap default/child: .data.x" in found[0]
+
+
+def test_a_manager_with_debug_leaves_pure_runs_alone(caplog: pytest.LogCaptureFixture) -> None:
+    assert failures_under_debug(sorts, caplog) == []
+
+
+def test_a_plain_function_is_rehearsed_too(caplog: pytest.LogCaptureFixture) -> None:
+    def keep(ctx: SyncContext[Toy]) -> None:
+        data = {"x": str(ctx.clock.random()), "kept": ctx.generate_once("salt", lambda: "s")}
+        ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data=data))
+
+    found = failures_under_debug(Controller(Toy, keep, owns=[ConfigMap]), caplog)
+    assert "ConfigMap default/child: .data.x" in found[0]
+    assert ".data.kept" not in found[0]
+
+
+def test_a_list_that_is_written_in_another_order_only_is_told() -> None:
+    from tests.reconcile.test_storms_echoes import sent, state
+
+    old, new = state(4, x=["a", "b"], y=["a"]), state(5, x=["b", "a"], y=["b"])
+    found = reordered([sent({"data": {"x": ["b", "a"]}}, old, new)])
+    assert found == ["ConfigMap default/c: .data.x, which has another order only"]
+
+
+# --- generate_once ------------------------------------------------------------------------------------------
+
+
+def generating(seen: list[str]) -> Controller[Toy]:
+    async def keep(ctx: Context[Toy]) -> None:
+        seen.append(await ctx.generate_once("password", lambda: f"{ctx.clock.random():.12f}"))
+        salt = await ctx.generate_once("salt", lambda: f"{ctx.clock.random():.12f}")
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"hash": f"{salt}-of-it"}))
+
+    return Controller(Toy, keep, owns=[ConfigMap])
+
+
+@pytest.mark.rule("storm-generate-once")
+async def test_a_value_is_made_once_and_kept() -> None:
+    seen: list[str] = []
+    client, controller = a_world(), generating(seen)
+    first = await run_once(controller, "default/a", client)
+    second = await run_once(controller, "default/a", client)
+    assert [write.split()[0:2] for write in first.writes] == [
+        ["create", "secrets"],
+        ["patch", "secrets"],
+        ["apply", "configmaps"],
+    ]
+    assert second.writes == []
+    assert seen[0] == seen[1]
+    kept = await client.get(Secret, "a-generated", "default")
+    assert sorted(kept.data) == ["password", "salt"]
+    assert kept.metadata.owner_references[0].name == "a"
+
+
+@pytest.mark.rule("storm-generate-once")
+async def test_generated_values_are_pure_from_the_first_run_on() -> None:
+    seen: list[str] = []
+    client, controller = a_world(), generating(seen)
+    await run_once(controller, "default/a", client)
+    await assert_pure(controller, "default/a", client)
+
+
+@pytest.mark.rule("storm-generate-once")
+async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
+    seen: list[str] = []
+
+    async def keep(ctx: Context[Toy]) -> None:
+        def make() -> str:
+            client.add(Secret(metadata=ObjectMeta("a-generated", "default"), data={"password": "dGhlaXJz"}))
+            return "mine"
+
+        seen.append(await ctx.generate_once("password", make))
+
+    client = a_world()
+    assert (await run_once(Controller(Toy, keep), "default/a", client)).error is None
+    assert seen == ["theirs"]
+
+
+def test_a_rehearsal_and_its_run_generate_one_value(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+    assert failures_under_debug(generating(seen), caplog) == []
+    assert len(set(seen)) == 1
