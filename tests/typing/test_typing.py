@@ -30,7 +30,7 @@ SAMPLES = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
 DEFINITIONS = [OWN, *(path.read_text() for path in SAMPLES)]
 GENERATED = tuple(f"generated_{number}.py" for number in range(len(DEFINITIONS)))
 README = ROOT / "docs" / "examples" / "site"
-FILES = ("good.py", "bad.py", "sites.py", "dns.py", *GENERATED)
+FILES = ("good.py", "good_tests.py", "bad.py", "sites.py", "dns.py", *GENERATED)
 
 Refused = dict[str, set[int]]
 """The lines that a checker finds wrong, by file."""
@@ -69,7 +69,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     # Our dependencies come from the environment of the tests; .pth files there, such as that of the
     # editable installation, are not followed from here.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    for name in ("good.py", "bad.py"):
+    for name in ("good.py", "good_tests.py", "bad.py"):
         (folder / name).write_text((HERE / name).read_text())
     for name in ("sites.py", "dns.py"):
         (folder / name).write_text((README / name).read_text())
