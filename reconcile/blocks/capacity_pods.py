@@ -1,0 +1,242 @@
+"""What a pod asks of the node that it is to run on: requests, places it accepts, what it tolerates.
+
+Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly. What a scheduler would heed
+and this does not is named in `unmodelled`, so that such a pod can be left alone and not guessed about.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from typing import Any, Literal, TypeAlias
+
+from attrs import frozen
+
+from reconcile.models import Object, Quantity, encode
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Resources by name, in thousandths of their unit, rounded up."""
+NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+PODS = "pods"
+MILLI = 1000
+SCHEDULER = "default-scheduler"
+
+
+@frozen
+class NodeRequirement:
+    """One expression about the labels of a node."""
+
+    key: str
+    operator: NodeOperator
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels meets it. Gt and Lt compare integers."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+        number, bound = _integer(value), _integer(self.values[0] if self.values else None)
+        if number is None or bound is None:
+            return False
+        return number > bound if self.operator == "Gt" else number < bound
+
+
+@frozen
+class Toleration:
+    """A taint that a pod puts up with. An empty `key` with Exists means every one, an empty effect any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@frozen
+class HostPort:
+    """A port of the node itself that a pod takes; an `address` of 0.0.0.0 is all of them."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"
+
+    def clashes(self, other: "HostPort") -> bool:
+        """Whether one node cannot have both."""
+        anywhere = "0.0.0.0" in (self.address, other.address)
+        same = (self.port, self.protocol) == (other.port, other.protocol)
+        return same and (anywhere or self.address == other.address)
+
+
+@frozen
+class Shape:
+    """What pods of one kind have in common: two of a shape fit on the same nodes.
+
+    `amounts` has an entry `pods`. Of `terms` one must hold, with all its requirements; without any,
+    each node is accepted. `unmodelled` names what would have to be heeded as well.
+    """
+
+    amounts: tuple[tuple[str, int], ...]
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[tuple[NodeRequirement, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    unmodelled: tuple[str, ...] = ()
+
+    def accepts(self, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and required affinity allow a node with these labels."""
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return not self.terms or any(all(one.holds(labels) for one in term) for term in self.terms)
+
+
+@frozen
+class PodNeeds:
+    """A pod by name (`namespace/name`), and its shape."""
+
+    name: str
+    shape: Shape
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it asks for."""
+        return dict(self.shape.amounts)
+
+
+def pod_needs(pod: Object | Mapping[str, Any]) -> PodNeeds:
+    """What a pod needs, or a pod template. Raises ValueError for an amount that is none."""
+    manifest = encode(pod) if isinstance(pod, Object) else pod
+    metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    shape = Shape(
+        amounts=tuple(sorted(requests_of(spec).items())),
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        terms=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+        ports=tuple(_ports(spec)),
+        unmodelled=tuple(_unmodelled(spec)),
+    )
+    return PodNeeds(name, shape)
+
+
+def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
+    """What a pod spec asks for in all: containers and sidecars together, or more while it starts.
+
+    Sidecars (init containers that restart) run on, other init containers one by one beside those before
+    them (KEP-753); requests of the pod as a whole stand over those of its containers (KEP-2837).
+    """
+    running: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        asked = amounts_of(_requests(container))
+        if container.get("restartPolicy") == "Always":
+            running = add(running, asked)
+            starting = most(starting, running)
+        else:
+            starting = most(starting, add(running, asked))
+    for container in spec.get("containers") or ():
+        running = add(running, amounts_of(_requests(container)))
+    total = {**most(running, starting), **amounts_of(_requests(spec))}
+    total = add(total, amounts_of(spec.get("overhead") or {}))
+    return {**{name: amount for name, amount in total.items() if amount > 0}, PODS: MILLI}
+
+
+def amounts_of(quantities: Mapping[str, Any]) -> dict[str, int]:
+    """Quantities as thousandths. Raises ValueError for one that is none."""
+    return {name: milli_of(quantity) for name, quantity in quantities.items()}
+
+
+def milli_of(quantity: Any) -> int:
+    """A quantity in thousandths, rounded up. Raises ValueError."""
+    if isinstance(quantity, Quantity):
+        quantity = quantity.text
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        raise ValueError(f"{quantity!r} is no quantity")
+    return _milli(str(quantity))
+
+
+def add(one: Amounts, other: Amounts) -> dict[str, int]:
+    """Both together."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def less(one: Amounts, other: Amounts) -> dict[str, int]:
+    """What is left of one; nothing falls below 0."""
+    return {name: max(0, amount - other.get(name, 0)) for name, amount in one.items()}
+
+
+def most(one: Amounts, other: Amounts) -> dict[str, int]:
+    """The larger amount of each resource."""
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+@functools.lru_cache(maxsize=4096)
+def _milli(text: str) -> int:
+    thousandths = Quantity(text).value * Decimal(MILLI)
+    return int(thousandths.to_integral_value(rounding=ROUND_CEILING))
+
+
+def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    resources = container.get("resources") or {}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+
+
+def _term(term: Mapping[str, Any]) -> tuple[NodeRequirement, ...]:
+    """An empty term matches no node, as the API says of it."""
+    said = tuple(
+        NodeRequirement(one["key"], one["operator"], tuple(one.get("values") or ()))
+        for one in term.get("matchExpressions") or ()
+    )
+    return said or (NodeRequirement("", "Exists"),)
+
+
+def _toleration(said: Mapping[str, Any]) -> Toleration:
+    return Toleration(
+        said.get("key") or "",
+        said.get("operator") or "Equal",
+        said.get("value") or "",
+        said.get("effect") or "",
+    )
+
+
+def _ports(spec: Mapping[str, Any]) -> Iterable[HostPort]:
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else 0)
+            if number:
+                yield HostPort(number, port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0")
+
+
+def _unmodelled(spec: Mapping[str, Any]) -> Iterable[str]:
+    affinity = spec.get("affinity") or {}
+    for name in ("podAffinity", "podAntiAffinity"):
+        if (affinity.get(name) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
+            yield f"required {name}"
+    node = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    if any(term.get("matchFields") for term in node.get("nodeSelectorTerms") or ()):
+        yield "matchFields of nodes"
+    spread: Sequence[Mapping[str, Any]] = spec.get("topologySpreadConstraints") or ()
+    if any(one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for one in spread):
+        yield "topologySpreadConstraints"
+    if any(
+        "persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ()
+    ):
+        yield "volumes that are claims"
+    if spec.get("resourceClaims"):
+        yield "resourceClaims"
+    if spec.get("schedulerName", SCHEDULER) != SCHEDULER:
+        yield "a scheduler of its own"
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
