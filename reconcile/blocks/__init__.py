@@ -46,7 +46,7 @@ from reconcile.blocks.capacity_expanders import (
 )
 from reconcile.blocks.capacity_nodes import NodeTemplate, Taint, node_template
 from reconcile.blocks.capacity_packing import Packing, fill, pack
-from reconcile.blocks.capacity_pods import Amounts, PodNeeds, Shape, amounts_of, milli_of, pod_needs
+from reconcile.blocks.capacity_pods import Amounts, PodNeeds, Shape, amounts_of, pod_needs
 from reconcile.blocks.copier import Copied, Copier, CopyFailed
 from reconcile.blocks.copies import Content, Copy, Removal, Unusable, as_it_is
 from reconcile.blocks.copy_plan import CopyStatus
