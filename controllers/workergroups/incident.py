@@ -16,7 +16,6 @@ from .controller import make_controller
 from .models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
 from .views import CLUSTER_LABEL, GROUP_LABEL, pod_view
 
-CLUSTER = "raycluster-demo"
 GROUP = "small"
 BYSTANDERS = 5
 OWN_SHARE = 8
@@ -29,7 +28,8 @@ class Scenario:
     """How hard the incident is played. Times in seconds.
 
     `flood` events a second are sent, of which the observer must hear `flood_heard`: without them
-    the incident was not played. The watches of the controller lag by `lag`, least and most.
+    the incident was not played. The watches of the controller lag by `lag`, least and most. `cluster` is
+    its name; those of two acts are two, since the pods of one may still be ending.
     """
 
     workers: int = 5
@@ -39,9 +39,18 @@ class Scenario:
     flood: float = 250.0
     flood_heard: float = 200.0
     seconds: float = 9.0
+    cluster: str = "raycluster-demo"
 
 
-RESTART = Scenario(workers=10, goal=9, stop_seconds=3.0, flood=0.0, flood_heard=0.0, seconds=5.0)
+RESTART = Scenario(
+    workers=10,
+    goal=9,
+    stop_seconds=2.0,
+    flood=0.0,
+    flood_heard=0.0,
+    seconds=3.5,
+    cluster="raycluster-restart",
+)
 """The second act: the manager is killed while the surplus worker ends, and another one takes over."""
 
 
@@ -81,7 +90,6 @@ async def _act(stage: Stage, logic: Logic, scenario: Scenario, scale_down: "Act"
                 await user.create(_bystander(stage.namespace, number))
         counted = await scale_down(_Play(stage, logic, scenario, observer, user))
         await user.delete(cluster)
-        await observer.until(lambda: not any(_is_worker(pod) for pod in observer.objects(Pod)), PATIENCE)
     return counted
 
 
@@ -95,13 +103,23 @@ class _Play:
 
     async def ready(self) -> bool:
         """Whether all workers became Ready."""
-        wanted = self.scenario.workers
-        return await self.observer.until(lambda: len(_ready_workers(self.observer)) == wanted, PATIENCE)
+        return await self.observer.until(lambda: len(self.workers()) == self.scenario.workers, PATIENCE)
+
+    def workers(self) -> set[str]:
+        """The uids of the Ready workers."""
+        pods = [pod for pod in self.observer.objects(Pod) if _is_worker(pod, self.scenario)]
+        return {pod.uid for pod in pods if pod_view(pod.to_dict()).ready}
+
+    def counted(self, before: set[str], mark: int, started: float) -> Counted:
+        """What there was to hear since so many changes."""
+        changes, seconds = self.observer.changes[mark:], anyio.current_time() - started
+        gone, new = count_pods(changes, before, self.scenario)
+        return Counted(len(gone), len(new), len(changes), seconds, self.observer.complete)
 
     async def order(self) -> None:
         """Have the group scaled."""
         goal, namespace = self.scenario.goal, self.stage.namespace
-        await self.user.modify(RayCluster, CLUSTER, namespace, lambda old: _scaled(old, goal))
+        await self.user.modify(RayCluster, self.scenario.cluster, namespace, lambda old: _scaled(old, goal))
 
     def manager(self) -> Manager:
         """Another life of the controller."""
@@ -128,7 +146,7 @@ async def _scale_down(play: _Play) -> Counted | None:
     async with play.manager():
         if not await play.ready():
             return None
-        before, mark = {pod.uid for pod in _ready_workers(observer)}, len(observer.changes)
+        before, mark = play.workers(), len(observer.changes)
         started = anyio.current_time()
         async with anyio.create_task_group() as group:
             group.start_soon(_flood, stage, observer, scenario.flood)
@@ -136,7 +154,7 @@ async def _scale_down(play: _Play) -> Counted | None:
             await play.order()
             await anyio.sleep(scenario.seconds)
             group.cancel_scope.cancel()
-        return _counted(observer, before, mark, started)
+        return play.counted(before, mark, started)
 
 
 async def _scale_down_across_a_restart(play: _Play) -> Counted | None:
@@ -146,27 +164,21 @@ async def _scale_down_across_a_restart(play: _Play) -> Counted | None:
         if not await play.ready():
             first.cancel_scope.cancel()
             return None
-        before, mark = {pod.uid for pod in _ready_workers(observer)}, len(observer.changes)
+        before, mark = play.workers(), len(observer.changes)
         started = anyio.current_time()
         play.stage.report(f"scaling to {scenario.goal}, and killing the manager while a worker ends")
         await play.order()
-        await observer.until(lambda: bool(count_pods(observer.changes[mark:], before)[0]), PATIENCE)
+        await observer.until(lambda: bool(count_pods(observer.changes[mark:], before, scenario)[0]), PATIENCE)
         # As a process that is killed: no time to stop in.
         first.cancel_scope.cancel()
     async with play.manager():
         await anyio.sleep(scenario.seconds)
-        return _counted(observer, before, mark, started)
+        return play.counted(before, mark, started)
 
 
-def _counted(observer: Observer, before: set[str], mark: int, started: float) -> Counted:
-    changes, seconds = observer.changes[mark:], anyio.current_time() - started
-    gone, new = count_pods(changes, before)
-    return Counted(len(gone), len(new), len(changes), seconds, observer.complete)
-
-
-def count_pods(changes: Sequence[Change], before: set[str]) -> tuple[set[str], set[str]]:
+def count_pods(changes: Sequence[Change], before: set[str], scenario: Scenario) -> tuple[set[str], set[str]]:
     """The uids of the workers that were deleted, marked or gone, and of those made since `before`."""
-    pods = [change for change in changes if _is_worker(change.last)]
+    pods = [change for change in changes if _is_worker(change.last, scenario)]
     gone = {change.last.uid for change in pods if change.new is None or change.new.terminating}
     return gone, {change.last.uid for change in pods} - before
 
@@ -254,7 +266,7 @@ def _cluster(namespace: str, scenario: Scenario) -> RayCluster:
         template={"metadata": slow_to_stop, "spec": _pod_spec("ray-worker")},
     )
     head = HeadGroupSpec(template={"spec": _pod_spec("ray-head")})
-    return RayCluster(metadata=ObjectMeta(CLUSTER, namespace), spec=RayClusterSpec(head, (workers,)))
+    return RayCluster(metadata=ObjectMeta(scenario.cluster, namespace), spec=RayClusterSpec(head, (workers,)))
 
 
 def _pod_spec(container: str) -> dict[str, Any]:
@@ -267,13 +279,8 @@ def _scaled(cluster: RayCluster, replicas: int) -> RayCluster:
     return RayCluster(metadata=cluster.metadata, spec=spec, status=cluster.status)
 
 
-def _ready_workers(observer: Observer) -> list[Snapshot]:
-    workers = [pod for pod in observer.objects(Pod) if _is_worker(pod)]
-    return [pod for pod in workers if pod_view(pod.to_dict()).ready]
-
-
-def _is_worker(pod: Snapshot) -> bool:
-    return pod.labels.get(GROUP_LABEL) == GROUP
+def _is_worker(pod: Snapshot, scenario: Scenario) -> bool:
+    return (pod.labels.get(CLUSTER_LABEL), pod.labels.get(GROUP_LABEL)) == (scenario.cluster, GROUP)
 
 
 def _reference(pod: Snapshot) -> Pod:
