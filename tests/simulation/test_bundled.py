@@ -7,8 +7,8 @@ import pytest
 from reconcile.testing import FaultPlan, Report, Scenario, replay, seeds, sweep
 from tests.simulation.scenarios import BUNDLED, REAL_CRD, real_definition, worker_groups
 
-SEEDS = int(os.environ.get("SWEEP_SEEDS", "6"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "24")) or None
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "4"))
+RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None
 """0: all of them."""
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)

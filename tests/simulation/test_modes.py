@@ -38,6 +38,8 @@ from reconcile.testing import (
 from reconcile.testing.running import Theatre
 from reconcile.testing.shrinking import shrink
 from tests.simulation import toys
+from tests.simulation.histories import history
+from tests.simulation.scenarios import BUNDLED
 from tests.simulation.toys import PLOT, Plot, PlotSpec, scenario
 
 ROOT = Path(__file__).parents[2]
@@ -306,9 +308,16 @@ def test_one_seed_gives_byte_identical_histories_in_two_processes() -> None:
     assert len(histories[0]) > 10_000
 
 
-def test_another_seed_gives_another_history() -> None:
-    from tests.simulation.histories import history
+@pytest.mark.rule("sim-determinism")
+def test_a_run_leaves_nothing_behind_for_the_next_one() -> None:
+    theatre = Theatre(BUNDLED["worker-groups"]())
+    plan = FaultPlan([Fault(When("create", nth=2), CrashAfter())], seed=3)
+    first = history(theatre.run(plan))
+    theatre.run(FaultPlan(seed=4))
+    assert history(theatre.run(plan)) == first
 
+
+def test_another_seed_gives_another_history() -> None:
     theatre = Theatre(scenario())
     one, two = (history(theatre.run(FaultPlan(seed=seed))) for seed in (1, 2))
     assert one != two
