@@ -99,9 +99,11 @@ def milli_of(value: str | float | Decimal) -> int:
 def milliseconds_of(text: str) -> int:
     """A duration as Go writes it (`1m30s`), or a number of seconds, in ms. Raises ValueError below 0."""
     try:
-        found = milli_of(text)
-    except ValueError:
         found = parse_duration(text) // datetime.timedelta(milliseconds=1)
+    except ValueError:
+        if text.endswith("m"):
+            raise  # 10m of a quantity is a hundredth, which nobody means by it
+        found = milli_of(text)
     if found < 0:
         raise ValueError("a duration is not negative")
     return found
