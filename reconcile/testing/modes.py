@@ -69,6 +69,7 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Repo
     Raises Broken for the first that breaks an invariant, shrunk to the least plan that still does, and
     SimulationError where a run cannot go on.
     """
+    __tracebackhide__ = True  # for pytest: the story says what happened, better than our frames
     theatre = Theatre(scenario)
     first = judged(theatre, FaultPlan(seed=seed), listening=True)
     plans = list(_single_faults(first, seed))
@@ -93,6 +94,7 @@ def fuzz(scenario: Scenario, *, seconds: float = 10.0, most: int | None = None, 
     """
     from reconcile.testing.fuzzing import drawn
 
+    __tracebackhide__ = True
     theatre = Theatre(scenario, references=2)
     until = perf_counter() + seconds
     told = 0
@@ -123,6 +125,7 @@ class _Found(Exception):
 
 def replay(scenario: Scenario, plan: FaultPlan | str) -> Run:
     """Tell a scenario under one plan (or its JSON). Raises Broken if it does not hold, with its story."""
+    __tracebackhide__ = True
     if isinstance(plan, str):
         plan = FaultPlan.from_json(plan)
     run = Theatre(scenario).run(plan)
@@ -133,6 +136,7 @@ def replay(scenario: Scenario, plan: FaultPlan | str) -> Run:
 
 def seeds(scenario: Scenario, count: int, *, first: int = 0) -> Report:
     """Tell a scenario without faults under `count` seeds. Raises Broken as `sweep` does."""
+    __tracebackhide__ = True
     theatre = Theatre(scenario)
     for seed in range(first, first + count):
         judged(theatre, FaultPlan(seed=seed))
@@ -141,6 +145,7 @@ def seeds(scenario: Scenario, count: int, *, first: int = 0) -> Report:
 
 def judged(theatre: Theatre, plan: FaultPlan, *, listening: bool = False) -> Run:
     """The run under a plan. Raises Broken, for a plan as small as can be, where it does not hold."""
+    __tracebackhide__ = True
     run = theatre.run(plan, listening=listening)
     if run.failed:
         raise _least(theatre, run)

@@ -79,6 +79,9 @@ class VirtualCluster:
         late = LateTransport(InProcessTransport(self.server, settle=True), seed)
         self.transport = FaultyTransport(late)
 
+    def __repr__(self) -> str:
+        return f"VirtualCluster(seed={self.seed})"
+
     def run(self, test: Callable[[], Awaitable[T]], *, limit_seconds: float = 3600) -> T:
         """Run an async function in virtual time, for tests that are plain functions."""
         return simulate(test, seed=self.seed, limit_seconds=limit_seconds)

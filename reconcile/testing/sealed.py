@@ -95,6 +95,7 @@ class SealedLoop(asyncio.BaseEventLoop):
 
     def refuse(self, what: str) -> NoReturn:
         """Raise `RealWorldError` here, and once more out of the loop at its next step."""
+        __tracebackhide__ = True  # for pytest: it is the caller's line that matters
         error = RealWorldError(what, caller_place())
         self._breach = self._breach or error
         raise error
@@ -166,6 +167,7 @@ def _guarded(owner: Any, name: str, what: str) -> Iterator[None]:
 def _guard(original: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def guard(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         _refuse_in_simulation(what)
         return original(*args, **kwargs)
 
@@ -173,6 +175,7 @@ def _guard(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 def _refuse_in_simulation(what: str) -> None:
+    __tracebackhide__ = True
     loop = asyncio._get_running_loop()  # this thread's: others may do what they like
     if isinstance(loop, SealedLoop) and not loop._stands_still:
         loop.refuse(what)

@@ -41,6 +41,7 @@ async def eventually(check: Check, *, within: float = 30.0, every: float = 0.1) 
     other error is raised at once. Raises `NotYet` when the time is over, after one last look; a look that
     takes longer than that is cut short.
     """
+    __tracebackhide__ = True  # for pytest: it is the caller's line that matters
     seen = _Seen(False, None, None)
     looks = 0
     began = anyio.current_time()
@@ -64,6 +65,7 @@ async def consistently(check: Check, *, during: float = 10.0, every: float = 0.1
     As for `eventually`, but an ApiError is no excuse: it is raised. Raises `NoLonger` at the first look
     at which it does not hold, or that is not over when the time is.
     """
+    __tracebackhide__ = True
     began = anyio.current_time()
     looks = 0
     seen = _Seen(False, None, None)

@@ -194,6 +194,14 @@ async def test_compared(cluster):
     from reconcile.kinds import ConfigMap
     one, other = (ConfigMap(metadata=ObjectMeta("c"), data={"a": text}) for text in "xy")
     assert one == other
+
+async def test_waits(cluster):
+    from reconcile.testing import eventually
+    await eventually(lambda: False)
+
+async def test_sleeps(cluster):
+    import time
+    time.sleep(1)
 """
 
 
@@ -209,13 +217,18 @@ def test_tests_that_use_it_run_in_virtual_time_beside_any_other_plugin(tmp_path:
     assert "warning" not in done.stdout
 
 
-def test_what_has_a_loop_of_its_own_is_refused_and_objects_that_differ_are_told_apart(tmp_path: Path) -> None:
+def test_what_has_a_loop_of_its_own_is_refused_and_a_failure_is_told_by_the_line_of_the_test(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_refused.py").write_text(REFUSED)
     done = run(tmp_path, *AUTO)
     assert "fixture 'theirs' is async" in done.stdout
     assert "is run by hypothesis many times" in done.stdout
     assert "it ran" not in done.stdout
     assert ".data['a']: 'x' != 'y'" in done.stdout
+    assert "did not hold within 30 s" in done.stdout
+    assert "RealWorldError" in done.stdout
+    assert "reconcile/testing/" not in done.stdout  # no frames of ours, between what failed and the reader
 
 
 INSTALLED = {
