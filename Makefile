@@ -42,9 +42,11 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
+	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
 
 sweep: setup ## the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
+	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py
