@@ -284,10 +284,13 @@ class Context(Generic[T]):
         """The events collected so far."""
         return tuple(self._events)
 
+    @property
+    def prunes(self) -> bool:
+        """Whether the run has asked for children to be deleted at its end."""
+        return bool(self._pruned)
+
     async def carry_out_prune(self) -> int:
         """Delete what `prune` asked for; says how many. Raises StaleVersion, and the errors of requests."""
-        if not self._pruned:
-            return 0
         deleted = await prune(self.client, self.object, tuple(self._pruned), self._spared)
         if deleted:
             self.log.info("pruned children that are wanted no more", deleted=deleted)

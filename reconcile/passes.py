@@ -229,7 +229,7 @@ class Passes(Generic[T]):
         return result
 
     async def _invoke(self, function: Any, context: Context[T]) -> Result | None:
-        if any(function is plain for plain in self._plain):
+        if function in self._plain:
             return await self._visit(function, context)
         result: Result | None = await function(context)
         return result
@@ -267,7 +267,8 @@ class Passes(Generic[T]):
             result = await self._invoke(function, context)
             if self.rendering or self.debug:
                 context.note_wanted()
-            await context.carry_out_prune()
+            if context.prunes:
+                await context.carry_out_prune()
         except Exception as error:
             if not _all_are(error, StaleVersion):
                 await self._report(context, failed=True)

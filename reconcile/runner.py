@@ -249,7 +249,7 @@ class Runner(Generic[T]):
             cause = evolve(cause, echo=True)
         elif self.guard.wary:
             self.guard.hears(request, resource, delta)
-        self.enqueue(request, cause, delta.initial or delta.resync)
+        self.enqueue_at(request, cause, INITIAL_PRIORITY if delta.initial or delta.resync else 0)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
