@@ -5,9 +5,15 @@ told when it is complete, so what is found is a value that can be told again.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from inspect import isclass
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
-from reconcile.models import Object, kind_of
+import attrs
+
+from reconcile.models import UNSET, Object, kind_of
+from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
+from reconcile.models.writing import to_json
 from reconcile.testing.acts import (
     DEFAULT_NAMESPACE,
     Act,
@@ -96,7 +102,7 @@ def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -
     from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
     numbers = st.integers(0, 11)
-    made, edits = _applies(scenario), _edits(scenario)
+    made, edits, changes = _applies(scenario), _edits(scenario), _field_edits(scenario)
     owned = _owned(scenario)
 
     class Plan(RuleBasedStateMachine):
@@ -119,6 +125,11 @@ def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -
         @rule(number=numbers)
         def edit(self, number: int) -> None:
             self.acts.append(edits[number % len(edits)])
+
+        @precondition(lambda self: bool(self.paths and changes))
+        @rule(act=st.one_of(changes))
+        def change_a_field(self, act: Edit) -> None:
+            self.acts.append(act)
 
         @precondition(lambda self: bool(self.paths))
         @rule(number=numbers, kind=st.sampled_from((Delete, Touch, Recreate)))
@@ -182,6 +193,38 @@ def _tamed(value: Any) -> Any:
 
 def _edits(scenario: Scenario) -> Sequence[Act]:
     return [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
+
+
+def _field_edits(scenario: Scenario) -> "list[SearchStrategy[Edit]]":
+    """Edits of one field of a spec that the steps apply: a number, or a word of several, to any other."""
+    found: list[SearchStrategy[Edit]] = []
+    for act in [step for step in scenario.steps if isinstance(step, Apply)]:
+        for controller in scenario.make_controllers():
+            resource = kind_of(controller.kind).resource
+            if resource.kind != act.manifest.get("kind"):
+                continue
+            spec = next((f.type for f in fields_of(controller.kind) if f.name == "spec"), None)
+            for field in fields_of(spec) if isclass(spec) and attrs.has(spec) else ():
+                if not field.secret and _is_narrow(field.type):
+                    found.append(_edited(_path(scenario, act), field))
+    return found
+
+
+def _edited(path: str, field: ModelField) -> "SearchStrategy[Edit]":
+    from reconcile.testing.strategies import field_values
+
+    given = field_values(field).filter(lambda value: value is not UNSET)
+    return given.map(lambda value: Edit(path, {"spec": {field.wire: _tamed(to_json(value))}}))
+
+
+def _is_narrow(annotation: Any) -> bool:
+    """Whether any value of the type makes sense: not of texts and mappings, whose meaning no type tells."""
+    plain, _ = split_annotated(annotation)
+    parts = [part for part in union_parts(plain) if part is not type(None)]
+    return all(
+        part in (int, bool) or get_origin(part) is Literal or (isclass(part) and issubclass(part, Enum))
+        for part in parts
+    )
 
 
 def _owned(scenario: Scenario) -> Sequence[str]:

@@ -84,8 +84,8 @@ def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> Repo
 def fuzz(scenario: Scenario, *, seconds: float = 10.0, most: int | None = None, seed: int = 0) -> Report:
     """Let a scenario's controllers meet what users and networks may think of, for so many real seconds.
 
-    What users do is drawn from the models (`Scenario.strategies`, or the applies and edits among its
-    steps), in place of its steps; children are deleted and touched, processes killed, clocks set, and
+    What users do is drawn from the models (`Scenario.strategies`; or the applies and edits among its
+    steps, and other values for the fields that they apply), in place of its steps; children are deleted and touched, processes killed, clocks set, and
     up to eight such things and faults meet in one run. At most `most` runs are made; the same `seed`
     draws the same ones. Needs hypothesis (`reconcile-runtime[testing]`).
 

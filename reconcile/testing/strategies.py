@@ -42,7 +42,7 @@ def values(model: type[T]) -> "SearchStrategy[T]":
     """Values of a class of a model: required fields always, the others in any combination."""
     from hypothesis import strategies as st
 
-    given = {f.argument: _field(f) for f in fields_of(model) if f.type is not ObjectMeta}
+    given = {f.argument: field_values(f) for f in fields_of(model) if f.type is not ObjectMeta}
     needed = {name: one for name, one in given.items() if name in _needed(model)}
     optional = {name: one for name, one in given.items() if name not in needed}
     return st.fixed_dictionaries(needed, optional=optional).map(lambda arguments: model(**arguments))
@@ -52,7 +52,8 @@ def _needed(model: type[Any]) -> set[str]:
     return {f.argument for f in fields_of(model) if f.needed}
 
 
-def _field(field: ModelField) -> "SearchStrategy[Any]":
+def field_values(field: ModelField) -> "SearchStrategy[Any]":
+    """Values of a field of a model, None and UNSET among them where it has them. Raises TypeError."""
     from hypothesis import strategies as st
 
     if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]

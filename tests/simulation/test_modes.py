@@ -117,6 +117,18 @@ def test_a_fuzz_finds_what_only_some_objects_break_and_shrinks_it_to_one_act() -
 
 
 @pytest.mark.rule("sim-fuzz")
+def test_a_fuzz_changes_fields_of_what_the_steps_apply_to_any_value_of_their_type() -> None:
+    async def keep(ctx: Context[Plot]) -> None:
+        if ctx.object.spec.size == 0:
+            ctx.status(observed_generation=99)
+
+    with pytest.raises(Broken) as broken:
+        fuzz(scenario(keep, Apply(PLOT)), seconds=30, most=200)
+    applied, edited = broken.value.plan.acts or ()
+    assert (applied, edited) == (Apply(PLOT), Edit(PLOT, {"spec": {"size": 0}}))
+
+
+@pytest.mark.rule("sim-fuzz")
 def test_a_fuzz_finds_nothing_wrong_with_what_is_right_and_says_how_often_it_looked() -> None:
     report = fuzz(scenario(), seconds=30, most=25)
     assert str(report) == "25 runs"
