@@ -85,9 +85,10 @@ def fuzz(scenario: Scenario, *, seconds: float = 10.0, most: int | None = None, 
     """Let a scenario's controllers meet what users and networks may think of, for so many real seconds.
 
     What users do is drawn from the models (`Scenario.strategies`; or the applies and edits among its
-    steps, and other values for the fields that they apply), in place of its steps; children are deleted and touched, processes killed, clocks set, and
-    up to eight such things and faults meet in one run. At most `most` runs are made; the same `seed`
-    draws the same ones. Needs hypothesis (`reconcile-runtime[testing]`).
+    steps, and other values for the fields that they apply), in place of its steps. Children are deleted
+    and touched, processes killed, clocks set; up to eight such things and faults meet in one run. At most
+    `most` runs are made; the same `seed` draws the same ones. Needs hypothesis
+    (`reconcile-runtime[testing]`).
 
     Raises Broken for the first that breaks an invariant, shrunk, and SimulationError where a run
     cannot go on.
