@@ -16,6 +16,7 @@ from reconcile.testing.failing import Failure, failing
 from reconcile.testing.faults import FaultPlan, Verb
 from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateTransport
+from reconcile.testing.stage import Stage
 
 _NO_FAULTS = FaultPlan()
 
@@ -45,7 +46,7 @@ class FakeClient(Client):
         clock = clock or VirtualClock(seed)
         self.server = _fresh().copy(clock)
         late = LateTransport(InProcessTransport(self.server, settle=True, user=user), seed)
-        transport = FaultyTransport(late, plan)
+        transport = FaultyTransport(late, plan, around=Stage(self.server))
         super().__init__(transport, clock=clock)
         for obj in objects:
             self.add(obj)
@@ -86,7 +87,7 @@ class FakeClient(Client):
 
         `verb` is one of RBAC's (an apply is a `patch`), `write` or `*`; `kind` a model, or a pattern of
         paths. `error` is what the caller is to meet: a class of error, an error, an HTTP code, or a fault of
-        a plan, such as `LoseReply()`. Nothing reaches the server but where the reply is lost.
+        a plan: `LoseReply()`, or `Meanwhile(Touch())` for a conflict that is genuine.
         """
         self.transport.add(failing(verb, kind, error, times))
 

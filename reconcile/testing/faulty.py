@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
 from typing import NoReturn, Protocol
@@ -83,8 +83,7 @@ class FaultyTransport(PassingTransport):
         around: Surroundings | None = None,
         listening: bool = False,
     ) -> None:
-        if around is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in plan.faults):
-            raise ValueError("Meanwhile and TimeTravel need a server that can be acted on: around=")
+        _check_around(plan.faults, around)
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
@@ -108,7 +107,8 @@ class FaultyTransport(PassingTransport):
         return self._crash is not None
 
     def add(self, *faults: Fault) -> None:
-        """Let more go wrong from now on; requests are counted from here."""
+        """Let more go wrong from now on; requests are counted from here. Raises ValueError as when made."""
+        _check_around(faults, self._around)
         self.plan = evolve(self.plan, faults=(*self.plan.faults, *faults))
         self._counts += [0] * len(faults)
 
@@ -285,6 +285,11 @@ class FaultyTransport(PassingTransport):
     def _stay_dead(self) -> None:
         if self._crash is not None:
             raise self._crash
+
+
+def _check_around(faults: Iterable[Fault], around: Surroundings | None) -> None:
+    if around is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in faults):
+        raise ValueError("Meanwhile and TimeTravel need a server that can be acted on: around=")
 
 
 @frozen

@@ -19,6 +19,7 @@ from reconcile.testing.fake import FakeClient
 from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateTransport
 from reconcile.testing.loop import simulate
+from reconcile.testing.stage import Stage
 
 if TYPE_CHECKING:
     from reconcile.testing.control_plane import Endpoint
@@ -77,7 +78,7 @@ class VirtualCluster:
         self.client = FakeClient(seed=seed, clock=self.clock)
         self.server = self.client.server
         late = LateTransport(InProcessTransport(self.server, settle=True), seed)
-        self.transport = FaultyTransport(late)
+        self.transport = FaultyTransport(late, around=Stage(self.server))
 
     def __repr__(self) -> str:
         return f"VirtualCluster(seed={self.seed})"

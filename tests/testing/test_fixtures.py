@@ -16,9 +16,11 @@ from reconcile.testing import (
     Faults,
     ListeningServer,
     ManagerOf,
+    Meanwhile,
     NodesOf,
     NotYet,
     PodPages,
+    Touch,
     VirtualClock,
     VirtualCluster,
     VirtualTimeLoop,
@@ -156,6 +158,13 @@ async def test_an_operator_runs_on_a_server_that_listens(
 
 
 @pytest.mark.rule("kit-pods")
+async def test_nobody_can_meddle_on_a_server_that_only_listens(
+    api_server: ListeningServer, faults: Faults
+) -> None:
+    with pytest.raises(ValueError, match="a server that can be acted on"):
+        faults.add(Fault(When("write"), Meanwhile(Touch())))
+
+
 async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
     api_server: ListeningServer, nodes: NodesOf
 ) -> None:

@@ -11,6 +11,8 @@ from reconcile import (
     ApiError,
     BadRequest,
     Conflict,
+    Context,
+    Controller,
     Expired,
     Forbidden,
     Invalid,
@@ -26,9 +28,9 @@ from reconcile import (
     Unreachable,
 )
 from reconcile.kinds import ConfigMap, Namespace, Secret
-from reconcile.testing import FakeClient, LoseReply, run_once, simulate
+from reconcile.testing import FakeClient, LoseReply, Meanwhile, Touch, run_once, simulate
 from reconcile.testing.failing import Failure
-from tests.testing.sites import Site, site, sites
+from tests.testing.sites import Site, SiteSpec, site, sites
 
 
 @pytest.mark.rule("kit-unit")
@@ -108,6 +110,19 @@ async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: Failure, wor
     client.serve(Site)
     with pytest.raises(ApiError, match=words):
         await client.create(site())
+
+
+async def test_somebody_else_may_write_in_between() -> None:
+    async def keep_text(ctx: Context[Site]) -> None:
+        await ctx.client.update(ctx.object.replace(spec=SiteSpec("mine")))
+
+    client = FakeClient(site())
+    client.fail("update", Site, Meanwhile(Touch()))
+    writer = Controller(Site, keep_text)
+    refused = await run_once(writer, site(), client)
+    assert refused.retry
+    assert (await client.get(Site, "web", "default")).spec.text == "hello"
+    assert (await run_once(writer, site(), client)).error is None
 
 
 def test_a_class_that_is_no_answer_is_refused() -> None:
