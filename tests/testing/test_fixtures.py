@@ -168,7 +168,8 @@ async def test_nobody_can_meddle_on_a_server_that_only_listens(
 async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
     api_server: ListeningServer, nodes: NodesOf
 ) -> None:
-    pages = PodPages(lambda pod: f'queue{{pod="{pod.name}"}} 3\n')
+    well = True
+    pages = PodPages(lambda pod: f'queue{{pod="{pod.name}"}} 3\n' if well else None)
     async with nodes(1, Delays(0.05, 0.05), pages=pages), api_server.connect() as client:
         made = await client.create(pod(api_server.namespace))
 
@@ -181,6 +182,9 @@ async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
         async with aiohttp.ClientSession() as session:
             async with session.get(f"http://{host}:9123/metrics") as answer:
                 assert (answer.status, await answer.text()) == (200, 'queue{pod="p"} 3\n')
+            well = False
+            async with session.get(f"http://{host}:9123/metrics") as answer:
+                assert answer.status == 503
             await client.delete(made)
             await eventually(lambda: refused(session, f"http://{host}:9123/metrics"))
 
