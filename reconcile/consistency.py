@@ -3,7 +3,8 @@
 A write counts as seen when the store holds that object at that version or later, or when the store
 as a whole has reached the version. A deletion is seen when that uid is absent or terminating. After
 a write of unknown outcome the object is read live, and what was read is what has to be seen; where
-its name is not known, the store has to reach the version of a consistent list.
+its name is not known, the store has to reach the version of a consistent list. After a write that was
+refused as stale a newer state of that very object has to be seen.
 (cluster-api #13720, controller-runtime #3472, KEP-5647.)
 """
 
@@ -82,6 +83,26 @@ class Absence:
         return known is None or known.terminating
 
 
+@frozen
+class Refusal:
+    """A write that the server refused because the object is newer than `version`; how new is not known.
+
+    So it does not tell anything that the store as a whole has come past that version.
+    """
+
+    resource: Resource
+    key: Key
+    uid: str
+    version: int
+
+    def seen_in(self, informer: Informer) -> bool:
+        """Whether a reader of this informer sees a newer state, or can never see the object."""
+        if not informer.covers(self.key.namespace):
+            return True
+        known = informer.store.get(self.key)
+        return known is None or known.uid != self.uid or known.version > self.version
+
+
 @define
 class Journal:
     """What one key wrote and has not seen yet.
@@ -90,7 +111,7 @@ class Journal:
     """
 
     on_wait: Callable[[float, bool], None] | None = None
-    _writes: dict[tuple[Resource, Key], Write | Absence] = field(factory=dict, init=False)
+    _writes: dict[tuple[Resource, Key], Write | Absence | Refusal] = field(factory=dict, init=False)
     _unknown: dict[tuple[Resource, Key | None], None] = field(factory=dict, init=False)
 
     def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
@@ -108,7 +129,7 @@ class Journal:
 
     def stale(self, resource: Resource, key: Key, uid: str, version: int) -> None:
         """The server refused a write because the object is newer than `version`."""
-        self._writes[resource, key] = Write(resource, key, uid, version + 1)
+        self._writes[resource, key] = Refusal(resource, key, uid, version)
 
     def unknown(self, resource: Resource, key: Key) -> None:
         """A write may have happened, or the cache was found to be wrong about the object.
@@ -142,10 +163,21 @@ class Journal:
             self._unknown.pop((resource, key), None)
         for place, write in [(p, w) for p, w in self._writes.items() if only in (None, w.resource)]:
             informer = cache.find(write.resource)
-            if informer is not None:
+            if informer is not None and isinstance(write, Refusal):
+                await self._see_newer(cache, live, informer, write)
+            elif informer is not None:
                 await _wait(informer, partial(write.seen_in, informer), PATIENCE)
             if self._writes.get(place) is write:
                 del self._writes[place]
+
+    async def _see_newer(self, cache: Cache, live: Live, informer: Informer, refusal: Refusal) -> None:
+        """Wait for the next state of an object, and where none comes, for the one that the server has."""
+        seen = partial(refusal.seen_in, informer)
+        if seen() or await informer.wait_until(seen, SHORT_PATIENCE):
+            return
+        await self._find_out(cache, live, refusal.resource, refusal.key)
+        found = self._writes.pop((refusal.resource, refusal.key))
+        await _wait(informer, partial(found.seen_in, informer), PATIENCE)
 
     async def _find_out(self, cache: Cache, live: Live, resource: Resource, key: Key | None) -> None:
         informer = cache.find(resource)

@@ -89,3 +89,36 @@ def test_a_name_that_turns_out_to_be_taken_is_seen_by_the_next_run() -> None:
     for seed in range(5):
         outcomes.clear()
         played(scenario, seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(seed: int) -> None:
+    """News of its neighbours brings the store past the refused version, and says nothing of the object."""
+
+    async def touch(ctx: Context[ConfigMap]) -> None:
+        if ctx.object.name != "settings":
+            return
+        patch = {"data": {"seen": ctx.object.data.get("asked", "")}}
+        guard = {"uid": ctx.object.uid, "resourceVersion": ctx.object.metadata.resource_version}
+        if dict(ctx.object.data).get("seen") != patch["data"]["seen"]:
+            await ctx.client.merge(ctx.object, patch, guard=guard)
+
+    async def scenario(world: World) -> None:
+        user = world.client
+        await user.create(ConfigMap(metadata=ObjectMeta("settings", "default"), data={"asked": "0"}))
+        await user.create(ConfigMap(metadata=ObjectMeta("beside", "default"), data={}))
+        async with world.running(Controller(ConfigMap, touch)):
+            for number in range(20):
+                for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
+                    patch = {"data": {change: str(number)}}
+                    await user.merge(await user.get(ConfigMap, name, "default", live=True), patch, guard={})
+                    await anyio.sleep(0.05)
+            await anyio.sleep(30)
+            settings = await user.get(ConfigMap, "settings", "default", live=True)
+            assert settings.data["seen"] == "19"
+            sent = [one for one in world.transport.requests if one.mutating and one.status == 409]
+            refused = [one.body["metadata"]["resourceVersion"] for one in sent]
+            assert refused
+            assert len(refused) == len(set(refused))
+
+    played(scenario, seed)
