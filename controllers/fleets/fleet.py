@@ -45,8 +45,8 @@ LEFTOVER_SECONDS = 15.0
 """So often Recreate looks for old clusters that are going, beside what their ends tell it."""
 
 
-def make_fleet_controller() -> Controller[RayClusterFleet]:
-    """The controller of fleets, with what it keeps in memory of its own."""
+def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
+    """The controller of fleets, with what it keeps in memory of its own. `kind` is a model of theirs."""
     claimants = Claimants()
 
     async def keep(ctx: Context[RayClusterFleet]) -> Result | None:
@@ -57,7 +57,7 @@ def make_fleet_controller() -> Controller[RayClusterFleet]:
         claimants.forget(departed.request)
 
     return Controller(
-        RayClusterFleet,
+        kind,
         keep,
         owns=[RayClusterReplicaSet],
         watches=[

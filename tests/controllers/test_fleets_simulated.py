@@ -1,0 +1,128 @@
+"""Fleets with their controllers at work, on late watches and in virtual time: the incident and the bounds."""
+
+import os
+from typing import Any
+
+import pytest
+
+from controllers.fleets import RayClusterFleet, definition, make_controllers, set_definition
+from controllers.fleets import incident as scaling
+from controllers.fleets.clusters import cluster_of
+from controllers.workergroups import RayCluster, make_controller
+from controllers.workergroups import definition as clusters
+from reconcile import encode
+from reconcile.incidents import Logic, Verdict, bundled_incidents
+from reconcile.nodes import Delays
+from reconcile.testing import Apply, Delete, Kill, Report, Scenario, Wait, World, seeds, simulate, sweep
+from tests.controllers.fleets import fleet, rolling
+from tests.controllers.world import world
+
+RUNS = int(os.environ.get("SWEEP_RUNS", "4")) or None
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
+
+QUICK = Delays(start=0.2, stop=0.2)
+
+
+def play(seed: int, logic: Logic) -> Verdict:
+    async def run() -> Verdict:
+        async with world(seed, clusters(), definition(), set_definition(), delays=QUICK) as here:
+            return await scaling.play(here.stage, logic)
+        raise AssertionError("unreachable")
+
+    return simulate(run, seed=seed)
+
+
+@pytest.mark.rule("aibrix-3d-scale")
+@pytest.mark.parametrize("seed", range(3))
+def test_an_autoscaler_sizes_a_fleet_down_to_nothing_and_back(seed: int) -> None:
+    verdict = play(seed, "ours")
+    assert verdict.ok, verdict
+
+
+def test_without_the_subresource_an_autoscaler_finds_nothing() -> None:
+    verdict = play(0, "original")
+    assert not verdict.ok
+    assert "FailedGetScale" in verdict.explanation
+    assert "404" in verdict.explanation
+
+
+def test_the_incident_is_found_by_name() -> None:
+    assert bundled_incidents()["fleet-scaled-by-hpa"] is scaling.incident
+
+
+# --- the bounds, whatever goes wrong ------------------------------------------------------------------------
+
+FLEET = "/apis/orchestration.aibrix.ai/v1alpha1/namespaces/default/rayclusterfleets/fleet"
+
+
+def step(**spec: Any) -> Apply:
+    manifest = encode(fleet(**spec))
+    return Apply({name: value for name, value in manifest.items() if name != "status"})
+
+
+def within_bounds(surge: int, unavailable: int, replicas: int = 3) -> Any:
+    """Never more than may be, and from the first full number on never fewer ready than have to."""
+
+    def check(world: World) -> None:
+        found = world.find(RayClusterFleet, "fleet")
+        if found is None or found.terminating or found.spec.replicas != replicas:
+            return
+        live = [cluster_of(one) for one in world.objects(RayCluster) if not one.terminating]
+        ready = sum(one.ready for one in live)
+        assert len(live) <= replicas + surge, f"{len(live)} clusters"
+        reached = world.__dict__.setdefault("reached", False)
+        if ready >= replicas:
+            world.__dict__["reached"] = True
+        assert not reached or ready >= replicas - unavailable, f"{ready} ready"
+
+    return check
+
+
+def as_many_as_asked_for(world: World) -> None:
+    for one in world.objects(RayClusterFleet):
+        live = [cluster for cluster in world.objects(RayCluster) if not cluster.terminating]
+        assert len(live) == one.spec.replicas
+        assert one.status.available_replicas == one.spec.replicas
+        images = {cluster.spec.head_group_spec.template["spec"]["containers"][0]["image"] for cluster in live}
+        wanted = one.spec.template.spec["headGroupSpec"]["template"]["spec"]["containers"][0]["image"]
+        assert images <= {wanted}
+
+
+def scenario(surge: int, unavailable: int) -> Scenario:
+    strategy = rolling(surge, unavailable)
+    return Scenario(
+        controllers=lambda: (*make_controllers(), make_controller()),
+        definitions=[definition(), set_definition(), clusters()],
+        steps=[
+            step(replicas=3, strategy=strategy),
+            step(replicas=3, strategy=strategy, image="ray:2"),
+            Wait(1.0),
+            Kill(),
+            step(replicas=3, strategy=strategy, image="ray:3"),
+            step(replicas=1, strategy=strategy, image="ray:3"),
+            Delete(FLEET),
+        ],
+        invariants=[as_many_as_asked_for],
+        always=[within_bounds(surge, unavailable)],
+        nodes=Delays(),
+    )
+
+
+pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
+
+
+def told(what: str, report: Report, in_full: str = "") -> None:
+    print(f"\nfleets: {what}: {report}{in_full}")
+
+
+@pytest.mark.rule("aibrix-fleet-bounds")
+@pytest.mark.parametrize("bounds", [(1, 0), (0, 1)])
+def test_the_bounds_hold_whatever_single_thing_goes_wrong(bounds: tuple[int, int]) -> None:
+    report = sweep(scenario(*bounds), most=RUNS)
+    told("sweep", report)
+    assert report.runs == min(report.in_full or 0, RUNS or 10**9)
+
+
+@pytest.mark.rule("aibrix-fleet-bounds")
+def test_the_bounds_hold_on_many_seeds() -> None:
+    told("seeds", seeds(scenario(1, 1), SEEDS), " of 2000")
