@@ -1,6 +1,6 @@
 """The controller of registry secrets: what a pipeline wants, kept by the public block `Copier`."""
 
-from reconcile import Context, Controller
+from reconcile import Context, Controller, Storms
 from reconcile.blocks import Copier
 from reconcile.incidents import Logic
 
@@ -31,7 +31,12 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
     """The controller `registry-secrets`, or with `original` its control, which does as Kubero 0.2.1 did."""
     if logic == "original":
         return Controller(
-            KuberoPipeline, original.keep, cleanup=original.remove, watches=original.WATCHES, name=NAME
+            KuberoPipeline,
+            original.keep,
+            cleanup=original.remove,
+            watches=original.WATCHES,
+            storms=Storms(detect=False),  # helm-operator had no such guard
+            name=NAME,
         )
     return Controller(KuberoPipeline, keep, cleanup=copier.remove, watches=copier.watches, name=NAME)
 

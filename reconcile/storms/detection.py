@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from attrs import frozen
 
 from informers import Key, Resource
-from reconcile.storms.changes import WHOLE, Spot
+from reconcile.storms.changes import ABSENT, PRESENT, WHOLE, Spot
 
 WINDOW = 600.0
 """Seconds that are looked at. What happens less than once a minute is no storm."""
@@ -14,6 +14,7 @@ OWN_REWRITES = 8
 OTHER_REWRITES = 12
 REVERTS = 6
 FLIPS = 8
+UNMADE = 6
 VALUES = 3
 """The longest cycle that counts as one."""
 
@@ -37,20 +38,32 @@ class Hit(NamedTuple):
     """The same run has made or deleted objects: it may well be on its way."""
 
 
+Kind: TypeAlias = Literal["rewritten", "fought", "flipping", "churning"]
+
+
 @frozen
 class Loop:
     """A key that wakes itself, or that is in a fight.
 
     `rewritten`: its writes wake it to write again. `fought`: somebody else undoes what it writes.
-    `flipping`: what it writes goes round in a circle.
+    `flipping`: what it writes goes round in a circle. `churning`: it makes objects and deletes them again,
+    each under a name of its own; `key` is one of them.
     """
 
-    kind: Literal["rewritten", "fought", "flipping"]
+    kind: Kind
     resource: Resource
     key: Key
     paths: Sequence[str]
     values: int
     writes: int
+
+    def has(self, spot: Spot) -> bool:
+        """Whether a write there is one of the loop's."""
+        if self.kind == "churning":
+            return spot.resource == self.resource and spot.path == WHOLE
+        if (spot.resource, spot.key) != (self.resource, self.key):
+            return False
+        return not self.paths or spot.path in self.paths
 
 
 def find_loop(
@@ -69,13 +82,11 @@ def find_loop(
             continue
         best = Loop(kind, spot.resource, spot.key, (), len({hit.after for hit in hits}), len(hits))
     if best is None:
-        return None
+        return _churning(trails, now)
     return Loop(best.kind, best.resource, best.key, _paths(trails, best, now), best.values, best.writes)
 
 
-def _kind(
-    spot: Spot, hits: Sequence[Hit], primary: tuple[Resource, Key] | None
-) -> Literal["rewritten", "fought", "flipping"] | None:
+def _kind(spot: Spot, hits: Sequence[Hit], primary: tuple[Resource, Key] | None) -> Kind | None:
     cycling = len({hit.after for hit in hits}) <= VALUES
     reverted = [hit for hit in hits if hit.origin == "reverted"]
     if cycling and len(reverted) >= REVERTS:
@@ -90,6 +101,19 @@ def _kind(
     flips = [hit for hit in hits if not (reports and hit.origin in ("other", "reverted"))]
     if cycling and len(flips) >= FLIPS:
         return "flipping"
+    return None
+
+
+def _churning(trails: Mapping[Spot, Iterable[Hit]], now: float) -> Loop | None:
+    """Objects of one kind that the key has both made and deleted, in runs that its own writes woke."""
+    unmade: dict[Resource, list[Key]] = {}
+    for spot, trail in trails.items():
+        own = [hit for hit in trail if hit.at > now - WINDOW and hit.origin in ("echo", "own")]
+        if spot.path == WHOLE and {hit.after for hit in own} == {ABSENT, PRESENT}:
+            unmade.setdefault(spot.resource, []).append(spot.key)
+    for resource, keys in unmade.items():
+        if len(keys) >= UNMADE:
+            return Loop("churning", resource, keys[-1], (), len(keys), 2 * len(keys))
     return None
 
 

@@ -121,12 +121,7 @@ class StormGuard:
         storm = self._storms.get(request)
         if storm is None:
             return await self._look_for_loop(request, primary, now) if spots else None
-        paths = set(storm.loop.paths)
-        looping = any(
-            (spot.resource, spot.key) == (storm.loop.resource, storm.loop.key)
-            and (not paths or spot.path in paths)
-            for spot in spots
-        )
+        looping = any(map(storm.loop.has, spots))
         storm.stretch.ran(looping, now)
         if storm.stretch.over(now):
             await self._end(storm, primary)

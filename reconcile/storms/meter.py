@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from informers import Delta, Key, Resource, Snapshot
 from reconcile.requests import Cause, Request
@@ -33,6 +33,7 @@ class Warm:
     echo: Cause | None = None
     foreign: Cause | None = None
     spec: Snapshot | None = None
+    deleted: deque[tuple[Resource, Key]] = field(factory=lambda: deque(maxlen=SPOTS))
     written: dict[tuple[Resource, Key], tuple[str, ...]] = field(factory=dict)
     manager: str = ""
     writes_of: tuple[Resource, Key] | None = None
@@ -55,6 +56,7 @@ class Warm:
 
     def note(self, sent: Sequence[Sent], causes: Sequence[Cause], now: float) -> list[Spot]:
         """A run has ended that wrote; returns where."""
+        causes = [self._owned(cause) for cause in causes]
         self.writes += len(sent)
         self.last_write = now
         steps = [step for one in sent for step in steps_of(one)]
@@ -67,10 +69,17 @@ class Warm:
             trail = self.trails.setdefault(step.spot, deque(maxlen=HITS))
             trail.append(Hit(now, origin_of(causes, step.spot), step.before, step.after, made))
         self.written = {(one.resource, one.key): paths_of(one) for one in sent}
+        self.deleted.extend((one.resource, one.key) for one in sent if one.method == "DELETE")
         for one in sent:
             if (one.resource, one.key) == self.primary and one.written is not None:
                 self.spec = one.written
         return [step.spot for step in steps]
+
+    def _owned(self, cause: Cause) -> Cause:
+        """A cause that is the end of an object which the key deleted is its own, though it is no echo."""
+        if cause.key is None or cause.verb != "deleted" or (cause.resource, cause.key) not in self.deleted:
+            return cause
+        return evolve(cause, echo=True)
 
 
 def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:

@@ -48,6 +48,8 @@ class Storm:
         place = f"{fields} of {loop.resource.kind} {loop.key}"
         if loop.kind == "fought":
             what = f"in a fight over {place} with {self.other or 'another writer'}"
+        elif loop.kind == "churning":
+            what = f"makes objects of kind {loop.resource.kind} and deletes them again, of late {loop.key}"
         elif loop.kind == "rewritten":
             what = f"woken by its own writes to {place}"
         else:
@@ -82,7 +84,7 @@ class Storm:
 
 def found(request: Request, loop: Loop, warm: Warm, manager: str, stretch: Stretch, now: float) -> Storm:
     """The storm that a loop is."""
-    other = warm.manager if loop.kind != "rewritten" else ""
+    other = warm.manager if loop.kind in ("fought", "flipping") else ""
     trigger = warm.foreign if loop.kind == "fought" else warm.echo or warm.foreign
     if loop.kind == "flipping" and warm.foreign is not None:
         trigger = warm.foreign

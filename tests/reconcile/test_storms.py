@@ -99,6 +99,21 @@ def test_a_loop_is_writes_that_wake_themselves_are_undone_or_go_round(
     assert (None if loop is None else loop.kind) == kind
 
 
+@pytest.mark.rule("storm-found")
+def test_making_objects_and_deleting_them_again_is_a_loop_if_its_own_writes_wake_it() -> None:
+    def trails(origin: Origin, count: int) -> dict[Spot, deque[Hit]]:
+        turn = deque([Hit(1.0, origin, 0, 1, True), Hit(2.0, origin, 1, 0, True)])
+        return {Spot(CONFIG, Key("default", f"v{number}"), ""): turn for number in range(count)}
+
+    loop = find_loop(trails("own", 6), 3.0)
+    assert loop is not None
+    assert (loop.kind, loop.resource) == ("churning", CONFIG)
+    assert loop.has(Spot(CONFIG, Key("default", "v99"), ""))
+    assert not loop.has(Spot(CONFIG, Key("default", "v99"), ".data"))
+    assert find_loop(trails("own", 5), 3.0) is None
+    assert find_loop(trails("other", 16), 3.0) is None
+
+
 @pytest.mark.rule("storm-healthy")
 def test_a_status_that_flips_with_other_objects_is_a_report() -> None:
     toy = (kind_of(Toy).resource, Key("default", "a"))

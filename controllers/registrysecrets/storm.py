@@ -1,0 +1,136 @@
+"""The same incident (kubero-dev/kubero#420), left as it was: the storm guard finds, explains and slows it."""
+
+import base64
+
+import anyio
+import msgspec
+from attrs import evolve, frozen
+
+from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot, Storms, unstructured
+from reconcile.incidents import Incident, Logic, Observer, Stage, Verdict, observe
+from reconcile.kinds import Namespace, Secret
+from reconcile.testing import LateTransport
+
+from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from .controller import make_controller
+from .models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
+from .wanted import SOURCE_NAME
+
+Event = unstructured("events.k8s.io/v1", "Event", plural="events")
+
+REASON = "ReconcileStorm"
+PHASE = "test"
+PATIENCE = 20.0
+
+
+@frozen
+class Scenario:
+    """Seconds within which the storm has to be told of, and in which then next to nothing may be written.
+
+    The control shows its storm in fewer.
+    """
+
+    told: float = 12.0
+    calm: float = 10.0
+    told_original: float = 3.0
+    calm_original: float = 4.0
+    writes: int = 2
+
+    def of(self, logic: Logic) -> tuple[float, float]:
+        """Both, for one of the logics."""
+        return (self.told, self.calm) if logic == "ours" else (self.told_original, self.calm_original)
+
+
+async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
+    """Let the original copy, with the storm guard or, as the control, without; count what is written."""
+    started = anyio.current_time()
+    told, seconds_of_calm = scenario.of(logic)
+    user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
+    async with observe(stage.observer, Secret, KuberoPipeline, Event, clock=stage.clock) as observer:
+        await user.create(_source(stage.namespace))
+        async with _manager(stage, logic) as manager:
+            stage.report("Kubero's copy loop, as it was")
+            pipeline = await user.create(_pipeline(stage.namespace))
+            note = await _told(observer, stage.namespace, told)
+            stage.report(f"{'caught' if note else 'not caught'}; counting writes for {seconds_of_calm:g} s")
+            before = len(observer.changes)
+            await anyio.sleep(seconds_of_calm)
+            heard = [one for one in observer.changes[before:] if one.kind is Secret]
+            writes = sum(one.key.namespace in _namespaces(stage.namespace) for one in heard)
+            explained = _explained(manager)
+            await user.delete(pipeline)
+            await observer.until(lambda: not _pipelines(observer, stage.namespace), PATIENCE)
+    await user.delete(Namespace(metadata=ObjectMeta(_namespaces(stage.namespace)[1])))
+    calm = writes <= scenario.writes and observer.complete
+    seconds = round(anyio.current_time() - started, 1)
+    what = f"{writes} changes of Secrets in {seconds_of_calm:g} s; {note or 'nobody was told of a storm'}"
+    return Verdict(
+        ok=calm and bool(note) and note == explained, writes=writes, seconds=seconds, explanation=what
+    )
+
+
+def controller_in_a_storm(logic: Logic) -> Controller[KuberoPipeline]:
+    """The original's controller, with the storm guard (`ours`) or without."""
+    return evolve(make_controller("original"), storms=Storms(detect=logic == "ours"))
+
+
+def _manager(stage: Stage, logic: Logic) -> Manager:
+    seed = int(stage.clock.random() * 2**32)
+    return Manager(
+        controller_in_a_storm(logic),
+        transport=LateTransport(stage.transport, seed),
+        namespace=stage.namespace,
+        clock=stage.clock,
+        stop_seconds=1.0,
+    )
+
+
+async def _told(observer: Observer, namespace: str, seconds: float) -> str:
+    """What the Warning event says; empty if there is none in time."""
+
+    def notes() -> list[str]:
+        events = [one.to_dict() for one in observer.objects(Event) if one.key.namespace == namespace]
+        return [str(one.get("note", "")) for one in events if one.get("reason") == REASON]
+
+    await observer.until(lambda: bool(notes()), seconds)
+    return next(iter(notes()), "")
+
+
+def _explained(manager: Manager) -> str:
+    """What `reconcile explain` would say of the storm."""
+    controllers = manager.state()["controllers"]
+    storms = [storm["message"] for one in controllers.values() for storm in one["storms"].values()]
+    return next(iter(storms), "")
+
+
+def _namespaces(namespace: str) -> tuple[str, str]:
+    return namespace, f"{namespace}-copy-{PHASE}"
+
+
+def _pipelines(observer: Observer, namespace: str) -> list[Snapshot]:
+    return [one for one in observer.objects(KuberoPipeline) if one.key.namespace == namespace]
+
+
+def _source(namespace: str) -> Secret:
+    config = msgspec.json.encode({"auths": {"registry.example.com": {"username": "demo"}}})
+    text = {DOCKER_CONFIG_KEY: config, "username": b"demo", "password": b"not-a-secret"}
+    data = {key: base64.b64encode(value).decode() for key, value in text.items()}
+    return Secret(metadata=ObjectMeta(SOURCE_NAME, namespace), type=DOCKER_CONFIG_TYPE, data=data)
+
+
+def _pipeline(namespace: str) -> KuberoPipeline:
+    spec = KuberoPipelineSpec(
+        name=f"{namespace}-copy",
+        deploymentstrategy="git",
+        mainnamespace=namespace,
+        registry=Registry(create_secret="copy", host="registry.example.com"),
+        phases=(Phase(PHASE, enabled=True),),
+    )
+    return KuberoPipeline(metadata=ObjectMeta("pipeline-storm", namespace), spec=spec)
+
+
+incident = Incident(
+    name="storm-caught",
+    title="a copy loop is caught, explained and slowed down within seconds (Kubero 420)",
+    play=play,
+)
