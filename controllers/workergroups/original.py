@@ -9,7 +9,7 @@ as well; so nothing stands between one deletion and the next.
 import datetime
 from collections.abc import Callable, Sequence
 
-from reconcile.blocks.replica_group import NewReplica
+from reconcile.blocks import NewReplica
 
 from .clusters import ClusterView, GroupView
 from .plan import GroupPlan, PlanGroup, Removal, desired_workers

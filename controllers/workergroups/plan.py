@@ -11,7 +11,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from reconcile.blocks.replica_group import NewReplica, ReplicaGroup
+from reconcile.blocks import NewReplica, ReplicaGroup
 from reconcile.replicas import is_active
 
 from .clusters import NO_HEAD_RESTART, ClusterView, GroupView, Invalid, Unsupported

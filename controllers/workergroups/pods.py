@@ -9,7 +9,7 @@ into the template. Manifests carry no owner; who creates them adds it.
 
 from collections.abc import Mapping
 
-from reconcile.blocks.replica_group import NewHost
+from reconcile.blocks import NewHost
 
 from .autoscaler import with_autoscaler
 from .clusters import ClusterView, GroupView

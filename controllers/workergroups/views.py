@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from reconcile.blocks.replica_group import Marks, integer
+from reconcile.blocks import Marks
 from reconcile.replicas import DELETION_COST, FINAL_PHASES
 
 MARKS = Marks(
@@ -102,14 +102,14 @@ def pod_view(pod: Object) -> PodView:
         ready_reason=ready.get("reason") or "",
         ready_message=ready.get("message") or "",
         terminating=metadata.get("deletionTimestamp") is not None,
-        deletion_cost=integer(annotations.get(DELETION_COST), 0),
+        deletion_cost=_integer(annotations.get(DELETION_COST), 0),
         restart_policy=spec.get("restartPolicy") or "Always",
         ray_container_terminated=_ray_container_terminated(spec, status),
         ip=status.get("podIP") or "",
         replica=labels.get(MARKS.replica, ""),
-        replica_index=integer(labels.get(MARKS.replica_index), -1),
-        host_index=integer(labels.get(MARKS.host_index), -1),
-        failures=integer(annotations.get(MARKS.failures), 0),
+        replica_index=_integer(labels.get(MARKS.replica_index), -1),
+        host_index=_integer(labels.get(MARKS.host_index), -1),
+        failures=_integer(annotations.get(MARKS.failures), 0),
         upgrade_hash=annotations.get(UPGRADE_HASH, ""),
         operator_version=annotations.get(OPERATOR_VERSION, ""),
     )
@@ -123,6 +123,14 @@ def _controller_uid(metadata: Object) -> str:
 def _ready_condition(status: Object) -> Object:
     conditions = status.get("conditions") or ()
     return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+
+
+def _integer(text: str | None, otherwise: int) -> int:
+    """What a label or annotation says, or `otherwise` where it says no number."""
+    try:
+        return int(text or "")
+    except ValueError:
+        return otherwise
 
 
 def _ray_container_terminated(spec: Object, status: Object) -> bool:

@@ -14,7 +14,7 @@ from reconcile import (
     Unstructured,
     unstructured,
 )
-from reconcile.blocks.replica_group import new_hosts, short_id
+from reconcile.blocks import new_hosts
 from reconcile.kinds import Pod, Secret
 
 from .autoscaler import permissions
@@ -110,8 +110,11 @@ async def _keep_head(ctx: Context[RayCluster], cluster: ClusterView, plan: HeadP
 async def _make_workers(
     ctx: Context[RayCluster], cluster: ClusterView, group: GroupView, plan: GroupPlan
 ) -> None:
+    def unique() -> str:
+        return f"{group.name[:50]}-{ctx.clock.uuid().hex[:8]}"
+
     for replica in plan.create:
-        for host in new_hosts(replica, group.num_of_hosts, lambda: f"{group.name[:50]}-{short_id(ctx)}"):
+        for host in new_hosts(replica, group.num_of_hosts, unique):
             await _create(ctx, worker_pod(cluster, group, host), "Worker")
 
 

@@ -60,6 +60,7 @@ from reconcile.blocks.replica_group import (
     ReplicaGroup,
     carry_out_group,
     host_of,
+    new_hosts,
 )
 from reconcile.blocks.revisions import (
     HASH_LABEL,
@@ -160,6 +161,7 @@ __all__ = [
     "least_waste",
     "milli_of",
     "milliseconds_of",
+    "new_hosts",
     "node_template",
     "out_of_question",
     "pack",

@@ -99,9 +99,9 @@ def host_of(obj: Object, marks: Marks) -> Host:
         deletion_cost=replica.deletion_cost,
         started=phase != "Pending",
         replica=labels.get(marks.replica, ""),
-        replica_index=integer(labels.get(marks.replica_index), -1),
-        host_index=integer(labels.get(marks.host_index), -1),
-        failures=integer(obj.metadata.annotations.get(marks.failures), 0),
+        replica_index=_integer(labels.get(marks.replica_index), -1),
+        host_index=_integer(labels.get(marks.host_index), -1),
+        failures=_integer(obj.metadata.annotations.get(marks.failures), 0),
     )
 
 
@@ -352,20 +352,19 @@ async def carry_out_group(
 
     Returned is when to look again, if time alone brings something to do. Raises the errors of requests.
     """
+
+    def unique() -> str:
+        return f"{ctx.object.name[:50]}-{ctx.clock.uuid().hex[:8]}"
+
     for removal in plan.delete:
         await ctx.delete(removal.host.object)
     for replica in plan.create:
-        for host in new_hosts(replica, group.hosts, lambda: f"{ctx.object.name[:50]}-{short_id(ctx)}"):
+        for host in new_hosts(replica, group.hosts, unique):
             await ctx.create(make(host))
     return None if plan.after is None else Result(after=plan.after)
 
 
-def short_id(ctx: Context[Any]) -> str:
-    """Eight characters that no other replica of the object has."""
-    return ctx.clock.uuid().hex[:8]
-
-
-def integer(text: str | None, otherwise: int) -> int:
+def _integer(text: str | None, otherwise: int) -> int:
     """The number that a label or annotation says, or `otherwise` where it says none."""
     try:
         return int(text or "")
@@ -384,4 +383,5 @@ __all__ = [
     "ReplicaGroup",
     "carry_out_group",
     "host_of",
+    "new_hosts",
 ]

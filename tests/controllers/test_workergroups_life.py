@@ -15,7 +15,7 @@ from reconcile.nodes import BEHAVIOUR, Delays
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, simulate
 from tests.controllers.test_incidents import all_ready, cluster, counts, scaled, workers
 from tests.controllers.test_workergroups_controller import once
-from tests.controllers.test_workergroups_features import end_job
+from tests.controllers.test_workergroups_redis import end_job
 from tests.controllers.world import NAMESPACE, World, world
 
 Event = unstructured("events.k8s.io/v1", "Event")
