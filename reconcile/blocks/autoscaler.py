@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 from attrs import define, evolve, field, frozen
 
-from informers import Forbidden, Invalid, NotFound
+from informers import Forbidden, Invalid, NotFound, ServerError
 from reconcile.blocks.autoscaler_deciding import (
     Behaviour,
     Measured,
@@ -259,6 +259,11 @@ async def _read_scale(ctx: Context[Any], target: Target) -> tuple[Unstructured, 
         if there is None:
             raise _NotScalable("TargetNotFound", f"there is no {target}") from None
         raise _NotScalable("TargetHasNoScale", f"{target} has no /scale") from None
+    except ServerError as error:
+        if error.code != 500 or "replicas" not in str(error):
+            raise
+        # So a server answers for a custom resource whose replicas are not set.
+        raise _NotScalable("TargetHasNoReplicas", f"{target} says no number of replicas") from None
     metadata = {**metadata, "uid": scale["metadata"].get("uid") or ""}
     return await ctx.client.unstructured({**manifest, "metadata": metadata}), {
         **scale,

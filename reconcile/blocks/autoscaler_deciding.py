@@ -136,7 +136,7 @@ def decide(
 def _fitting(how: Behaviour, seen: Recommendations | None, there: Situation) -> Recommendations:
     """The recommendations so far; at first what is there, so that a new start takes nothing away at once."""
     if seen is None:
-        return Recommendations.of(up=how.up_window, down=how.down_window).add(there.now, there.current)
+        return Recommendations.of(up=how.up_window, down=how.down_window).add(there.now - 1, there.current)
     return seen.over(up=how.up_window, down=how.down_window)
 
 
@@ -147,7 +147,9 @@ def _memory_of(how: Behaviour, memory: SourceMemory | None, there: Situation) ->
         and memory.panic.length == how.panic_window
     ):
         return memory
-    mode = Panic.at_start(there.ready, there.now) if memory is None else memory.mode
+    mode = Panic() if memory is None else memory.mode
+    if memory is None and how.rule == "demand":
+        mode = Panic.at_start(there.ready, there.now)
     return SourceMemory(_window(how.stable_window), _window(how.panic_window), mode)
 
 
@@ -181,7 +183,7 @@ def _estimate(how: Behaviour, one: Measured, there: Situation) -> Estimate | Mis
 
 
 def _of_total(how: Behaviour, total: Sum, target: int, there: Situation) -> Estimate:
-    pods = max(1, there.ready or there.current)
+    pods = max(1, there.current)
     return Estimate(total.milli, pods, how.rates.close(total.milli, pods * target))
 
 
@@ -217,15 +219,16 @@ def _by_demand(
         return verdict, memory
     demand, mode = verdict
     wanted = demand.replicas
-    if found.hold and wanted > there.current and _on_the_way(one.reading):
+    if found.hold and _uncertain(one.reading) and (found.over or wanted > there.current):
         # What is on its way will carry it: asking for more each pass while pods start doubles and doubles.
         wanted = there.current
         mode = evolve(mode, most=min(mode.most, max(wanted, memory.mode.most)))
     return wanted, evolve(memory, mode=mode)
 
 
-def _on_the_way(reading: Reading) -> bool:
-    return isinstance(reading, Samples) and reading.unready > 0
+def _uncertain(reading: Reading) -> bool:
+    """Whether there are pods whose load is not known."""
+    return isinstance(reading, Samples) and (reading.unready > 0 or reading.lost > 0)
 
 
 def _read(how: Behaviour, window: AverageWindow, now: int) -> int:

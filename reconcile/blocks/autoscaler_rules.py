@@ -42,12 +42,14 @@ class Rates:
 class Estimate:
     """What all pods together need, in thousandths, with missing and unready ones accounted for.
 
-    `pods` is how many that is of. `hold`: it says nothing against what is there now.
+    `pods` is how many that is of. `hold`: it says nothing against what is there now. `over`: those that
+    gave a value have more than the target.
     """
 
     total: int
     pods: int
     hold: bool = False
+    over: bool = False
 
 
 def estimate(samples: Samples, target: int, rates: Rates, min_known: int = 500) -> Estimate | Missing:
@@ -71,7 +73,7 @@ def estimate(samples: Samples, target: int, rates: Rates, min_known: int = 500) 
 
 
 def _going_up(total: int, pods: int, target: int, rates: Rates) -> Estimate:
-    return Estimate(total, pods, total < pods * target or rates.close(total, pods * target))
+    return Estimate(total, pods, total < pods * target or rates.close(total, pods * target), over=True)
 
 
 def _nothing_known(samples: Samples) -> Missing:

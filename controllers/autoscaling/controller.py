@@ -1,0 +1,139 @@
+"""The controller of pod autoscalers: a thin shell over the public block `Autoscaler`."""
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from reconcile import Context, Controller
+from reconcile.blocks import (
+    Autoscaler,
+    Fetch,
+    HttpFetch,
+    Probe,
+    Scaled,
+    ScrapeLimits,
+    Unusable,
+    active_schedule,
+    always_ready,
+)
+from reconcile.incidents import Logic
+
+from . import hpa, original
+from .models import PodAutoscaler
+from .spec import behaviour_of, policy_of
+from .status import bounds_shown, claims_first, history_after
+
+NAME = "pod-autoscalers"
+EVERY_SECONDS = 10.0
+
+
+@frozen
+class _Keeper:
+    """One run for one autoscaler."""
+
+    autoscaler: Autoscaler[PodAutoscaler]
+
+    async def keep(self, ctx: Context[PodAutoscaler]) -> None:
+        try:
+            how = behaviour_of(ctx.object)
+            if ctx.object.spec.scaling_strategy != "HPA":
+                policy_of(ctx.object)
+            ctx.condition("ValidSpec", True, reason="Valid", message="the spec has a meaning")
+            if not await self._alone(ctx):
+                await hpa.drop(ctx)
+                return
+            if ctx.object.spec.scaling_strategy == "HPA":
+                schedule = active_schedule(how.schedules, ctx.clock.now())
+                bounds = how.bounds if schedule is None else schedule.bounds(how.bounds)
+                await hpa.keep(ctx, bounds)
+                scaled = Scaled(bounds, schedule)
+            else:
+                await hpa.drop(ctx)
+                scaled = await self.autoscaler.scale(ctx)
+                _show(ctx, scaled)
+        except Unusable as problem:
+            _say_unusable(ctx, problem)
+            return
+        ctx.status(scheduled_bounds=bounds_shown(scaled.bounds, scaled.schedule) if how.schedules else None)
+        _say_ready(ctx, scaled)
+
+    @staticmethod
+    async def _alone(ctx: Context[PodAutoscaler]) -> bool:
+        others = await ctx.client.list(PodAutoscaler, ctx.object.namespace)
+        first = claims_first(ctx.object, others)
+        name = "MultiPodAutoscalerConflict"
+        if first is None:
+            ctx.condition(name, False, reason="Alone", message="no other autoscaler goes before it")
+            return True
+        why = f"{first.name} has the same target and is older: it alone sizes it"
+        if not _has(ctx.object, name, "True"):
+            ctx.event("Conflict", why, warning=True, action="Scale")
+        ctx.condition(name, True, reason="Conflict", message=why)
+        ctx.condition("ScalingActive", False, reason="Conflict", message=why)
+        ctx.condition("Ready", False, reason="Conflict", message=why)
+        return False
+
+
+def _show(ctx: Context[PodAutoscaler], scaled: Scaled) -> None:
+    history = history_after(ctx.object, scaled, ctx.clock.now())
+    ctx.status(desired_scale=scaled.desired, actual_scale=scaled.actual, scaling_history=history)
+    if scaled.change is not None and not scaled.change.error:
+        ctx.status(last_scale_time=ctx.clock.now())
+
+
+def _say_ready(ctx: Context[PodAutoscaler], scaled: Scaled) -> None:
+    if ctx.object.spec.scaling_strategy != "HPA" and scaled.current is None:
+        ctx.condition("Ready", False, reason="NotScalable", message="see AbleToScale")
+    elif scaled.change is not None and scaled.change.error:
+        ctx.condition("Ready", False, reason="FailedUpdateScale", message="see AbleToScale")
+    else:
+        ctx.condition("Ready", True, reason="Sized", message="the target is sized")
+
+
+def _say_unusable(ctx: Context[PodAutoscaler], problem: Unusable) -> None:
+    if not _has(ctx.object, "ValidSpec", "False", problem.message):
+        ctx.event(problem.reason, problem.message, warning=True, action="Scale")
+    for name in ("ValidSpec", "Ready"):
+        ctx.condition(name, False, reason=problem.reason, message=problem.message)
+    why = f"nothing is sized: {problem.message}"
+    ctx.condition("ScalingActive", False, reason=problem.reason, message=why)
+
+
+def _has(autoscaler: PodAutoscaler, name: str, status: str, message: str | None = None) -> bool:
+    return any(
+        one.type == name and one.status == status and message in (None, one.message)
+        for one in autoscaler.status.conditions
+    )
+
+
+def make_controller(
+    logic: Logic = "ours",
+    *,
+    every: float = EVERY_SECONDS,
+    fetch: Callable[[], Fetch] = HttpFetch,
+    limits: ScrapeLimits | None = None,
+    probe: Probe = always_ready,
+) -> Controller[PodAutoscaler]:
+    """The controller `pod-autoscalers`, or with `original` its control, which does as AIBrix 0.2.0 did.
+
+    Each autoscaler is looked at `every` so many seconds. `fetch`, `limits` and `probe` are those of
+    `Autoscaler`.
+    """
+    autoscaler = Autoscaler(policy_of, probe=probe, fetch=fetch, limits=limits or ScrapeLimits())
+    if logic == "original":
+        keep = original.Original(fetch).keep
+        return Controller(
+            PodAutoscaler, keep, watches=autoscaler.watches, name=NAME, every=every, timeout=30.0
+        )
+    return Controller(
+        PodAutoscaler,
+        _Keeper(autoscaler).keep,
+        owns=(hpa.HorizontalPodAutoscaler,),
+        watches=autoscaler.watches,
+        on_gone=autoscaler.forget,
+        name=NAME,
+        every=every,
+    )
+
+
+controller = make_controller()

@@ -1,0 +1,98 @@
+"""The strategy HPA: a HorizontalPodAutoscaler of the cluster's own, which does the work."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconcile import Context, unstructured
+from reconcile.blocks import ReplicaBounds, Unusable
+
+from .models import MetricSource, PodAutoscaler
+from .spec import invalid, target_of, target_value
+
+HorizontalPodAutoscaler = unstructured("autoscaling/v2", "HorizontalPodAutoscaler")
+
+
+def name_of(autoscaler: PodAutoscaler) -> str:
+    """What its HorizontalPodAutoscaler is called, as AIBrix calls it."""
+    return f"{autoscaler.name}-hpa"
+
+
+def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, Any]:
+    """The HorizontalPodAutoscaler for it. Raises Unusable."""
+    target = target_of(autoscaler)
+    sources = autoscaler.spec.metrics_sources or ()
+    if not sources:
+        raise invalid("spec.metricsSources is empty: there is nothing to go by")
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name_of(autoscaler), "namespace": autoscaler.namespace},
+        "spec": {
+            "scaleTargetRef": {
+                "apiVersion": target.api_version,
+                "kind": target.kind,
+                "name": target.name,
+            },
+            "minReplicas": max(1, bounds.minimum),
+            "maxReplicas": bounds.maximum,
+            "metrics": [_metric(number, one) for number, one in enumerate(sources)],
+        },
+    }
+
+
+def _metric(number: int, one: MetricSource) -> dict[str, Any]:
+    where = f"spec.metricsSources[{number}]"
+    value = target_value(where, one.target_value)
+    average = {"type": "AverageValue", "averageValue": _quantity(value)}
+    match one.metric_source_type:
+        case "resource" if one.target_metric == "cpu" and one.target_value.strip()[-1:].isdigit():
+            share = {"type": "Utilization", "averageUtilization": max(1, round(value / 1000))}
+            return {"type": "Resource", "resource": {"name": "cpu", "target": share}}
+        case "resource" if one.target_metric in ("cpu", "memory"):
+            plain = one.target_value.strip()[-1:].isdigit()
+            amount = {
+                **average,
+                "averageValue": f"{one.target_value.strip()}Mi" if plain else one.target_value,
+            }
+            return {"type": "Resource", "resource": {"name": one.target_metric, "target": amount}}
+        case "pod" | "custom":
+            return {"type": "Pods", "pods": {"metric": {"name": one.target_metric}, "target": average}}
+        case "external" | "domain" if not one.endpoint:
+            return {
+                "type": "External",
+                "external": {"metric": {"name": one.target_metric}, "target": average},
+            }
+    raise Unusable(
+        "NotSupported", f"{where}: a HorizontalPodAutoscaler has no such metric; use the strategy APA"
+    )
+
+
+def _quantity(milli: int) -> str:
+    whole, rest = divmod(milli, 1000)
+    return f"{milli}m" if rest else str(whole)
+
+
+async def keep(ctx: Context[PodAutoscaler], bounds: ReplicaBounds) -> None:
+    """Have the HorizontalPodAutoscaler as it should be, and show what it has come to."""
+    there = await ctx.apply(manifest_of(ctx.object, bounds))
+    status: Mapping[str, Any] = there.body.get("status") or {}
+    ctx.status(
+        desired_scale=status.get("desiredReplicas"),
+        actual_scale=status.get("currentReplicas"),
+        last_scale_time=status.get("lastScaleTime"),
+    )
+    for condition in status.get("conditions") or ():
+        if condition.get("type") in ("AbleToScale", "ScalingActive"):
+            ctx.condition(
+                condition["type"],
+                condition["status"],
+                reason=condition.get("reason") or "Unknown",
+                message=condition.get("message") or "",
+            )
+
+
+async def drop(ctx: Context[PodAutoscaler]) -> None:
+    """Have none: the strategy is another one now, or there is nothing to be sized."""
+    for there in await ctx.owned(HorizontalPodAutoscaler):
+        if not there.terminating:
+            await ctx.delete(there)

@@ -1,0 +1,126 @@
+"""`autoscaling.aibrix.ai/v1alpha1 PodAutoscaler`: its fields, and their names in JSON."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import frozen
+
+from reconcile import Condition, Object, definition_of, field, resource
+
+Strategy = Literal["HPA", "KPA", "APA"]
+SourceType = Literal["pod", "resource", "custom", "external", "domain"]
+
+
+@frozen
+class TargetRef:
+    """What is sized, in the autoscaler's own namespace."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    further: Mapping[str, Any] = field(factory=dict, further=True)
+
+
+@frozen
+class SubTargetSelector:
+    """A role within the target (a StormService's)."""
+
+    role_name: str | None = None
+
+
+@frozen
+class ScheduleSpec:
+    """Other bounds for a part of some days; times as `HH:MM`."""
+
+    name: str
+    start_time: str
+    end_time: str
+    days_of_week: tuple[str, ...] | None = None
+    timezone: str | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+
+
+@frozen
+class MetricSource:
+    """A metric, and what each pod is to have of it (`targetValue`)."""
+
+    metric_source_type: SourceType
+    target_metric: str
+    target_value: str
+    protocol_type: Literal["http", "https"] | None = None
+    endpoint: str | None = None
+    path: str | None = None
+    port: str | None = None
+
+
+@frozen
+class PodAutoscalerSpec:
+    """Which target, by which metrics, how."""
+
+    scale_target_ref: TargetRef
+    max_replicas: int
+    scaling_strategy: Strategy
+    min_replicas: int | None = None
+    sub_target_selector: SubTargetSelector | None = None
+    schedules: tuple[ScheduleSpec, ...] | None = None
+    metrics_sources: tuple[MetricSource, ...] | None = None
+    observe_window_seconds: int | None = None
+    panic_window_seconds: int | None = None
+
+
+@frozen
+class Decision:
+    """A change of replicas that was made, or refused."""
+
+    previous_scale: int
+    new_scale: int
+    reason: str
+    success: bool
+    timestamp: datetime.datetime
+    error: str | None = None
+
+
+@frozen
+class ScheduledBounds:
+    """The bounds of now, and the schedule that they are of."""
+
+    effective_min_replicas: int
+    effective_max_replicas: int
+    active_schedule: str | None = None
+
+
+@frozen
+class PodAutoscalerStatus:
+    """What there is, what should be, and the last five decisions."""
+
+    last_scale_time: datetime.datetime | None = None
+    desired_scale: int | None = None
+    actual_scale: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    scaling_history: tuple[Decision, ...] = ()
+    scheduled_bounds: ScheduledBounds | None = None
+
+
+@resource(
+    "autoscaling.aibrix.ai/v1alpha1",
+    columns={
+        "MINPODS": ".spec.minReplicas",
+        "MAXPODS": ".spec.maxReplicas",
+        "REPLICAS": ".status.actualScale",
+        "STRATEGY": ".spec.scalingStrategy",
+        "AGE": ".metadata.creationTimestamp",
+    },
+)
+class PodAutoscaler(Object):
+    """Sizes an object with a /scale by what is measured."""
+
+    spec: PodAutoscalerSpec
+    status: PodAutoscalerStatus = PodAutoscalerStatus()
+
+
+def definition() -> dict[str, Any]:
+    """Our own CustomResourceDefinition, for servers that do not have AIBrix's."""
+    return definition_of(PodAutoscaler)

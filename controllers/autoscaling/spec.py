@@ -1,0 +1,288 @@
+"""What a PodAutoscaler asks for, read and checked: pure. What it cannot mean is named, never guessed."""
+
+import datetime
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from attrs import frozen
+
+from reconcile.blocks import (
+    Behaviour,
+    CustomMetric,
+    ExternalMetric,
+    PageMetric,
+    PodMetric,
+    Policy,
+    Rates,
+    ReplicaBounds,
+    ResourceMetric,
+    Schedule,
+    Source,
+    Target,
+    Unusable,
+    ZeroRules,
+    milli_of,
+    milliseconds_of,
+)
+
+from .models import MetricSource, PodAutoscaler, ScheduleSpec
+
+PREFIX = "autoscaling.aibrix.ai/"
+OBSERVE_SECONDS = 180
+PANIC_SECONDS = 60
+LONGEST_WINDOW = 3600
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MEBI = 1024 * 1024
+
+V = TypeVar("V")
+
+
+def invalid(message: str) -> Unusable:
+    """What is raised for a spec without a meaning."""
+    return Unusable("InvalidSpec", message)
+
+
+def policy_of(autoscaler: PodAutoscaler) -> Policy:
+    """The policy of an autoscaler of the strategies KPA and APA. Raises Unusable."""
+    return Policy(
+        target=target_of(autoscaler),
+        sources=tuple(_source(autoscaler, number, one) for number, one in enumerate(_sources(autoscaler))),
+        how=behaviour_of(autoscaler),
+    )
+
+
+def target_of(autoscaler: PodAutoscaler) -> Target:
+    """What it sizes. Raises Unusable."""
+    ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
+    if not (ref.kind and ref.name):
+        raise invalid("spec.scaleTargetRef needs kind and name")
+    if ref.namespace and ref.namespace != autoscaler.namespace:
+        raise invalid("spec.scaleTargetRef.namespace names another namespace: a target is in its own")
+    if role is not None and role.role_name:
+        raise Unusable(
+            "NotSupported",
+            "spec.subTargetSelector: a role within a target has no /scale, and nothing else is written",
+        )
+    return Target(ref.api_version or "v1", ref.kind, ref.name)
+
+
+def behaviour_of(autoscaler: PodAutoscaler) -> Behaviour:
+    """How it decides. Raises Unusable."""
+    said, spec = _Annotations(autoscaler), autoscaler.spec
+    observe = _window("observeWindowSeconds", spec.observe_window_seconds, OBSERVE_SECONDS)
+    panic = _window("panicWindowSeconds", spec.panic_window_seconds, min(PANIC_SECONDS, observe))
+    if panic > observe:
+        raise invalid("spec.panicWindowSeconds is more than spec.observeWindowSeconds")
+    stable = observe * 1000
+    if spec.scaling_strategy == "APA":
+        stable = said.read(("apa.autoscaling.aibrix.ai/window",), stable, milliseconds_of, least=1)
+    to_zero = said.read((f"{PREFIX}scale-to-zero",), False, _truth)
+    bounds = _bounds(autoscaler, to_zero)
+    return Behaviour(
+        rule="ratio" if spec.scaling_strategy == "APA" else "demand",
+        bounds=bounds,
+        schedules=tuple(_schedule(one, bounds) for one in spec.schedules or ()),
+        stable_window=stable,
+        panic_window=min(stable, panic * 1000),
+        panic_threshold=said.number("panic-threshold", 2000, least=1000),
+        rates=Rates(
+            up=said.number("max-scale-up-rate", 2000, least=1001),
+            down=said.number("max-scale-down-rate", 2000, least=1001),
+            tolerance_up=said.number("scale-up-tolerance", 100, "up-fluctuation-tolerance"),
+            tolerance_down=said.number("scale-down-tolerance", 100, "down-fluctuation-tolerance"),
+        ),
+        up_window=said.read((f"{PREFIX}scale-up-cooldown-window",), 0, milliseconds_of),
+        down_window=said.read((f"{PREFIX}scale-down-cooldown-window",), 300_000, milliseconds_of),
+        zero=ZeroRules(allowed=to_zero, idle=stable),
+    )
+
+
+def _bounds(autoscaler: PodAutoscaler, to_zero: bool) -> ReplicaBounds:
+    spec = autoscaler.spec
+    least = (0 if to_zero else 1) if spec.min_replicas is None else spec.min_replicas
+    _check_bounds("spec", least, spec.max_replicas)
+    return ReplicaBounds(minimum=least, maximum=spec.max_replicas)
+
+
+def _check_bounds(where: str, least: int, most: int) -> None:
+    if least < 0:
+        raise invalid(f"{where}.minReplicas is below 0")
+    if most < 1:
+        raise invalid(f"{where}.maxReplicas is below 1")
+    if least > most:
+        raise invalid(f"{where}.minReplicas is more than maxReplicas")
+
+
+def _window(name: str, seconds: int | None, otherwise: int) -> int:
+    if seconds is None:
+        return otherwise
+    if not 0 < seconds <= LONGEST_WINDOW:
+        raise invalid(f"spec.{name} is not within 1 and {LONGEST_WINDOW}")
+    return seconds
+
+
+# --- schedules ------------------------------------------------------------------------------------------
+
+
+def _schedule(one: ScheduleSpec, bounds: ReplicaBounds) -> Schedule:
+    where = f"spec.schedules[{one.name}]"
+    try:
+        zone = datetime.UTC if one.timezone in (None, "", "UTC") else ZoneInfo(one.timezone)
+    except (KeyError, ValueError, OSError):
+        raise invalid(f"{where}.timezone is no time zone that this machine knows") from None
+    found = Schedule(
+        name=one.name,
+        start=_time(f"{where}.startTime", one.start_time),
+        end=_time(f"{where}.endTime", one.end_time),
+        zone=zone,
+        days=frozenset(_days(where, one.days_of_week or DAYS)),
+        minimum=one.min_replicas,
+        maximum=one.max_replicas,
+    )
+    if found.start == found.end:
+        raise invalid(f"{where}: startTime and endTime are the same")
+    effective = found.bounds(bounds) if _sane(one) else None
+    if effective is None:
+        raise invalid(f"{where}: replicas are below 0")
+    _check_bounds(where, effective.minimum, effective.maximum)
+    return found
+
+
+def _sane(one: ScheduleSpec) -> bool:
+    return (one.min_replicas or 0) >= 0 and (one.max_replicas or 0) >= 0
+
+
+def _time(where: str, text: str) -> datetime.time:
+    try:
+        return datetime.datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007 - a time of day
+    except ValueError:
+        raise invalid(f"{where} is no time of day: write 08:30") from None
+
+
+def _days(where: str, names: Iterable[str]) -> Iterable[int]:
+    for name in names:
+        found = [day for day, full in enumerate(DAYS) if name.lower() in (full, full[:3])]
+        if not found:
+            raise invalid(f"{where}.daysOfWeek: {name!r} is no day of the week")
+        yield found[0]
+
+
+# --- metrics --------------------------------------------------------------------------------------------
+
+
+def _sources(autoscaler: PodAutoscaler) -> tuple[MetricSource, ...]:
+    sources = autoscaler.spec.metrics_sources
+    if not sources:
+        raise invalid("spec.metricsSources is empty: there is nothing to go by")
+    return sources
+
+
+def target_value(where: str, text: str) -> int:
+    """A `targetValue` in thousandths. Raises Unusable."""
+    try:
+        value = milli_of(text)
+    except ValueError:
+        raise invalid(f"{where}.targetValue is not a number") from None
+    if value <= 0:
+        raise invalid(f"{where}.targetValue is not above 0")
+    return value
+
+
+def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource) -> Source:
+    where = f"spec.metricsSources[{number}]"
+    if not one.target_metric:
+        raise invalid(f"{where}.targetMetric is empty")
+    target = target_value(where, one.target_value)
+    match one.metric_source_type:
+        case "pod":
+            return PodMetric(
+                metric=one.target_metric,
+                target=target,
+                port=_port(where, one.port),
+                path=one.path or "/metrics",
+                scheme=one.protocol_type or "http",
+                sampled=autoscaler.spec.scaling_strategy == "KPA",
+            )
+        case "resource":
+            return _resource(where, one, target)
+        case "custom":
+            return CustomMetric(metric=one.target_metric, target=target)
+        case "external" if not one.endpoint:
+            return ExternalMetric(metric=one.target_metric, target=target)
+        case "external" | "domain":
+            return PageMetric(metric=one.target_metric, target=target, url=_url(where, one))
+
+
+def _resource(where: str, one: MetricSource, target: int) -> ResourceMetric:
+    plain = _is_plain(one.target_value)
+    if one.target_metric == "cpu":
+        return ResourceMetric(resource="cpu", target=target, of_requests=plain)
+    if one.target_metric == "memory":
+        return ResourceMetric(resource="memory", target=target * MEBI if plain else target)
+    raise invalid(f"{where}.targetMetric is neither cpu nor memory")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it is a bare number: percent of the requests for cpu, mebibytes for memory."""
+    return text.strip()[-1:].isdigit()
+
+
+def _port(where: str, text: str | None) -> int:
+    try:
+        port = int(text or "")
+    except ValueError:
+        port = 0
+    if not 0 < port < 65536:
+        raise invalid(f"{where}.port is no port: pods are asked there")
+    return port
+
+
+def _url(where: str, one: MetricSource) -> str:
+    endpoint = one.endpoint or ""
+    host, _, rest = endpoint.partition("/")
+    if not host or any(character in host for character in "@?#\\ "):
+        raise invalid(f"{where}.endpoint names no host")
+    port = f":{_port(where, one.port)}" if one.port else ""
+    path = (one.path or rest or "metrics").lstrip("/")
+    return f"{one.protocol_type or 'http'}://{host}{port}/{path}"
+
+
+# --- annotations ----------------------------------------------------------------------------------------
+
+
+@frozen
+class _Annotations:
+    autoscaler: PodAutoscaler
+
+    def number(self, name: str, otherwise: int, older: str = "", *, least: int = 0) -> int:
+        """A number in thousandths."""
+        names = (f"{PREFIX}{name}", f"{PREFIX}{older}") if older else (f"{PREFIX}{name}",)
+        return self.read(names, otherwise, milli_of, least=least)
+
+    def read(
+        self, names: Iterable[str], otherwise: V, parse: Callable[[str], V], *, least: int | None = None
+    ) -> V:
+        """What the first of the annotations says. Raises Unusable, which names it."""
+        for name in names:
+            text = self.autoscaler.metadata.annotations.get(name)
+            if text is None:
+                continue
+            try:
+                value = parse(text)
+            except ValueError:
+                raise invalid(f"annotation {name} is not {_WORDS.get(parse, 'a number')}") from None
+            if least is not None and isinstance(value, int) and value < least:
+                raise invalid(f"annotation {name} is too small")
+            return value
+        return otherwise
+
+
+def _truth(text: str) -> bool:
+    words = {"true": True, "false": False}
+    if text.lower() not in words:
+        raise ValueError("neither true nor false")
+    return words[text.lower()]
+
+
+_WORDS: dict[Callable[[str], object], str] = {_truth: "true or false", milliseconds_of: "a duration"}

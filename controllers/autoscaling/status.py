@@ -1,0 +1,57 @@
+"""What a PodAutoscaler says of itself: pure."""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from reconcile.blocks import ReplicaBounds, Scaled, Schedule
+
+from .models import Decision, PodAutoscaler, ScheduledBounds
+
+HISTORY = 5
+
+
+def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> PodAutoscaler | None:
+    """The other autoscaler that has the same target and goes first: the older, then by name."""
+    rivals = [
+        other
+        for other in others
+        if other.uid != autoscaler.uid
+        and not other.terminating
+        and _target(other) == _target(autoscaler)
+        and _rank(other) < _rank(autoscaler)
+    ]
+    return min(rivals, key=_rank, default=None)
+
+
+def _target(autoscaler: PodAutoscaler) -> tuple[Any, ...]:
+    """A target is the same in every version of its group."""
+    ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
+    group = (ref.api_version or "").rpartition("/")[0]
+    return group, ref.kind, ref.name, role.role_name if role is not None else None
+
+
+def _rank(autoscaler: PodAutoscaler) -> tuple[float, str]:
+    made = autoscaler.metadata.creation_timestamp
+    return (0.0 if made is None else made.timestamp(), autoscaler.name)
+
+
+def history_after(autoscaler: PodAutoscaler, scaled: Scaled, now: datetime.datetime) -> tuple[Decision, ...]:
+    """The last five decisions; one that is refused again is not one more."""
+    history = autoscaler.status.scaling_history
+    change = scaled.change
+    if change is None:
+        return history
+    new = Decision(
+        change.before, change.after, change.reason, not change.error, now, error=change.error or None
+    )
+    if history and change.error:
+        last = history[-1]
+        if (last.previous_scale, last.new_scale, last.error) == (change.before, change.after, change.error):
+            return history
+    return (*history, new)[-HISTORY:]
+
+
+def bounds_shown(bounds: ReplicaBounds, schedule: Schedule | None) -> ScheduledBounds:
+    """The bounds of now, for the status of an autoscaler that has schedules."""
+    return ScheduledBounds(bounds.minimum, bounds.maximum, schedule.name if schedule is not None else None)

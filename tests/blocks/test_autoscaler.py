@@ -1,0 +1,226 @@
+"""From readings to replicas, step by step: what is remembered, what holds, what several metrics ask for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from reconcile.blocks import (
+    Behaviour,
+    Missing,
+    PerPodAverage,
+    Rates,
+    Reading,
+    ReplicaBounds,
+    Samples,
+    Sum,
+    ZeroRules,
+)
+from reconcile.blocks.autoscaler_deciding import Measured, Memory, Situation, Wish, decide
+
+WIDE = ReplicaBounds(minimum=1, maximum=100)
+GONE = Missing("NoneAnswered")
+STEP = 2_000
+T = 500
+
+
+def behaviour(rule: str = "demand", **changed: object) -> Behaviour:
+    """Without windows, where not said otherwise."""
+    plain = {"stable_window": 1, "panic_window": 1, "down_window": 0, "panic_threshold": 10**9}
+    return Behaviour(rule=rule, **{**plain, **changed})  # type: ignore[arg-type]
+
+
+def once(
+    *readings: Reading, current: int = 1, ready: int = 1, rule: str = "demand", bounds: ReplicaBounds = WIDE
+) -> Wish:
+    measured = [Measured(f"m{number}", T, reading) for number, reading in enumerate(readings)]
+    return decide(behaviour(rule), bounds, Memory(), measured, Situation(current, ready, 0))[0]
+
+
+def told(
+    how: Behaviour, steps: list[tuple[int, int, Reading]], *, bounds: ReplicaBounds = WIDE, every: int = STEP
+) -> list[int]:
+    """The wishes of so many decisions one after the other: of (current, ready, reading) each."""
+    memory, wishes = Memory(), []
+    for number, (current, ready, reading) in enumerate(steps):
+        there = Situation(current, ready, number * every)
+        wish, memory = decide(how, bounds, memory, [Measured("m", T, reading)], there)
+        wishes.append(wish.replicas)
+    return wishes
+
+
+# --- several metrics ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("autoscale-max")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+def test_of_several_metrics_the_highest_wish_counts(rule: str) -> None:
+    assert once(Sum(1_000), Sum(4_000), current=6, ready=6, rule=rule).replicas == 8
+
+
+@pytest.mark.rule("autoscale-max")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> None:
+    wish = once(Sum(1_000), GONE, current=6, rule=rule)
+    assert (wish.replicas, wish.held) == (6, True)
+    wish = once(Sum(4_000), GONE, current=6, ready=6, rule=rule)
+    assert (wish.replicas, wish.held, set(wish.missing)) == (8, False, {"m1"})
+
+
+@pytest.mark.rule("autoscale-hold")
+def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
+    assert once(GONE, current=6).replicas == 6
+    assert once(GONE, current=6, bounds=ReplicaBounds(minimum=1, maximum=4)).replicas == 4
+    assert once(GONE, current=1, bounds=ReplicaBounds(minimum=3, maximum=4)).replicas == 3
+
+
+@pytest.mark.rule("kpa-4d-16")
+@given(some.integers(1, 50), some.integers(1, 5_000), some.sampled_from(["demand", "ratio"]))
+def test_a_total_and_an_average_lead_to_the_same_number(pods: int, each: int, rule: str) -> None:
+    average = once(PerPodAverage(each), current=pods, ready=pods, rule=rule)
+    total = once(Sum(each * pods), current=pods, ready=pods, rule=rule)
+    samples = once(Samples((each,) * pods), current=pods, ready=pods, rule=rule)
+    assert average == total == samples
+
+
+# --- the incident, through all of it --------------------------------------------------------------------
+
+
+@pytest.mark.rule("kpa-4d-11")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+@pytest.mark.parametrize(
+    ("samples", "current", "want"),
+    [
+        (Samples((100,) * 6, unready=4), 10, 2),
+        (Samples((100,) * 5, {"ConnectionRefused": 1}, unready=4), 10, 2),
+        (Samples((900,) * 6, unready=4), 10, 10),
+        (Samples((900,) * 4, {"NoAnswerInTime": 2}), 6, 8),
+        (Samples(missing={"ConnectionRefused": 6}, unready=4), 10, 10),
+    ],
+)
+def test_both_rules_say_the_same_of_the_incident(
+    rule: str, samples: Samples, current: int, want: int
+) -> None:
+    how = behaviour(rule, rates=Rates(up=10_000, down=10_000))
+    memory = Memory()
+    ready = len(samples.known) + samples.lost
+    # Panic, with which it starts, has to be over before anything goes down.
+    for now in (0, 1_000):
+        there = Situation(current, ready, now)
+        wish, memory = decide(how, WIDE, memory, [Measured("m", T, samples)], there)
+    assert wish.replicas == want
+
+
+@pytest.mark.rule("kpa-4d-13")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+def test_pods_that_start_slowly_are_not_asked_for_again_and_again(rule: str) -> None:
+    """Two pods are busy all the time: four are right, and not eight while the others start."""
+    busy = (1_000, 1_000)
+    steps: list[tuple[int, int, Reading]] = [(2, 2, Samples(busy))]
+    steps += [(4, 2, Samples(busy, unready=2))] * 10
+    assert told(behaviour(rule), steps) == [4] * 11
+
+
+# --- time -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("autoscale-stabilise")
+def test_what_was_wanted_within_the_cooldown_is_kept() -> None:
+    how = behaviour(down_window=10_000)
+    steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(4_000))] + [(8, 1, Sum(500))] * 7
+    assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1, 1]
+
+
+@pytest.mark.rule("autoscale-restart")
+def test_after_a_restart_nothing_is_taken_away_before_the_cooldown_is_over() -> None:
+    how = behaviour(down_window=10_000)
+    steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(500))] * 7
+    assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1]
+
+
+@pytest.mark.rule("kpa-4d-09")
+def test_after_a_restart_it_panics_until_the_stable_window_has_passed() -> None:
+    how = behaviour(stable_window=6_000, panic_window=2_000)
+    assert told(how, [(8, 8, Sum(500))] * 6) == [8, 8, 8, 8, 4, 4]
+
+
+@pytest.mark.rule("autoscale-windows")
+def test_a_moment_does_not_decide_where_there_is_a_window() -> None:
+    how = behaviour(stable_window=20_000)
+    steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))] * 4 + [(4, 1, Sum(0))]
+    assert told(how, steps)[-1] == 4
+    steps += [(4, 1, Sum(0))] * 12
+    assert told(how, steps)[-1] == 1
+
+
+def test_a_missing_reading_is_no_silence_in_the_window() -> None:
+    how = behaviour(stable_window=20_000)
+    steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))]
+    steps += [(4, 1, GONE)] * 5 + [(4, 1, Sum(2_000))]
+    assert told(how, steps) == [4] * 7
+
+
+def test_other_windows_forget_what_was_measured_and_nothing_else() -> None:
+    memory = Memory()
+    for how in (behaviour(stable_window=20_000), behaviour(stable_window=40_000)):
+        wish, memory = decide(how, WIDE, memory, [Measured("m", T, Sum(2_000))], Situation(4, 1, 0))
+        assert wish.replicas == 4
+    assert memory.sources["m"].stable.length == 40_000
+
+
+# --- zero -----------------------------------------------------------------------------------------------
+
+
+def test_a_target_without_replicas_is_woken_by_a_total() -> None:
+    bounds = ReplicaBounds(minimum=0, maximum=5)
+    how = behaviour(zero=ZeroRules(allowed=True))
+    assert told(how, [(0, 0, Sum(400))], bounds=bounds) == [1]
+    assert told(how, [(0, 0, GONE)], bounds=bounds) == [-1]
+    assert told(behaviour("ratio"), [(0, 0, Sum(400))], bounds=bounds) == [1]
+
+
+# --- laws -----------------------------------------------------------------------------------------------
+
+samples = some.builds(
+    Samples,
+    known=some.lists(some.integers(0, 10**6), max_size=10).map(tuple),
+    missing=some.dictionaries(some.sampled_from(["Refused", "Late"]), some.integers(1, 5), max_size=2),
+    unasked=some.integers(0, 5),
+    unready=some.integers(0, 10),
+)
+readings = samples | some.builds(Sum, some.integers(0, 10**7)) | some.builds(Missing, some.just("Gone"))
+
+
+@given(
+    some.sampled_from(["demand", "ratio"]),
+    some.lists(
+        some.tuples(some.integers(0, 30), some.integers(0, 30), some.lists(readings, min_size=1, max_size=3)),
+        min_size=1,
+        max_size=8,
+    ),
+    some.integers(0, 5),
+    some.integers(1, 30),
+    some.integers(0, 30_000),
+)
+def test_whatever_is_measured_the_wish_is_within_the_bounds(
+    rule: str,
+    steps: list[tuple[int, int, list[Reading]]],
+    least: int,
+    more: int,
+    window: int,
+) -> None:
+    bounds = ReplicaBounds(minimum=least, maximum=least + more)
+    how, memory = behaviour(rule, stable_window=window + 1, down_window=window), Memory()
+    for number, (current, ready, found) in enumerate(steps):
+        measured = [Measured(f"m{place}", T, reading) for place, reading in enumerate(found)]
+        wish, memory = decide(how, bounds, memory, measured, Situation(current, ready, number * STEP))
+        assert wish.replicas == -1 or wish.replicas == bounds.within(wish.replicas)
+        if wish.missing and bounds.within(current) == current and wish.replicas >= 0:
+            assert wish.replicas >= current
+        if len(wish.missing) == len(found) and current > 0:
+            assert wish.replicas == bounds.within(current)
+
+
+@given(some.lists(some.tuples(some.integers(1, 20), some.integers(0, 20), readings), min_size=1, max_size=8))
+def test_the_same_readings_lead_to_the_same_wishes(steps: list[tuple[int, int, Reading]]) -> None:
+    how = behaviour(stable_window=6_000)
+    assert told(how, steps) == told(how, steps)

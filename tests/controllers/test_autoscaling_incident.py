@@ -1,0 +1,47 @@
+"""The incident of AIBrix 617 in virtual time, with the windows of the demo and with the defaults."""
+
+import re
+
+import pytest
+
+from controllers.autoscaling import definition
+from controllers.autoscaling import incident as unready
+from reconcile.incidents import Logic, Verdict, bundled_incidents
+from reconcile.nodes import Delays
+from reconcile.testing import simulate
+from tests.controllers.autoscaling import Net
+from tests.controllers.world import world
+
+
+def play(seed: int, logic: Logic, scenario: unready.Scenario) -> Verdict:
+    async def run() -> Verdict:
+        async with world(seed, definition(), delays=Delays(0.2, 0.2)) as here:
+            return await unready.play(here.stage, logic, scenario, Net())
+        raise AssertionError("unreachable")
+
+    return simulate(run, seed=seed)
+
+
+@pytest.mark.rule("kpa-incident")
+@pytest.mark.parametrize("seed", range(5))
+def test_the_replicas_follow_the_load_with_the_windows_of_the_demo(seed: int) -> None:
+    verdict = play(seed, "ours", unready.Scenario())
+    assert verdict.ok, verdict
+    assert verdict.seconds < 30
+
+
+@pytest.mark.rule("kpa-incident")
+def test_the_replicas_follow_the_load_with_the_default_windows() -> None:
+    verdict = play(0, "ours", unready.DEFAULTS)
+    assert verdict.ok, verdict
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_original_stays_where_it_is(seed: int) -> None:
+    verdict = play(seed, "original", unready.Scenario())
+    assert not verdict.ok
+    assert re.match(r"(\d+) replicas under load, \1 after it", verdict.explanation)
+
+
+def test_the_incident_is_found_by_name() -> None:
+    assert bundled_incidents()["kpa-unready-pods"] is unready.incident
