@@ -40,11 +40,11 @@ async def _guarded(requests: Sequence[Request], delta: Delta, cause: Cause) -> f
     """One run each, woken by one change, as the runner goes about it; the time of an empty loop taken off."""
     guard, echoes = _guard(), Echoes()
     result, causes = Result(), (cause,)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in requests:
         pass
-    empty = time.perf_counter() - began
-    began = time.perf_counter()
+    empty = time.process_time() - began
+    began = time.process_time()
     for request in requests:
         echoes.hears(request, RESOURCE, delta)
         guard.hears(request, RESOURCE, delta)
@@ -59,7 +59,7 @@ async def _guarded(requests: Sequence[Request], delta: Delta, cause: Cause) -> f
             await guard.ended(request, record, result, delta.new, began)
         else:
             guard.rested(request, began)
-    return time.perf_counter() - began - empty
+    return time.process_time() - began - empty
 
 
 async def _overhead() -> float:
