@@ -45,7 +45,8 @@ class Removal:
 class GroupPlan:
     """What to do about one worker group; `waiting` are its Terminating pods, left alone.
 
-    `after` so many seconds a broken worker may be replaced that broke too often to be now.
+    `after` so many seconds a broken worker may be replaced that broke too often to be now. `mark` are the
+    first hosts of replicas that have just become whole.
     """
 
     group: str
@@ -53,6 +54,7 @@ class GroupPlan:
     delete: tuple[Removal, ...] = ()
     waiting: tuple[PodView, ...] = ()
     after: float | None = None
+    mark: tuple[PodView, ...] = ()
 
     @property
     def creates(self) -> int:
@@ -150,7 +152,7 @@ def chosen_group(
         Removal(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
         for one in plan.delete
     )
-    return GroupPlan(group.name, plan.create, removals, plan.waiting, plan.after)
+    return GroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
 
 
 def of_group(cluster: ClusterView, group: GroupView, pods: Sequence[PodView]) -> list[PodView]:

@@ -17,6 +17,7 @@ MARKS = Marks(
     replica_index="ray.io/worker-group-replica-index",
     host_index="ray.io/replica-host-index",
     failures="worker-groups.reconcile-runtime/failures",
+    whole="worker-groups.reconcile-runtime/whole",
 )
 UPGRADE_HASH = "ray.io/upgrade-strategy-recreate-hash"
 OPERATOR_VERSION = "ray.io/kuberay-version"
@@ -52,6 +53,7 @@ class PodView:
     replica_index: int = -1
     host_index: int = -1
     failures: int = 0
+    whole: bool = False
     upgrade_hash: str = ""
     operator_version: str = ""
 
@@ -59,11 +61,6 @@ class PodView:
     def finished(self) -> bool:
         """Whether nothing will bring it back: such a pod counts no more and is replaced."""
         return is_unhealthy(self)
-
-    @property
-    def started(self) -> bool:
-        """Whether it has begun to run."""
-        return self.phase != "Pending"
 
 
 def is_unhealthy(pod: PodView) -> bool:
@@ -110,6 +107,7 @@ def pod_view(pod: Object) -> PodView:
         replica_index=_integer(labels.get(MARKS.replica_index), -1),
         host_index=_integer(labels.get(MARKS.host_index), -1),
         failures=_integer(annotations.get(MARKS.failures), 0),
+        whole=MARKS.whole in annotations,
         upgrade_hash=annotations.get(UPGRADE_HASH, ""),
         operator_version=annotations.get(OPERATOR_VERSION, ""),
     )

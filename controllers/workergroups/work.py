@@ -1,6 +1,6 @@
 """The requests of a run: Services and the like as they shall be, pods deleted and made."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from .plan import GroupPlan, HeadPlan, Plan, Removal
 from .pods import TOKEN_KEY, head_pod, upgrade_marks, worker_pod
 from .services import head_ingress, head_service, services
 from .status import Failure
-from .views import PodView, pod_view
+from .views import MARKS, PodView, pod_view
 
 # The decisions look at more of a pod than its small model has.
 WholePod = unstructured("v1", "Pod")
@@ -101,10 +101,15 @@ async def _keep_head(ctx: Context[RayCluster], cluster: ClusterView, plan: HeadP
     if plan.create:
         await _create(ctx, head_pod(cluster, plan.failures), "Head")
     if plan.mark is not None:
-        pod = Pod(metadata=ObjectMeta(plan.mark.name, plan.mark.namespace, uid=plan.mark.uid))
-        marks = {"metadata": {"annotations": upgrade_marks(cluster)}}
-        with step("FailedUpdateHeadPod"):
-            await ctx.client.merge(pod, marks, guard={"uid": plan.mark.uid})
+        await _annotate(ctx, plan.mark, upgrade_marks(cluster), "Head")
+
+
+async def _annotate(
+    ctx: Context[RayCluster], view: PodView, annotations: Mapping[str, str], role: str
+) -> None:
+    pod = Pod(metadata=ObjectMeta(view.name, view.namespace, uid=view.uid))
+    with step(f"FailedUpdate{role}Pod"):
+        await ctx.client.merge(pod, {"metadata": {"annotations": dict(annotations)}}, guard={"uid": view.uid})
 
 
 async def _make_workers(
@@ -116,6 +121,8 @@ async def _make_workers(
     for replica in plan.create:
         for host in new_hosts(replica, group.num_of_hosts, unique):
             await _create(ctx, worker_pod(cluster, group, host), "Worker")
+    for pod in plan.mark:
+        await _annotate(ctx, pod, {MARKS.whole: "true"}, "Worker")
 
 
 async def _create(ctx: Context[RayCluster], manifest: Manifest, role: str) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from attrs import frozen
 
 from reconcile.context import Context
-from reconcile.models import Object, encode
-from reconcile.replicas import FINAL_PHASES, ReplicaLike, is_active, rank_victims, replica_of
+from reconcile.models import Object
+from reconcile.replicas import ReplicaLike, is_active, rank_victims, replica_of
 from reconcile.requests import Result
 
 Reason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
@@ -27,13 +27,11 @@ FORGIVEN = 600.0
 class HostLike(ReplicaLike, Protocol):
     """What must be known of a host.
 
-    `finished`: it has ended and nothing will bring it back. `started`: it has begun to work. `replica` is
-    what its replica is called, empty where it is alone; `replica_index` and `host_index` are -1 if unknown.
-    `failures`: how many replicas broke in a row, in whose place it was made.
+    `finished`: it has ended and nothing will bring it back. `replica` is what its replica is called, empty
+    where it is alone; `replica_index` and `host_index` are -1 if unknown. `failures`: how many replicas broke
+    in a row, in whose place it was made. `whole`: all hosts of its replica have been there.
     """
 
-    @property
-    def started(self) -> bool: ...
     @property
     def replica(self) -> str: ...
     @property
@@ -42,6 +40,8 @@ class HostLike(ReplicaLike, Protocol):
     def host_index(self) -> int: ...
     @property
     def failures(self) -> int: ...
+    @property
+    def whole(self) -> bool: ...
 
 
 H = TypeVar("H", bound=HostLike)
@@ -49,19 +49,19 @@ H = TypeVar("H", bound=HostLike)
 
 @frozen
 class Marks:
-    """By what hosts are told apart: the names of three labels, and of the annotation of failures."""
+    """By what hosts are told apart: the names of three labels and of two annotations."""
 
     replica: str
     replica_index: str
     host_index: str
     failures: str
+    whole: str
 
     @classmethod
     def of(cls, domain: str) -> "Marks":
         """Marks under a domain: `example.com/replica` and so on."""
-        return cls(
-            f"{domain}/replica", f"{domain}/replica-index", f"{domain}/host-index", f"{domain}/failures"
-        )
+        names = ("replica", "replica-index", "host-index", "failures", "whole")
+        return cls(*(f"{domain}/{name}" for name in names))
 
 
 @frozen
@@ -75,33 +75,32 @@ class Host:
     terminating: bool = False
     finished: bool = False
     deletion_cost: int = 0
-    started: bool = False
     replica: str = ""
     replica_index: int = -1
     host_index: int = -1
     failures: int = 0
+    whole: bool = False
 
 
 def host_of(obj: Object, marks: Marks) -> Host:
     """A stored object as a host. Raises ValueError for one that no server has stored.
 
-    It has started once its phase (a pod's) is no longer Pending; see `replica_of` for the rest.
+    See `replica_of` for what is not in `marks`.
     """
-    replica, labels = replica_of(obj), obj.metadata.labels
-    phase = (encode(obj).get("status") or {}).get("phase") or "Pending"
+    replica, labels, annotations = replica_of(obj), obj.metadata.labels, obj.metadata.annotations
     return Host(
         name=obj.name,
         created=replica.created,
         object=obj,
         ready=replica.ready,
         terminating=replica.terminating,
-        finished=phase in FINAL_PHASES,
+        finished=replica.finished,
         deletion_cost=replica.deletion_cost,
-        started=phase != "Pending",
         replica=labels.get(marks.replica, ""),
         replica_index=_integer(labels.get(marks.replica_index), -1),
         host_index=_integer(labels.get(marks.host_index), -1),
-        failures=_integer(obj.metadata.annotations.get(marks.failures), 0),
+        failures=_integer(annotations.get(marks.failures), 0),
+        whole=marks.whole in annotations,
     )
 
 
@@ -184,7 +183,8 @@ class GroupPlan(Generic[H]):
     """What leads to the wanted replicas. `delete` comes before `create`.
 
     `present` are the hosts of replicas that count and stay, `waiting` those that are Terminating and left
-    alone. `after` seconds from now a broken replica may be replaced that broke too often to be now.
+    alone. `after` seconds from now a broken replica may be replaced that broke too often to be now. `mark`
+    are hosts to be marked as those of replicas that have been whole.
     """
 
     create: tuple[NewReplica, ...] = ()
@@ -192,6 +192,7 @@ class GroupPlan(Generic[H]):
     waiting: tuple[H, ...] = ()
     present: tuple[H, ...] = ()
     after: float | None = None
+    mark: tuple[H, ...] = ()
 
     @property
     def creates(self) -> int:
@@ -200,8 +201,8 @@ class GroupPlan(Generic[H]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to make or to delete."""
-        return not self.create and not self.delete
+        """Whether there is nothing to make, to delete or to mark."""
+        return not (self.create or self.delete or self.mark)
 
 
 @frozen
@@ -227,9 +228,10 @@ class ReplicaGroup:
         """What to make and what to delete, given all hosts of the group there are.
 
         What is Terminating neither counts nor is deleted again, so nothing goes twice and nothing that
-        hangs holds up its replacement. A replica is broken when a host of it has ended, or is missing
-        or going while another has started; the rest of it is deleted then. One that broke right after
-        another did is replaced later each time. Of one that was never whole the missing hosts are made.
+        hangs holds up its replacement. A replica is broken when a host of it has ended, is going, or
+        is lost; the rest of it is deleted then. One that broke right after another did is replaced later
+        each time. Of one that was never whole the missing hosts are made: hosts are made in order, so that
+        is one whose last hosts are missing, and of which none is marked as whole.
         """
         atoms = atoms_of(observed)
         whole = [atom for atom in atoms if self._is_whole(atom)]
@@ -251,14 +253,20 @@ class ReplicaGroup:
             waiting=tuple(host for atom in atoms for host in atom.hosts if host.terminating),
             present=tuple(host for atom in stay for host in atom.live),
             after=min((_wait(atom, now) for atom in held), default=None),
+            mark=tuple(atom.hosts[0] for atom in stay if self._is_to_mark(atom)),
         )
 
     def _is_whole(self, atom: Atom[H]) -> bool:
         return is_active(atom) and len(atom.hosts) == self.hosts
 
     def _is_forming(self, atom: Atom[H]) -> bool:
-        started = any(host.started for host in atom.hosts)
-        return is_active(atom) and len(atom.hosts) < self.hosts and not started
+        first = [host.host_index for host in atom.hosts] == list(range(len(atom.hosts)))
+        short = len(atom.hosts) < self.hosts and first and bool(atom.hosts[0].replica)
+        return is_active(atom) and short and not any(host.whole for host in atom.hosts)
+
+    def _is_to_mark(self, atom: Atom[H]) -> bool:
+        one_of_several = self.hosts > 1 and self._is_whole(atom)
+        return one_of_several and not any(host.whole for host in atom.hosts)
 
     def _leaving(self, atoms: Sequence[Atom[H]]) -> list[tuple[Atom[H], Reason]]:
         named = {atom.name for atom in atoms if any(host.name in self.listed for host in atom.hosts)}
@@ -268,16 +276,14 @@ class ReplicaGroup:
 
     def _completed(self, forming: Sequence[Atom[H]]) -> Iterable[NewReplica]:
         for atom in forming:
-            there, some = {host.host_index for host in atom.hosts}, atom.hosts[0]
-            free = [index for index in range(self.hosts) if index not in there]
-            lacks = tuple(free[: self.hosts - len(atom.hosts)])
+            some, lacks = atom.hosts[0], tuple(range(len(atom.hosts), self.hosts))
             yield NewReplica(some.replica_index, lacks, some.failures, atom.name)
 
 
 def atoms_of(observed: Iterable[H]) -> list[Atom[H]]:
     """The hosts by replica, in the order of names; a host that names no replica is one by itself."""
     found: dict[str, list[H]] = {}
-    for host in sorted(observed, key=lambda host: host.name):
+    for host in sorted(observed, key=lambda host: (host.host_index, host.name)):
         found.setdefault(host.replica or host.name, []).append(host)
     return [Atom(name, tuple(hosts)) for name, hosts in sorted(found.items())]
 
@@ -346,9 +352,10 @@ async def carry_out_group(
     ctx: Context[Any],
     group: ReplicaGroup,
     plan: GroupPlan[Host],
+    marks: Marks,
     make: Callable[[NewHost], Mapping[str, Any]],
 ) -> Result | None:
-    """Delete, then make, what the plan says; what `make` gives becomes a child of the run's object.
+    """Delete, then make, what the plan says; what `make` gives is marked, and a child of the run's object.
 
     Returned is when to look again, if time alone brings something to do. Raises the errors of requests.
     """
@@ -360,7 +367,9 @@ async def carry_out_group(
         await ctx.delete(removal.host.object)
     for replica in plan.create:
         for host in new_hosts(replica, group.hosts, unique):
-            await ctx.create(make(host))
+            await ctx.create(host.marked(make(host), marks))
+    for first in plan.mark:
+        await ctx.client.merge(first.object, {"metadata": {"annotations": {marks.whole: "true"}}})
     return None if plan.after is None else Result(after=plan.after)
 
 

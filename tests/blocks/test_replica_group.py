@@ -30,12 +30,14 @@ MARKS = Marks.of("example.com")
 def host(name: str, replica: str = "", *, age: float = 3600, host: int = 0, **changes: object) -> Host:
     """A Ready host; `age` in seconds."""
     created = NOW - timedelta(seconds=age)
-    made = Host(name, created, Pod(), True, started=True, replica=replica, host_index=host)
+    made = Host(name, created, Pod(), True, replica=replica, host_index=host)
     return evolve(made, **changes)
 
 
 def atom(name: str, hosts: int, **changes: object) -> list[Host]:
-    return [host(f"{name}-{number}", name, host=number, **changes) for number in range(hosts)]  # type: ignore[arg-type]
+    """A replica that has been whole."""
+    made = [host(f"{name}-{number}", name, host=number, **changes) for number in range(hosts)]  # type: ignore[arg-type]
+    return [evolve(made[0], whole=True), *made[1:]]
 
 
 def deleted(plan: GroupPlan[Host]) -> list[str]:
@@ -94,11 +96,23 @@ def test_a_replica_of_which_a_host_is_going_goes_and_is_replaced() -> None:
 
 def test_what_was_never_whole_is_completed_and_nothing_of_it_deleted() -> None:
     """A quota stopped it half-way, or a crash: deleting it would only begin the same again (kuberay#4540)."""
-    hosts = [
-        evolve(one, ready=False, started=False, replica_index=3, failures=2) for one in atom("a", 4)[1:3]
-    ]
+    hosts = [evolve(one, whole=False, replica_index=3, failures=2) for one in atom("a", 4)[:2]]
     plan = ReplicaGroup(1, 4).plan(hosts, NOW)
-    assert (deleted(plan), plan.create) == ([], (NewReplica(3, (0, 3), 2, "a"),))
+    assert (deleted(plan), plan.create) == ([], (NewReplica(3, (2, 3), 2, "a"),))
+
+
+def test_what_lacks_its_first_host_has_lost_it_since_hosts_are_made_in_order() -> None:
+    hosts = [evolve(one, whole=False) for one in atom("a", 4)[1:]]
+    plan = ReplicaGroup(1, 4).plan(hosts, NOW)
+    assert (deleted(plan), plan.creates) == (["a-1", "a-2", "a-3"], 4)
+
+
+def test_a_replica_that_has_become_whole_is_marked_once() -> None:
+    hosts = [evolve(one, whole=False) for one in atom("a", 2)]
+    plan = ReplicaGroup(1, 2).plan(hosts, NOW)
+    assert [one.name for one in plan.mark] == ["a-0"]
+    assert ReplicaGroup(1, 2).plan(atom("a", 2), NOW).is_idle
+    assert ReplicaGroup(1).plan([host("b")], NOW).mark == ()
 
 
 def test_a_group_whose_number_of_hosts_changed_is_made_anew() -> None:
@@ -133,7 +147,7 @@ def test_what_is_marked_is_read_again() -> None:
     )
     read = host_of(Pod(metadata=metadata, status=PodStatus(phase="Running")), MARKS)
     assert (read.replica, read.replica_index, read.host_index, read.failures) == ("render-1", 4, 1, 2)
-    assert (read.started, read.finished, read.ready) == (True, False, False)
+    assert (read.whole, read.finished, read.ready) == (False, False, False)
     assert manifest["metadata"]["labels"]["app"] == "render"
 
 
@@ -185,7 +199,7 @@ def groups(draw: st.DrawFn) -> tuple[ReplicaGroup, list[Host]]:
                 age=draw(st.integers(0, 400)),
                 host=index,
                 ready=draw(st.booleans()),
-                started=draw(st.integers(0, 3)) > 0,
+                whole=index == 0 and draw(st.booleans()),
                 terminating=draw(st.integers(0, 5)) == 0,
                 finished=draw(st.integers(0, 5)) == 0,
                 deletion_cost=draw(st.integers(-1, 1)),
@@ -202,11 +216,13 @@ def after(group: ReplicaGroup, plan: GroupPlan[Host], observed: Sequence[Host], 
     """The hosts once the plan is carried out; a deleted one is gone, or stays Terminating."""
     doomed = {removal.host.name for removal in plan.delete}
     left = [evolve(one, terminating=one.terminating or one.name in doomed) for one in observed]
+    marked = {one.name for one in plan.mark}
+    left = [evolve(one, whole=one.whole or one.name in marked) for one in left]
     kept = [one for one in left if not (gone and one.name in doomed)]
     for number, replica in enumerate(plan.create):
         for one in new_hosts(replica, group.hosts, lambda number=number: f"new{number}"):  # type: ignore[misc]
             name = f"{one.replica or f'new{number}'}-made-{one.host_index}"
-            made = host(name, one.replica, age=0, host=one.host_index, ready=False, started=False)
+            made = host(name, one.replica, age=0, host=one.host_index, ready=False)
             kept.append(evolve(made, replica_index=one.replica_index, failures=one.failures))
     return kept
 
@@ -228,8 +244,10 @@ def test_a_plan_carried_out_leaves_nothing_to_do_but_to_wait(
     given: tuple[ReplicaGroup, list[Host]], gone: bool
 ) -> None:
     group, observed = given
-    again = group.plan(after(group, group.plan(observed, NOW), observed, gone), NOW)
-    assert again.is_idle, again
+    then = after(group, group.plan(observed, NOW), observed, gone)
+    again = group.plan(then, NOW)
+    assert (again.create, again.delete) == ((), ())
+    assert group.plan(after(group, again, then, gone), NOW).is_idle
 
 
 @given(groups(), st.booleans())

@@ -53,6 +53,8 @@ async def test_a_farm_gets_its_pods_and_is_then_left_alone() -> None:
         ("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"),
     ]  # fmt: skip
     assert len({one["example.com/replica"] for one in labels}) == 2
+    marks = (await run_once(farms, "default/farm", client)).writes
+    assert [write.split("/")[0] for write in marks] == ["patch pods default"] * 2
     assert (await run_once(farms, "default/farm", client)).writes == []
 
 
