@@ -34,7 +34,7 @@ async def let_go(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Res
     if FINALIZER not in ctx.object.metadata.finalizers or not is_managed(manifest["spec"]):
         return None
     cluster = cluster_view(manifest)
-    if cluster.fault_tolerance is None or cluster.refused or not redis_cleanup:
+    if cluster.fault_tolerance is None or not redis_cleanup or not _has_head(cluster):
         await _release(ctx)
         return None
     pods = await pods_of(ctx)
@@ -79,6 +79,11 @@ async def _create_job(ctx: Context[RayCluster], cluster: ClusterView) -> None:
         except AlreadyExists:
             return
     ctx.event("CreatedRedisCleanupJob", f"created job {cleanup_name(cluster)}")
+
+
+def _has_head(cluster: ClusterView) -> bool:
+    """Whether there is a template that the job can be made of; a refused cluster may have none."""
+    return bool((cluster.head.template.get("spec") or {}).get("containers"))
 
 
 async def _release(ctx: Context[RayCluster]) -> None:

@@ -40,7 +40,7 @@ class Report:
             pods,
             provisioned=is_true(before.conditions, "RayClusterProvisioned"),
             failure=failure,
-            phase=self.phase if known or self.phase != "running" else None,
+            phase=self.phase if not self.cluster.refused and (known or self.phase != "running") else None,
         )
         after = self._after(before, status)
         if failure is not None and failure.message != before.reason:

@@ -247,6 +247,17 @@ def test_our_definition_serves_kuberays_columns_and_a_status() -> None:
 
 
 @needs_samples
+def test_our_columns_are_kuberays() -> None:
+    def columns(version: dict[str, Any]) -> set[tuple[str, str, int]]:
+        found = version["additionalPrinterColumns"]
+        return {(one["name"].lower(), one["jsonPath"], one.get("priority", 0)) for one in found}
+
+    versions = manifest(THEIRS / "crd-rayclusters.yaml")["spec"]["versions"]
+    theirs = next(version for version in versions if version["name"] == "v1")
+    assert columns(definition()["spec"]["versions"][0]) == columns(theirs)
+
+
+@needs_samples
 def test_the_model_has_every_field_of_kuberays_spec() -> None:
     """What the model does not have could be asked for without being refused."""
     ours = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]

@@ -2,15 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from attrs import evolve
 
-from controllers.workergroups import RayCluster, make_controller
+from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.controller import Settings
 from controllers.workergroups.lifecycle import Suspension, plan_suspension
 from controllers.workergroups.models import HeadGroupSpec
-from reconcile import NotFound, encode, unstructured
-from reconcile.kinds import Ingress, Secret, Service, ServiceAccount
+from reconcile import ApiError, NotFound, encode, unstructured
+from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
 from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
 
@@ -342,6 +343,38 @@ async def test_labels_and_resources_of_a_group_reach_its_pods_and_ray() -> None:
 
 
 # /scale, by our own definition.
+
+
+@pytest.mark.rule("kuberay-1d-scale")
+async def test_an_autoscaler_reads_and_writes_the_size_of_the_only_group() -> None:
+    client = FakeClient()
+    client.add(definition())
+    made = cluster(2)
+    client.add(RayCluster(metadata=made.metadata, spec=evolve(made.spec, replicas=2)))
+    await once(client)
+    await settled(client)
+    scale = await client.read_subresource(await live(client), "scale")
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (2, 2)
+    selector = scale["status"]["selector"]
+    assert len(await client.list(Pod, "default", labels=selector)) == 2
+    path = "/apis/ray.io/v1/namespaces/default/rayclusters/ray/scale"
+    body = msgspec.json.encode({**scale, "spec": {"replicas": 4}})
+    answer = await client.transport.request("PUT", path, {}, {"content-type": "application/json"}, body)
+    assert answer.status == 200
+    await once(client)
+    assert len(await pods(client)) == 5
+    assert await client.scale(await live(client), lambda now: now - 4) == 0
+    await once(client)
+    assert len(await pods(client)) == 1
+
+
+@pytest.mark.rule("kuberay-1d-scale")
+async def test_a_cluster_that_does_not_say_its_size_there_has_no_scale() -> None:
+    client = FakeClient()
+    client.add(definition())
+    client.add(cluster(2))
+    with pytest.raises(ApiError, match="replicas"):
+        await client.scale(await live(client), lambda now: now + 1)
 
 
 async def test_the_only_group_is_scaled_by_the_number_in_the_spec() -> None:

@@ -141,3 +141,12 @@ def test_a_job_has_ended_when_a_condition_says_so() -> None:
     assert job_state({"status": {"active": 1}}) == "running"
     assert job_state({"status": {"conditions": [{"type": "Failed", "status": "False"}]}}) == "running"
     assert job_state({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}) == "finished"
+
+
+async def test_a_refused_cluster_loses_its_state_too_and_goes() -> None:
+    client = FakeClient(tolerant())
+    await once(client)
+    await client.merge(await live(client), {"spec": {"networkPolicy": {"mode": "DenyAll"}}})
+    await client.delete(await live(client))
+    await once(client)
+    assert (await once(client)).writes == ["create jobs default/ray-redis-cleanup"]
