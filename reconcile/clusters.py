@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from attrs import define, evolve, field, frozen
 
 from informers import ApiError, Cache, CacheSyncFailed, InformerStatus
+from reconcile.caution import Lookout
 from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.installed import check_scales
@@ -46,6 +47,7 @@ class Cluster:
     client: Client
     runners: Runners
     sync_seconds: float
+    lookout: Lookout | None = None
     works: bool = False
     tried: bool = False
     error: Exception | None = None
@@ -74,6 +76,11 @@ class Cluster:
         kinds = [kind for runner in self.runners for kind in runner.controller.kinds]
         await check_scales(self.client.transport, kinds)
         self.works = self.tried = True
+
+    async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
+        """Before they write: see that nobody is at work whose place they take. Raises OriginalAtWork."""
+        if self.lookout is not None:
+            await self.lookout.look(controllers or [runner.controller for runner in self.runners])
 
     async def try_once(self) -> None:
         """Wait until each of its informers has its first list, or has once failed to get it."""
@@ -138,7 +145,7 @@ class Clusters:
     async def add(self, controller: Controller[Any]) -> None:
         """Take one in while they run; where a cluster does not work yet it waits with the others there.
 
-        Raises what `Runners.add` raises, and NotAsDeclared; then it works nowhere.
+        Raises what `Runners.add` raises, NotAsDeclared and OriginalAtWork; then it works nowhere.
         """
         for name in controller.clusters:
             self.of(name)
@@ -147,6 +154,7 @@ class Clusters:
             for cluster in filter(lambda cluster: cluster.wants(controller), self.members):
                 if cluster.works or len(self.members) == 1:
                     await check_scales(cluster.client.transport, controller.kinds)
+                    await cluster.look([controller])
                     await cluster.runners.add(controller)
                 else:
                     cluster.runners.admit(controller)
@@ -192,6 +200,11 @@ class Clusters:
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
+    async def look(self) -> None:
+        """See that nobody is at work whose place is taken; of several clusters each when it joins."""
+        if len(self.members) == 1:
+            await self.members[0].look()
+
     def start(self, group: TaskGroup) -> None:
         """Have the controllers work, now and where a cluster joins later; called when leading."""
         self._leading.set()
@@ -230,6 +243,7 @@ class Clusters:
                 await anyio.sleep(RETRY_SECONDS)
         self._tell()
         await self._leading.wait()
+        await cluster.look()
         cluster.runners.start(group)
         self.log.info("cluster joined", cluster=cluster.name)
 

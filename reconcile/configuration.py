@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
-from attrs import evolve, fields_dict, frozen
+from attrs import asdict, evolve, fields_dict, frozen
 
 from informers import Clock, SystemClock, Transport
 from reconcile.blocking import THREADS, Blocking, InStep, Threads
+from reconcile.caution import NO_CAUTION, Caution
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection, LeaseTerms
@@ -68,6 +69,7 @@ class ManagerOptions:
     timeout: ByController[float] = DEFAULT_TIMEOUT
     threads: int = THREADS
     debug: bool = False
+    caution: Caution = NO_CAUTION
     blocking: Blocking | None = None
 
     def request_limiter(self) -> RateLimiter | None:
@@ -196,6 +198,10 @@ def _lease(text: str) -> LeaderElection | None:
     return LeaderElection(name, namespace or "default") if text else None
 
 
+def _labels(text: str) -> str:
+    return Caution(text).selector
+
+
 def _not_empty(text: str) -> str:
     if not text:
         raise ValueError("a name is wanted")
@@ -203,10 +209,32 @@ def _not_empty(text: str) -> str:
 
 
 _TERMS = "LeaderElection(terms=)"
+_CAUTIOUS = ("selector", "dry_run", "take_over")
 _LEASE_TIMES = {"lease_seconds": "duration", "renew_seconds": "renew_deadline", "retry_seconds": "retry"}
 
 OPTIONS = (
     Option("namespace", "", "Keep to this namespace; empty for all of them.", str),
+    Option(
+        "selector",
+        "",
+        "Keep objects with these labels, and what they control; empty: all.",
+        _labels,
+        "Caution(selector=)",
+    ),
+    Option(
+        "dry_run",
+        "false",
+        "Run in shadow: log each write as a difference, send none.",
+        _switch,
+        "Caution(dry_run=)",
+    ),
+    Option(
+        "take_over",
+        "false",
+        "Start also where the operator whose place a controller takes is at work.",
+        _switch,
+        "Caution(take_over=)",
+    ),
     Option("name", "reconcile", "Field manager of writes that belong to no controller.", _not_empty),
     Option("embedded", "false", "Run on an API server inside the process.", _switch),
     Option(
@@ -277,7 +305,8 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
     Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
     """
     terms = {field: changes[name] for name, field in _LEASE_TIMES.items() if name in changes}
-    changes = {name: value for name, value in changes.items() if name not in _LEASE_TIMES}
+    caution = {name: changes[name] for name in _CAUTIOUS if name in changes}
+    changes = {name: value for name, value in changes.items() if name not in (*_LEASE_TIMES, *_CAUTIOUS)}
     election: LeaderElection | None = changes.get("leader_election", options.leader_election)
     if election is not None and options.leader_election is not None:
         election = evolve(options.leader_election, name=election.name, namespace=election.namespace)
@@ -287,7 +316,13 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
         election = evolve(election, terms=_lease_terms(election.terms, terms))
     if "client_qps" in changes:
         changes["limiter"] = None
-    return evolve(options, **{**changes, "leader_election": election})
+    return _cautious(evolve(options, **{**changes, "leader_election": election}), caution)
+
+
+def _cautious(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOptions:
+    """In shadow nobody leads: a Lease is a write too, and there is nothing to lead."""
+    options = evolve(options, caution=evolve(options.caution, **changes))
+    return evolve(options, leader_election=None) if options.caution.dry_run else options
 
 
 def _lease_terms(terms: LeaseTerms, changes: Mapping[str, float]) -> LeaseTerms:
@@ -335,6 +370,7 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
     """What a log line may say of them: the options of the table, by name. None of them is a secret."""
     election = options.leader_election
     values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
+    values |= asdict(options.caution)
     values["clusters"] = ",".join(f"{name}={_place(way)}" for name, way in options.clusters.items())
     if election is None:
         return {**values, "leader_election": ""}

@@ -12,6 +12,7 @@ from reconcile.background import InBackground
 from reconcile.context import Context
 from reconcile.departures import OnGone
 from reconcile.models import Object, kind_of
+from reconcile.originals import Original
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.redaction import redacted
 from reconcile.requests import Cause, Named, Request, Result, as_request
@@ -92,6 +93,7 @@ class _Options(Generic[T]):
     sources: Sequence[Source] = field(default=(), converter=_sources)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
+    replaces: Original | None = None
     storms: Storms = field(factory=Storms)
     _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
@@ -126,6 +128,9 @@ class Controller(_Options[T]):
     and the new snapshot (default: any change outside its status). `sources` are further origins of
     keys. `every` so many seconds after a run (up to a tenth more) an object runs again, whatever
     happens; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+
+    `replaces` names the operator that kept the kind before: where that is at work, managers do not start
+    (see `Caution`).
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
     """

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from informers import Cache, Clock, SystemClock, Transport, get_logger
 from reconcile.blocking import THREADS, Blocking
+from reconcile.caution import NO_CAUTION, Caution, lookout_of
 from reconcile.client import Client
 from reconcile.clusters import Cluster, Clusters
 from reconcile.configuration import (
@@ -45,7 +46,9 @@ from reconcile.requests import Cause, Request
 from reconcile.reviews import Reviewer
 from reconcile.runner import Runner
 from reconcile.runners import Runners
+from reconcile.selection import selection_of
 from reconcile.serving import Address, Pages, parse_address, serving
+from reconcile.shadow import ShadowTransport
 from reconcile.status import ManagerStatus
 from reconcile.supervision import first_error, noted
 from reconcile.watchdog import Watchdog, log_stall
@@ -93,6 +96,7 @@ class Manager(Life):
     them by controller, and go before what it says. At most `threads` blocking calls run at a time;
     `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
     With `debug` each run is rehearsed, and fails where what it wants comes out differently (`Impure`).
+    `caution` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
@@ -129,6 +133,7 @@ class Manager(Life):
         timeout: ByController[float] = DEFAULT_TIMEOUT,
         threads: int = THREADS,
         debug: bool = False,
+        caution: Caution = NO_CAUTION,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
@@ -151,6 +156,7 @@ class Manager(Life):
             timeout=timeout,
             threads=threads,
             debug=debug,
+            caution=caution,
             blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
@@ -279,9 +285,9 @@ class Manager(Life):
 
         Raises ConfigurationError for a wrong `RECONCILE_` variable, CannotServe if its port cannot be had,
         CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
-        `scale=` cannot be scaled on that server, and the first error of any task otherwise,
-        LeadershipLost among them. `task_status` is told when the caches are synced and, without
-        leader election, the workers have started.
+        `scale=` cannot be scaled on that server, OriginalAtWork (see `Caution`), and the first error of
+        any task otherwise, LeadershipLost among them. `task_status` is told when the caches are synced
+        and, without leader election, the workers have started.
         """
         if self._clusters is not None:
             raise RuntimeError("a manager runs once; make another one")
@@ -407,16 +413,20 @@ class Manager(Life):
             transport = LedTransport(transport, self._elector)
         if self._traces is not None:
             transport = self._traces.traced(transport)
+        caution = options.caution
+        transport = ShadowTransport(transport, options.clock) if caution.dry_run else transport
         client = Client(
             transport,
             cache=cache,
             field_manager=options.name,
             clock=options.clock,
+            dry_run=caution.dry_run,
             limiter=options.request_limiter(),
         )
         make = partial(self._runner, name, client, cache)
         runners = Runners(cache, make, options.sync_seconds)
-        return Cluster(name, cache, client, runners, options.sync_seconds)
+        lookout = lookout_of(caution, client, {controller.name for controller in self.controllers})
+        return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 
     @asynccontextmanager
     async def _watched(self, clusters: Clusters) -> AsyncIterator[None]:
@@ -437,6 +447,7 @@ class Manager(Life):
                     self._tell_started(task_status)
                     await self._elector.acquire()
                     group.start_soon(noted, self._elector.hold, "leader election")
+                await clusters.look()
                 clusters.start(group)
                 self._tell_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
@@ -474,6 +485,7 @@ class Manager(Life):
         passes = Passes(controller, client, recorder, log, self._blocking, timeout, client_of)
         elsewhere = self._elsewhere if cluster else None
         passes.debug = options.debug
+        passes.selection = selection_of(options.caution.selector, self.controllers)
         return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere)
 
     def _elsewhere(self, controller: str, request: Request, cause: Cause, priority: int) -> None:

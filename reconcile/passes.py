@@ -23,6 +23,7 @@ from reconcile.models import DoesNotFit, Object, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
+from reconcile.selection import Selection
 from reconcile.storms import Echoes
 from reconcile.storms.purity import Impure, impurities, reordered
 from reconcile.synchronous import SyncContext
@@ -105,6 +106,7 @@ class Passes(Generic[T]):
     on_wait: Callable[[float, bool], None] | None = None
     rendering: bool = False
     debug: bool = False
+    selection: Selection | None = None
     departures: Departures[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
@@ -194,7 +196,7 @@ class Passes(Generic[T]):
     ) -> Result:
         controller = self.controller
         snapshot = record.primary = await client.snapshot(self._resource, request.key)
-        if snapshot is None:
+        if snapshot is None or not await self._is_kept(snapshot, client):
             return _DONE
         if snapshot.terminating and controller.on_terminating is not None:
             return await self._call(controller.on_terminating, make(snapshot))
@@ -205,6 +207,11 @@ class Passes(Generic[T]):
         if self.debug:
             return await self._call_twice(make, snapshot)
         return await self._call(controller.reconcile, make(snapshot))
+
+    async def _is_kept(self, snapshot: Snapshot, client: Client) -> bool:
+        """Whether the object is among those that the manager is limited to; what we hold we also let go."""
+        held = snapshot.terminating and self.controller.finalizer in snapshot.finalizers
+        return self.selection is None or held or await self.selection.holds(snapshot, client)
 
     async def _call_twice(self, make: Callable[[Snapshot], Context[T]], snapshot: Snapshot) -> Result:
         """Rehearse, run, and compare what was wanted. A rehearsal that fails is compared with nothing."""

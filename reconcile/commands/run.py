@@ -19,6 +19,7 @@ from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
+from reconcile.caution import OriginalAtWork
 from reconcile.commands.cluster import embedded_cluster
 from reconcile.commands.errors import Problem
 from reconcile.commands.logs import configure_logs
@@ -46,9 +47,9 @@ def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(OPTIONS):
         if option.name in ("embedded", "namespace"):
             continue  # these have flags of another form
-        if option.name == "debug":
-            debug = click.option(option.flag, option.name, flag_value="true", help=option.meaning)
-            command = debug(command)
+        if option.name in ("debug", "dry_run", "take_over"):
+            switch = click.option(option.flag, option.name, flag_value="true", help=option.meaning)
+            command = switch(command)
             continue
         command = click.option(option.flag, option.name, metavar="VALUE", help=option.meaning)(command)
     return command
@@ -103,7 +104,7 @@ def run(
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
     except (CannotServe, ConfigurationError) as error:
         raise Problem(str(error)) from None
-    except CacheSyncFailed as failed:
+    except (CacheSyncFailed, OriginalAtWork) as failed:
         raise Problem(str(failed)) from None
 
 

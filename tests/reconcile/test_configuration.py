@@ -48,6 +48,9 @@ def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable()
 def test_every_option_can_be_said_in_text() -> None:
     environ = {
         "RECONCILE_NAMESPACE": "shop",
+        "RECONCILE_SELECTOR": "team=a",
+        "RECONCILE_DRY_RUN": "false",
+        "RECONCILE_TAKE_OVER": "true",
         "RECONCILE_NAME": "me",
         "RECONCILE_EMBEDDED": "true",
         "RECONCILE_CLUSTERS": "",
@@ -74,6 +77,9 @@ def test_every_option_can_be_said_in_text() -> None:
     manager.configure()
     assert shown(manager.options) == {
         "namespace": "shop",
+        "selector": "team=a",
+        "dry_run": False,
+        "take_over": True,
         "name": "me",
         "embedded": True,
         "clusters": "",
@@ -234,6 +240,7 @@ def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is()
         "metrics",
         "traces",
         "limiter",
+        "caution",
         "environ",
     }
     taken = set(inspect.signature(Manager).parameters) - {"controllers"}
