@@ -1,6 +1,14 @@
 """Worker groups of `ray.io/v1 RayCluster`: exactly as many pods as asked for, each deleted once."""
 
-from .controller import controller, make_controller
+from .controller import Settings, controller, make_controller
 from .models import RayCluster, RayClusterSpec, RayClusterStatus, definition
 
-__all__ = ["RayCluster", "RayClusterSpec", "RayClusterStatus", "controller", "definition", "make_controller"]
+__all__ = [
+    "RayCluster",
+    "RayClusterSpec",
+    "RayClusterStatus",
+    "Settings",
+    "controller",
+    "definition",
+    "make_controller",
+]

@@ -60,6 +60,7 @@ def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> C
         keep,
         on_terminating=partial(let_go, redis_cleanup=settings.redis_cleanup),
         owns=[Pod, Service, Job, ServiceAccount, Role, RoleBinding, Ingress],
+        replaces=KUBERAY,
         name="worker-groups",
     )
 

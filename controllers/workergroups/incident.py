@@ -45,10 +45,10 @@ class Scenario:
 RESTART = Scenario(
     workers=10,
     goal=9,
-    stop_seconds=2.0,
+    stop_seconds=1.5,
     flood=0.0,
     flood_heard=0.0,
-    seconds=3.5,
+    seconds=2.5,
     cluster="raycluster-restart",
 )
 """The second act: the manager is killed while the surplus worker ends, and another one takes over."""

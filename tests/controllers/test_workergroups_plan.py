@@ -453,6 +453,34 @@ def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[PodView])
 
 
 @given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
+def test_a_group_that_has_converged_is_within_its_bounds(
+    group: GroupView, pods: list[PodView], chance: random.Random
+) -> None:
+    whole = cluster(group)
+    for _ in range(3):
+        pods = after(plan_cluster(whole, pods), pods, lambda pod: chance.random() < 0.5)
+    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
+    assert group.min_replicas <= len(own) <= group.max_replicas
+
+
+@given(GROUPS, worker_pods(), st.booleans(), st.randoms(use_true_random=False))
+def test_however_often_it_is_planned_there_is_one_deletion_for_each_unit(
+    group: GroupView, pods: list[PodView], autoscaled: bool, chance: random.Random
+) -> None:
+    """Whatever of the deleted pods lingers: of the healthy ones no more go than are too many or listed."""
+    whole = cluster(group, autoscaler={} if autoscaled else None)
+    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
+    listed = [pod for pod in own if pod.name in group.workers_to_delete]
+    gone: set[str] = set()
+    for _ in range(4):
+        plan = plan_cluster(whole, pods)
+        gone |= {one.pod.uid for one in plan.groups[0].delete if one.reason != "unhealthy"}
+        pods = after(plan, pods, lambda pod: chance.random() < 0.5)
+    surplus = 0 if autoscaled else len(own) - desired_workers(group)
+    assert len(gone) <= max(surplus, len(listed))
+
+
+@given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
 def test_the_order_of_the_pods_does_not_matter(
     group: GroupView, pods: list[PodView], chance: random.Random
 ) -> None:

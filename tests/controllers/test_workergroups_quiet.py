@@ -29,7 +29,7 @@ from tests.controllers.world import NAMESPACE
 
 WORKERS = 10
 ALL = 1000
-CLUSTERS = int(os.environ.get("RAYCLUSTERS", "12"))
+CLUSTERS = int(os.environ.get("RAYCLUSTERS", "8"))
 PODS, RAYCLUSTERS = "/api/v1/pods", "*/rayclusters"
 
 

@@ -31,8 +31,8 @@ from reconcile.testing import (
 from reconcile.testing.scenario import Step
 from tests.simulation.scenarios import DEMO, cluster
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
-SEEDS = int(os.environ.get("SEEDS", "8"))
+RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
+SEEDS = int(os.environ.get("SEEDS", "5"))
 HELD = "example.com/held"
 WORKER = {"ray.io/node-type": "worker"}
 ResourceQuota = unstructured("v1", "ResourceQuota")
@@ -118,7 +118,8 @@ def as_many_as_asked_for(world: World) -> None:
 
 def whole_replicas(world: World) -> None:
     """At rest no replica is there in part, unless a quota is in its way."""
-    if world.objects(ResourceQuota):
+    quotas = [int(one.body["spec"]["hard"]["pods"]) for one in world.objects(ResourceQuota)]
+    if min(quotas, default=9) < 9:
         return
     replicas: dict[str, int] = {}
     for pod in world.objects(Pod):
@@ -166,6 +167,15 @@ RESTARTED = scenario(
 QUOTA = scenario(
     quota(3), sized(4), quota(9), sized(3), sized(2), Delete(DEMO), lag=(0.05, 1.0), most_failures=200
 )
+QUOTA_ON_HOSTS = scenario(
+    quota(4),
+    sized(3, hosts=2),
+    quota(9),
+    sized(2, hosts=2),
+    Delete(DEMO),
+    invariants=[whole_replicas],
+    most_failures=200,
+)
 SEVERAL_HOSTS = scenario(
     sized(2, hosts=2), sized(1, hosts=2), sized(2, hosts=2), Delete(DEMO), invariants=[whole_replicas]
 )
@@ -189,6 +199,11 @@ def test_restarts_stale_caches_and_stuck_pods_cost_no_worker_too_many() -> None:
 @pytest.mark.rule("kuberay-1d-faults")
 def test_a_quota_costs_no_worker_too_many() -> None:
     told("seeds with a quota", seeds(QUOTA, SEEDS), " of 2000")
+
+
+@pytest.mark.rule("kuberay-1d-faults")
+def test_a_quota_in_the_midst_of_a_replica_costs_no_worker_either() -> None:
+    told("seeds with a quota on hosts", seeds(QUOTA_ON_HOSTS, SEEDS), " of 2000")
 
 
 def test_the_original_does_not_hold_there() -> None:
