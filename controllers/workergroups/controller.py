@@ -5,7 +5,7 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Result, encode, unstructured
+from reconcile import Context, Controller, Original, Result, encode, unstructured
 from reconcile.incidents import Logic
 from reconcile.kinds import Ingress, Job, Pod, Service, ServiceAccount
 
@@ -24,6 +24,13 @@ from .work import StepFailed, carry_out, keep_objects, pods_of
 
 Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
+
+KUBERAY = Original(
+    "KubeRay",
+    leases=("ray-operator-leader",),
+    deployments=("kuberay-operator",),
+    images=("kuberay/operator", "kuberay-operator"),
+)
 
 SOON = 0.05
 """Seconds until a run goes on that had to have something written first."""
