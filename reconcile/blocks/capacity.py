@@ -15,9 +15,6 @@ from reconcile.blocks.capacity_nodes import NodeTemplate
 from reconcile.blocks.capacity_packing import by_shape, fill, pack_groups
 from reconcile.blocks.capacity_pods import PodNeeds
 
-UPCOMING = "there is room on nodes that are coming"
-EXISTING = "there is room on nodes that are there"
-
 
 @frozen
 class Pool:
@@ -51,11 +48,13 @@ class Growth:
 class Decision:
     """What is to be done for the pods: `growths`, in order.
 
-    `left` says of each pod for which nothing is done why not; `skipped` of each pool that was out of the
+    `housed` are pods with room on nodes that are there, or are coming. `left` says of each other pod for
+    which nothing is done why not; `skipped` of each pool that was out of the
     question why; `unmatched` are pools that an expander knows nothing of, `notices` what else it said.
     """
 
     growths: tuple[Growth, ...] = ()
+    housed: tuple[str, ...] = ()
     left: Mapping[str, str] = field(factory=dict)
     skipped: Mapping[str, str] = field(factory=dict)
     unmatched: tuple[str, ...] = ()
@@ -91,9 +90,11 @@ class CapacityPools:
         """
         waiting, left = _modelled(pods)
         pools = sorted(pools, key=lambda pool: pool.name)
-        waiting = _housed(waiting, list(nodes), left, EXISTING)
+        there = fill(waiting, list(nodes))
+        waiting = [pod for pod in waiting if pod.name not in there]
         coming = [pool.template for pool in pools if pool.template is not None for _ in range(pool.upcoming)]
-        waiting = _housed(waiting, coming, left, UPCOMING)
+        then = fill(waiting, coming)
+        waiting = [pod for pod in waiting if pod.name not in then]
         skipped = {pool.name: why for pool in pools if (why := out_of_question(pool, now))}
         open_pools = [pool for pool in pools if pool.name not in skipped]
         growths: list[Growth] = []
@@ -112,6 +113,7 @@ class CapacityPools:
             left.setdefault(pod.name, "no pool is left that could grow" if pools else "there are no pools")
         return Decision(
             tuple(growths),
+            tuple(sorted({**there, **then})),
             left,
             skipped,
             tuple(dict.fromkeys(pool for one in said for pool in one.unmatched)),
@@ -150,15 +152,6 @@ def _modelled(pods: Iterable[PodNeeds]) -> tuple[list[PodNeeds], dict[str, str]]
         else:
             waiting.append(pod)
     return waiting, left
-
-
-def _housed(
-    pods: Sequence[PodNeeds], nodes: Sequence[NodeTemplate], left: dict[str, str], why: str
-) -> list[PodNeeds]:
-    """The pods without room on these nodes; of the others `left` says why nothing is done for them."""
-    housed = fill(pods, nodes) if nodes else {}
-    left.update(dict.fromkeys(housed, why))
-    return [pod for pod in pods if pod.name not in housed]
 
 
 def _growth(option: Option, pools: Iterable[Pool]) -> Growth:

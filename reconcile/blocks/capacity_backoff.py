@@ -16,6 +16,7 @@ from informers import (
     Forbidden,
     NotFound,
     ServerError,
+    StatusError,
     TooManyRequests,
     TransportError,
     Unauthorized,
@@ -45,7 +46,7 @@ def class_of(error: ApiError) -> ErrorClass:
             return "quota"
         case Forbidden() | Unauthorized():
             return "forbidden"
-    return "invalid"
+    return "invalid" if isinstance(error, StatusError) else "transient"
 
 
 @frozen

@@ -1,0 +1,186 @@
+"""What the annotations of a group say: bounds, what its nodes offer before there is one, options.
+
+The names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2b).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from reconcile.blocks import NodeTemplate, Taint, amounts_of, milli_of, milliseconds_of
+
+CLUSTER_API = "cluster.x-k8s.io"
+MIN_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-min-size"
+MAX_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-max-size"
+DELETE_MACHINE = f"{CLUSTER_API}/delete-machine"
+PAUSED = f"{CLUSTER_API}/paused"
+OPTIONS = f"{CLUSTER_API}/autoscaling-options-"
+CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
+MANAGED_LABELS = ("node.cluster.x-k8s.io", "node-role.kubernetes.io", "node-restriction.kubernetes.io")
+MAX_PODS = 110
+
+
+class BadAnnotation(ValueError):
+    """An annotation that has no meaning; the message names it and never holds what it says."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"annotation {name}: {why}")
+        self.annotation = name
+
+
+@frozen
+class Bounds:
+    """The least and the most nodes of a group. A group of 0 and 0 is not to be sized."""
+
+    smallest: int = 0
+    largest: int = 0
+
+
+def bounds_of(annotations: Mapping[str, str]) -> Bounds:
+    """The bounds; one that is not given is 0. Raises BadAnnotation."""
+    smallest, largest = _size(annotations, MIN_SIZE), _size(annotations, MAX_SIZE)
+    if largest < smallest:
+        raise BadAnnotation(MAX_SIZE, f"{largest} is less than the smallest size, {smallest}")
+    return Bounds(smallest, largest)
+
+
+@frozen
+class Options:
+    """What decides over nodes of a group. Thresholds in thousandths of what a node offers, times in s."""
+
+    threshold: int = 500
+    gpu_threshold: int = 500
+    unneeded: float = 600.0
+    unready: float = 1200.0
+    provision: float = 900.0
+    startup: float = 900.0
+
+
+_FIELDS = {
+    "scaledownutilizationthreshold": "threshold",
+    "scaledowngpuutilizationthreshold": "gpu_threshold",
+    "scaledownunneededtime": "unneeded",
+    "scaledownunreadytime": "unready",
+    "maxnodeprovisiontime": "provision",
+    "maxnodestartuptime": "startup",
+}
+
+
+def options_of(
+    annotations: Mapping[str, str], defaults: Options = Options()
+) -> tuple[Options, Sequence[str]]:
+    """The options of a group, and what is wrong with those that keep their defaults for it."""
+    options, faults = defaults, []
+    for name, field in _FIELDS.items():
+        said = annotations.get(OPTIONS + name)
+        if said is None:
+            continue
+        try:
+            value: Any = _option(field, said)
+            options = evolve(options, **{field: value})
+        except ValueError:
+            faults.append(f"annotation {OPTIONS + name} is {_WANTED[field.endswith('threshold')]}")
+    return options, faults
+
+
+_WANTED = {True: "no number from 0 to 1", False: "no duration such as 10m"}
+
+
+def _option(field: str, said: str) -> int | float:
+    if not field.endswith("threshold"):
+        return milliseconds_of(said) / 1000
+    value = milli_of(said)
+    if not 0 <= value <= 1000:
+        raise ValueError("a threshold is a number from 0 to 1")
+    return value
+
+
+def template_of(
+    annotations: Mapping[str, str], machine: Mapping[str, Any], infrastructure: Mapping[str, Any]
+) -> NodeTemplate | None:
+    """What a node of the group will offer, or None where cpu or memory are not known.
+
+    `machine` is the template of its machines, `infrastructure` the status of the infrastructure template;
+    annotations stand over what that says, resource by resource. Raises BadAnnotation.
+    """
+    amounts = {**amounts_of(infrastructure.get("capacity") or {}), **_amounts(annotations)}
+    if not (amounts.get("cpu") and amounts.get("memory")):
+        return None
+    amounts.setdefault("pods", 1000 * MAX_PODS)
+    info = infrastructure.get("nodeInfo") or {}
+    labels = {
+        "kubernetes.io/arch": info.get("architecture") or "amd64",
+        "kubernetes.io/os": info.get("operatingSystem") or "linux",
+        **_managed(((machine.get("metadata") or {}).get("labels")) or {}),
+        **_labels(annotations),
+    }
+    return NodeTemplate(amounts, labels, _taints(annotations, machine.get("spec") or {}))
+
+
+def _amounts(annotations: Mapping[str, str]) -> dict[str, int]:
+    named = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
+    found = {}
+    for name, resource in named.items():
+        if (said := annotations.get(CAPACITY + name)) is not None:
+            found[resource] = _amount(CAPACITY + name, said)
+    gpus = annotations.get(CAPACITY + "gpu-count")
+    if gpus is not None:
+        found[annotations.get(CAPACITY + "gpu-type") or "nvidia.com/gpu"] = _amount(
+            CAPACITY + "gpu-count", gpus
+        )
+    return found
+
+
+def _amount(name: str, said: str) -> int:
+    try:
+        amount = milli_of(said)
+    except ValueError:
+        raise BadAnnotation(name, "it is no quantity") from None
+    if amount < 0:
+        raise BadAnnotation(name, "it is below 0")
+    return amount
+
+
+def _labels(annotations: Mapping[str, str]) -> dict[str, str]:
+    labels = {}
+    for part in _parts(annotations.get(CAPACITY + "labels")):
+        name, equals, value = part.partition("=")
+        if not name or not equals:
+            raise BadAnnotation(CAPACITY + "labels", "labels are written like a=b,c=d")
+        labels[name] = value
+    return labels
+
+
+def _managed(labels: Mapping[str, str]) -> dict[str, str]:
+    """Of a machine's labels those that its node gets too (Cluster API's contract)."""
+
+    def is_managed(name: str) -> bool:
+        domain = name.partition("/")[0]
+        return any(domain == own or domain.endswith(f".{own}") for own in MANAGED_LABELS)
+
+    return {name: value for name, value in labels.items() if is_managed(name)}
+
+
+def _taints(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> tuple[Taint, ...]:
+    found = {(one["key"], one["effect"]): one.get("value") or "" for one in spec.get("taints") or ()}
+    for part in _parts(annotations.get(CAPACITY + "taints")):
+        said, colon, effect = part.rpartition(":")
+        key, _, value = said.partition("=")
+        if not key or not colon or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+            raise BadAnnotation(CAPACITY + "taints", "taints are written like key=value:NoSchedule")
+        found[key, effect] = value
+    return tuple(Taint(key, value, effect) for (key, effect), value in found.items())
+
+
+def _parts(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _size(annotations: Mapping[str, str], name: str) -> int:
+    said = annotations.get(name)
+    if said is None:
+        return 0
+    if not said.isascii() or not said.isdigit():
+        raise BadAnnotation(name, "it is no number of nodes, 0 or more")
+    return int(said)

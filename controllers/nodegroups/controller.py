@@ -1,0 +1,168 @@
+"""Keeps groups of nodes as large as pods need them: looks, has pure functions decide, acts, says so."""
+
+from collections.abc import Awaitable, Iterable, Sequence
+
+from reconcile import ApiError, Context, Controller, Result, Watch
+from reconcile.blocks import Decision
+from reconcile.incidents import Logic
+from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
+
+from .acts import delete_nodes, evict, shrink_to, taint, untaint
+from .downscale import Candidate, Situation, plan_scale_down
+from .groups import Refused
+from .health import Assessed, assess, is_cluster_healthy, readiness_of
+from .look import BadDiscovery, Found, Term, Workload, find_groups, look_at
+from .models import NodeAutoscaler, Unneeded
+from .passing import Pass, Settings
+from .upscale import grow
+
+SOON = 1.0
+"""Seconds until what passes by itself is tried again."""
+STARTUP = 900.0
+
+
+def make_controller(logic: Logic = "ours", settings: Settings | None = None) -> Controller[NodeAutoscaler]:
+    """The controller `node-groups`, or with `original` its control, which grows as before PR 7908."""
+    given = settings or Settings()
+
+    async def keep(ctx: Context[NodeAutoscaler]) -> Result | None:
+        return await keep_groups(ctx, given, logic)
+
+    def nobody(_: object) -> Iterable[str]:
+        return ()
+
+    return Controller(
+        NodeAutoscaler,
+        keep,
+        # Passes come by the clock, so that many pods make one decision; the watches only keep caches.
+        watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
+        name="node-groups",
+    )
+
+
+async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: Logic = "ours") -> Result:
+    """One pass over all groups of an autoscaler."""
+    spec = ctx.object.spec
+    again = Result(after=float(spec.scan))
+    try:
+        terms = [Term.parse(text, ctx.object.namespace) for text in spec.discovery]
+        workload_client = ctx.client_of(spec.workload) if spec.workload else ctx.client
+    except (BadDiscovery, LookupError) as error:
+        ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
+        return again
+    this = Pass(ctx, settings, logic, workload_client, ctx.clock.now())
+    found = await find_groups(ctx.client, settings.api, terms or [Term(ctx.object.namespace)])
+    workload = await look_at(workload_client)
+    for text in (*found.troubles, *workload.troubles, *_faults(found)):
+        this.trouble(text)
+    groups = _assessed(this, found, workload)
+    for one in groups:
+        await _take_back(this, one)
+    decision = Decision()
+    if is_cluster_healthy(workload.nodes, STARTUP, this.now):
+        decision = await grow(this, groups, workload)
+        await _shrink(this, groups, workload, decision)
+    else:
+        this.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")
+    _report(this, decision)
+    return Result(after=min(SOON, float(spec.scan))) if this.soon else again
+
+
+def _assessed(this: Pass, found: Found, workload: Workload) -> list[Assessed]:
+    known = {state.name: state for state in this.ctx.object.status.groups}
+    nodes, groups = workload.providers, []
+    for group in found.groups:
+        readiness = readiness_of(group, nodes, this.now)
+        groups.append(assess(group, readiness, known.get(group.id), this.now, this.settings.terms))
+        this.states[group.id] = groups[-1].state
+    return groups
+
+
+def _faults(found: Found) -> list[str]:
+    bad = [f"{one.id}: {one.reason}" for one in found.others if one.is_fault]
+    return bad + [f"{group.id}: {fault}" for group in found.groups for fault in group.faults]
+
+
+async def _take_back(this: Pass, one: Assessed) -> None:
+    """Tell what is new, have broken machines go, and order no more what never came."""
+    group = one.group
+    for text in one.news:
+        this.ctx.event("NoCapacity", f"{group.id}: {text}", warning=True, action="Grow")
+    broken = [machine.name for machine in group.machines if machine.state == "failed"]
+    broken = [name for name in (*broken, *one.readiness.unregistered) if name not in group.removing]
+    broken = broken[: max(0, group.size - group.smallest)]
+    try:
+        if broken:
+            await delete_nodes(this.client, group, broken, this.stamp)
+        elif one.expired:
+            await shrink_to(this.client, group, max(group.smallest, group.existing, group.size - one.expired))
+    except ApiError as error:
+        this.failed(f"{group.id}: taking back what did not come", error)
+    except Refused as error:
+        this.ctx.log.info("nothing to take back", group=group.id, why=str(error))
+
+
+async def _shrink(this: Pass, groups: Sequence[Assessed], workload: Workload, decision: Decision) -> None:
+    spec, status = this.ctx.object.spec.scale_down, this.ctx.object.status
+    grown = status.last_growth
+    settled = grown is None or (this.now - grown).total_seconds() >= spec.delay_after_add
+    there = Situation(
+        groups,
+        {node.name: node for node in workload.nodes},
+        workload.by_node,
+        {one.node: one.since for one in status.unneeded},
+        this.now,
+        quiet=spec.enabled and settled and not decision.growths and not decision.housed,
+    )
+    plan = plan_scale_down(there)
+    for node in plan.release:
+        await _attempt(this, f"node {node.name}: letting pods on again", untaint(this.workload, node))
+    for one in (*plan.delete, *plan.drain):
+        await _attempt(this, f"node {one.node.name}: taking it away", _remove(this, one))
+    this.ctx.status(unneeded=tuple(Unneeded(name, when) for name, when in sorted(plan.unneeded.items())))
+
+
+async def _attempt(this: Pass, what: str, act: Awaitable[None]) -> None:
+    """What fails with one node holds up no other."""
+    try:
+        await act
+    except ApiError as error:
+        this.failed(what, error)
+    except Refused as error:
+        this.ctx.log.info("refused", what=what, why=str(error))
+
+
+async def _remove(this: Pass, one: Candidate) -> None:
+    """First no new pods, then those there are moved, then the machine goes; a pass does what it can."""
+    if one.node.draining is None:
+        await taint(this.workload, one.node, int(this.now.timestamp()))
+        this.ctx.event("Shrinking", f"{one.group.id}: node {one.node.name} is not needed", action="Shrink")
+    leaving = [await evict(this.workload, pod) for pod in one.pods if not pod.pod.terminating]
+    if one.pods:
+        this.soon = this.soon or all(leaving)
+        return
+    await delete_nodes(this.client, one.group, [one.instance], this.stamp)
+
+
+def _report(this: Pass, decision: Decision) -> None:
+    ctx = this.ctx
+    ctx.status(
+        groups=tuple(this.states[name] for name in sorted(this.states)),
+        warned=tuple(sorted(this.warned)),
+        observed_generation=ctx.object.metadata.generation,
+    )
+    if this.grew:
+        ctx.status(last_growth=this.now)
+    if decision.left:
+        pod, why = min(decision.left.items())
+        message = f"{len(decision.left)} pods get no nodes; {pod}: {why}"
+        ctx.condition("PodsPlaced", False, reason="NoPoolFits", message=message)
+    else:
+        ctx.condition("PodsPlaced", True, reason="Placed")
+    message = "; ".join(sorted(this.warned)[:5])
+    ctx.condition("Ready", not this.warned, reason="Troubles" if this.warned else "Sized", message=message)
+
+
+controller = make_controller()
+
+__all__ = ["Settings", "controller", "keep_groups", "make_controller"]

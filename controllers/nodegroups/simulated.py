@@ -1,0 +1,185 @@
+"""Stands in for Cluster API in demos and tests: machines and nodes for MachineDeployments, without a cloud.
+
+What becomes of machines can be told by an annotation of their MachineDeployment:
+
+    simulated.reconcile-runtime/machines: never    no node ever comes
+    simulated.reconcile-runtime/machines: fail     they fail
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from reconcile import AlreadyExists, Context, Controller, NotFound, ObjectMeta, Result, Unstructured, encode
+from reconcile.kinds import Node
+
+from .annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
+from .look import ClusterApi
+
+BEHAVIOUR = "simulated.reconcile-runtime/machines"
+DEPLOYMENT = f"{CLUSTER_API}/deployment-name"
+
+
+@frozen
+class SimulatedMachines:
+    """Run `controller` in a manager. A node comes `seconds` after its machine was made."""
+
+    seconds: float = 0.3
+    api: ClusterApi = field(factory=ClusterApi)
+
+    @property
+    def controller(self) -> Controller[Unstructured]:
+        """Keeps as many machines as a MachineDeployment has replicas."""
+        kind = self.api.kind("MachineDeployment")
+        return Controller(kind, self._keep, name="simulated-machines", every=max(1.0, self.seconds))
+
+    async def _keep(self, ctx: Context[Unstructured]) -> Result | None:
+        deployment = encode(ctx.object)
+        owner = await self._set(ctx)
+        machines = [one for one in await self._machines(ctx) if not one.terminating]
+        wanted = deployment["spec"].get("replicas", 0)
+        for _ in range(len(machines), wanted):
+            machines.append(await self._make(ctx, owner))
+        surplus = sorted(machines, key=_stays)[: max(0, len(machines) - wanted)]
+        for machine in surplus:
+            await self._remove(ctx, machine)
+        rest = [one for one in machines if one not in surplus]
+        waiting = [one for one in rest if not (one.body.get("status") or {}).get("nodeRef")]
+        behaviour = ctx.object.metadata.annotations.get(BEHAVIOUR)
+        now = ctx.clock.now()
+        for machine in list(waiting):
+            made = machine.metadata.creation_timestamp
+            assert made is not None
+            if behaviour == "fail":
+                failed = {"failureReason": "InsufficientResources", "failureMessage": "no capacity"}
+                await ctx.client.merge(machine, {"status": failed}, guard={}, subresource="status")
+            elif behaviour != "never" and (now - made).total_seconds() >= self.seconds:
+                await self._start(ctx, machine, deployment)
+                waiting.remove(machine)
+        ctx.status(
+            replicas=len(rest),
+            readyReplicas=len(rest) - len(waiting),
+            upToDateReplicas=len(rest),
+            observedGeneration=ctx.object.metadata.generation,
+        )
+        return Result(after=max(0.05, self.seconds / 2)) if waiting and behaviour is None else None
+
+    async def _machines(self, ctx: Context[Unstructured]) -> Sequence[Unstructured]:
+        labels = {DEPLOYMENT: ctx.object.name}
+        return await ctx.client.list(self.api.kind("Machine"), ctx.object.namespace, labels=labels, live=True)
+
+    async def _set(self, ctx: Context[Unstructured]) -> Unstructured:
+        name, namespace = f"{ctx.object.name}-set", ctx.object.namespace
+        kind = self.api.kind("MachineSet")
+        found = await ctx.client.find(kind, name, namespace, live=True)
+        if found is not None:
+            return found
+        try:
+            return await ctx.create({**self._head("MachineSet"), "metadata": {"name": name}, "spec": {}})
+        except AlreadyExists:
+            return await ctx.client.get(kind, name, namespace, live=True)
+
+    async def _make(self, ctx: Context[Unstructured], owner: Unstructured) -> Unstructured:
+        name = f"{ctx.object.name}-{ctx.clock.uuid().hex[:6]}"
+        reference = {
+            "apiVersion": f"{self.api.group}/{self.api.version}",
+            "kind": "MachineSet",
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+        }
+        return await ctx.client.create(
+            {
+                **self._head("Machine"),
+                "metadata": {
+                    "name": name,
+                    "namespace": ctx.object.namespace,
+                    "labels": {DEPLOYMENT: ctx.object.name},
+                    "ownerReferences": [reference],
+                },
+                "spec": {},
+            }
+        )
+
+    async def _remove(self, ctx: Context[Unstructured], machine: Unstructured) -> None:
+        node = ((machine.body.get("status") or {}).get("nodeRef") or {}).get("name")
+        await ctx.client.delete(machine)
+        if node and (found := await ctx.client.find(Node, node, live=True)) is not None:
+            await ctx.client.delete(found)
+
+    async def _start(
+        self, ctx: Context[Unstructured], machine: Unstructured, deployment: Mapping[str, Any]
+    ) -> None:
+        provider, name = (
+            f"simulated:///{machine.namespace}/{machine.name}",
+            f"{machine.namespace}-{machine.name}",
+        )
+        said = deployment["metadata"].get("annotations") or {}
+        labels = dict(part.split("=") for part in said.get(CAPACITY + "labels", "").split(",") if part)
+        try:
+            node = await ctx.client.create(
+                Node(metadata=ObjectMeta(name, labels={**labels, "kubernetes.io/hostname": name}))
+            )
+        except AlreadyExists:
+            node = await ctx.client.get(Node, name, live=True)
+        capacity = {"pods": "110", **{one: said.get(CAPACITY + one, "4") for one in ("cpu", "memory")}}
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+        try:
+            await ctx.client.merge(node, {"spec": {"providerID": provider}}, guard={})
+            status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+            await ctx.client.merge(node, {"status": status}, guard={}, subresource="status")
+            await ctx.client.merge(machine, {"spec": {"providerID": provider}}, guard={})
+            ran = {"nodeRef": {"name": name}, "phase": "Running"}
+            await ctx.client.merge(machine, {"status": ran}, guard={}, subresource="status")
+        except NotFound:
+            return
+
+    def _head(self, kind: str) -> dict[str, str]:
+        return {"apiVersion": f"{self.api.group}/{self.api.version}", "kind": kind}
+
+    def definitions(self, *, scaled: Sequence[str] = ("MachineSet", "MachinePool")) -> list[dict[str, Any]]:
+        """Definitions that take any fields, of Machines and of the kinds that are `scaled`."""
+        return [_definition(self.api, kind, kind in scaled) for kind in dict.fromkeys((*scaled, "Machine"))]
+
+
+def _stays(machine: Unstructured) -> tuple[bool, bool, str]:
+    """What goes first sorts first: marked, then without a node (Cluster API's order, shortened)."""
+    marked = DELETE_MACHINE in machine.metadata.annotations
+    return not marked, bool((machine.body.get("status") or {}).get("nodeRef")), machine.name
+
+
+def _definition(api: ClusterApi, kind: str, scaled: bool) -> dict[str, Any]:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    number = {"type": "integer", "format": "int32"}
+    spec = {**anything, "properties": {"replicas": number}}
+    status = {**anything, "properties": {"replicas": number, "selector": {"type": "string"}}}
+    subresources: dict[str, Any] = {"status": {}}
+    if scaled:
+        subresources["scale"] = {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        }
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{api.group}"},
+        "spec": {
+            "group": api.group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [
+                {
+                    "name": api.version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": subresources,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,110 @@
+"""Scaling up: pods without a place, pools that could take them, and one write for each that grows."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from reconcile import ApiError
+from reconcile.blocks import (
+    LACKING,
+    BadPriorities,
+    CapacityPools,
+    Decision,
+    Expander,
+    Growth,
+    Pool,
+    Priorities,
+    at_random,
+    class_of,
+    least_waste,
+)
+
+from .acts import grow_to
+from .groups import Refused
+from .health import Assessed
+from .look import Workload, priorities_text, template_for
+from .original import grow_like_7872
+from .passing import Pass
+from .views import occupied
+
+
+async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload) -> Decision:
+    """Give the pods without a place nodes: decide, then write. One group that fails holds up no other."""
+    by_node = workload.by_node
+    room = [
+        occupied(node, by_node.get(node.name, ()))
+        for node in workload.nodes
+        if node.ready and not node.cordoned  # one that is being emptied is let be if a pod waits
+    ]
+    pools = CapacityPools(await _expanders(this))
+    decision = pools.decide(
+        [pod.needs for pod in workload.waiting],
+        room,
+        [_pool(this, one, workload) for one in groups],
+        this.now,
+    )
+    for pool in decision.unmatched:
+        this.trouble(f"no priority matches {pool}: it is not used")
+    for notice in decision.notices:
+        this.trouble(notice)
+    by_id = {one.group.id: one for one in groups}
+    for growth in decision.growths:
+        await _carry_out(this, growth, by_id)
+    return decision
+
+
+async def _carry_out(this: Pass, growth: Growth, groups: dict[str, Assessed]) -> None:
+    group = groups[growth.pool].group
+    try:
+        if this.logic == "original":
+            await grow_like_7872(this.client, group, growth.to)
+        else:
+            await grow_to(this.client, group, growth.to)
+    except ApiError as error:
+        if this.logic == "original" or class_of(error) in LACKING:
+            this.lacks_capacity(group.id, f"scaling up failed: {class_of(error)}")
+        else:
+            this.failed(f"{group.id}: scaling up", error)
+        return
+    except Refused as error:
+        this.trouble(str(error))
+        return
+    this.grew = True
+    this.states[group.id] = evolve(this.states[group.id], growing_since=this.now)
+    pods = f"{len(growth.pods)} pods" if len(growth.pods) > 1 else growth.pods[0]
+    this.ctx.event("Growing", f"{group.id}: from {growth.now} to {growth.to} for {pods}", action="Grow")
+
+
+def _pool(this: Pass, one: Assessed, workload: Workload) -> Pool:
+    group = one.group
+    return Pool(
+        group.id,
+        group.size,
+        group.largest,
+        template_for(group, one.readiness.nodes, workload),
+        group.smallest,
+        one.upcoming,
+        this.states[group.id].backoff,
+        "" if one.healthy else "too many of its nodes are missing or not ready",
+    )
+
+
+async def _expanders(this: Pass) -> list[Expander]:
+    spec, found = this.ctx.object.spec, list[Expander]()
+    for name in spec.expanders:
+        if name == "priority":
+            found.append(await _priorities(this))
+        else:
+            found.append(least_waste if name == "least-waste" else at_random(this.ctx.clock.random))
+    return [*found, at_random(this.ctx.clock.random)]
+
+
+async def _priorities(this: Pass) -> Priorities:
+    """As they stand now, so that a change counts from the next pass on."""
+    text = await priorities_text(this.workload, this.ctx.object.spec.priorities)
+    if text is None:
+        return Priorities()
+    try:
+        return Priorities.parse(text)
+    except BadPriorities as error:
+        return Priorities(fault=f"the priorities are not heeded: {error}")

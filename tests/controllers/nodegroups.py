@@ -1,0 +1,103 @@
+"""A management cluster with groups of machines, and what it is asked in tests."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, definition
+from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE, MIN_SIZE
+from controllers.nodegroups.look import ClusterApi
+from controllers.nodegroups.simulated import SimulatedMachines
+from reconcile import Client, ObjectMeta
+from tests.controllers.world import NAMESPACE, SAMPLES
+
+API = ClusterApi("cluster.x-k8s.io", "v1beta2")
+MACHINES = SimulatedMachines(api=API)
+CAPACITIES = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
+
+
+def machine_deployments() -> dict[str, Any]:
+    """The definition as Cluster API publishes it."""
+    path: Path = SAMPLES / "cluster-api" / "crd-machinedeployments.yaml"
+    definition: dict[str, Any] = yaml.safe_load(path.read_text())
+    return definition
+
+
+def definitions() -> list[dict[str, Any]]:
+    return [machine_deployments(), *MACHINES.definitions(), definition()]
+
+
+def group(
+    name: str,
+    replicas: int | None = 1,
+    bounds: tuple[str | None, str | None] = ("1", "10"),
+    kind: str = "MachineDeployment",
+    **annotations: str,
+) -> dict[str, Any]:
+    """A group with bounds and annotations, as people write it."""
+    given = {MIN_SIZE: bounds[0], MAX_SIZE: bounds[1], **annotations}
+    template = {
+        "clusterName": "one",
+        "bootstrap": {"dataSecretName": "boot"},
+        "infrastructureRef": {"apiGroup": "infrastructure.example.com", "kind": "Shape", "name": name},
+    }
+    size = {} if replicas is None else {"replicas": replicas}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": {key: value for key, value in given.items() if value is not None},
+        },
+        "spec": {
+            "clusterName": "one",
+            "selector": {"matchLabels": {"group": name}},
+            "template": {"metadata": {"labels": {"group": name}}, "spec": template},
+            **size,
+        },
+    }
+
+
+def autoscaler(**spec: Any) -> NodeAutoscaler:
+    return NodeAutoscaler(
+        metadata=ObjectMeta("all", NAMESPACE),
+        spec=NodeAutoscalerSpec(**{"priorities": NAMESPACE, **spec}),
+    )
+
+
+def pod(name: str, cpu: str = "2500m", memory: str = "100Mi", **spec: Any) -> dict[str, Any]:
+    """A pod that no node of SimulatedNodes takes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": {"simulated.reconcile-runtime/pod": "pending"},
+        },
+        "spec": {
+            "containers": [
+                {"name": "a", "image": "a", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+            ],
+            **spec,
+        },
+    }
+
+
+UNSCHEDULABLE = {
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": ""}]
+}
+
+
+async def wait_in_vain(user: Client, manifest: Mapping[str, Any]) -> None:
+    """A pod for which the scheduler has found no place."""
+    made = await user.create(manifest)
+    await user.merge(made, {"status": UNSCHEDULABLE}, guard={}, subresource="status")
+
+
+async def size_of(user: Client, name: str) -> int:
+    found = await user.get(API.kind("MachineDeployment"), name, NAMESPACE, live=True)
+    return int(found["spec"]["replicas"])
