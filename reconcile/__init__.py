@@ -35,6 +35,7 @@ from informers import (
 from reconcile import conditions, owners, predicates, replicas
 from reconcile.background import Background
 from reconcile.blocking import RunOver
+from reconcile.caution import Caution, OriginalAtWork
 from reconcile.client import Client
 from reconcile.configuration import ConfigurationError
 from reconcile.consistency import CacheBehind
@@ -72,6 +73,7 @@ from reconcile.models import (
     thaw,
     unstructured,
 )
+from reconcile.originals import Original
 from reconcile.owners import AlreadyOwned
 from reconcile.passes import ReconcileTimeout
 from reconcile.predicates import Predicate
@@ -95,6 +97,7 @@ __all__ = [
     "CacheSyncFailed",
     "CannotServe",
     "Cause",
+    "Caution",
     "Cleanup",
     "Client",
     "Clock",
@@ -126,6 +129,8 @@ __all__ = [
     "Object",
     "ObjectMeta",
     "Open",
+    "Original",
+    "OriginalAtWork",
     "OutcomeUnknown",
     "OwnedByOther",
     "OwnerReference",
