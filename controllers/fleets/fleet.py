@@ -34,7 +34,14 @@ from reconcile.blocks import (
 
 from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
 from .claims import Claimants, claimed
-from .models import ClusterTemplate, FleetStatus, RayClusterFleet, RayClusterReplicaSet, ReplicaSetSpec
+from .models import (
+    AIBRIX,
+    ClusterTemplate,
+    FleetStatus,
+    RayClusterFleet,
+    RayClusterReplicaSet,
+    ReplicaSetSpec,
+)
 from .rollback import ROLLBACK, roll_back
 from .status import deadline_in, failed_status, is_complete, refused_status, status_of
 from .template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
@@ -65,6 +72,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
             Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
         ],
         on_gone=gone,
+        replaces=AIBRIX,
         name=NAME,
     )
 

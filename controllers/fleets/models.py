@@ -6,8 +6,14 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile import Condition, LabelSelector, Object, Rule, Scale, definition_of, field, resource
+from reconcile import Condition, LabelSelector, Object, Original, Rule, Scale, definition_of, field, resource
 
+AIBRIX = Original(
+    "AIBrix",
+    leases=("aibrix-controller-manager",),
+    deployments=("aibrix-controller-manager",),
+    images=("aibrix/controller-manager",),
+)
 API_VERSION = "orchestration.aibrix.ai/v1alpha1"
 
 

@@ -8,7 +8,7 @@ from reconcile import ApiError, Context, Controller, Gone, Result, StaleVersion,
 from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
 from .claims import Claimants, claimed
 from .clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
-from .models import RayClusterReplicaSet
+from .models import AIBRIX, RayClusterReplicaSet
 from .template import Fault, selector_faults
 
 NAME = "ray-cluster-replica-sets"
@@ -33,6 +33,7 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         owns=[RayCluster],
         watches=[Watch(RayCluster, to=claimants.whom)],
         on_gone=gone,
+        replaces=AIBRIX,
         name=NAME,
     )
 

@@ -1,6 +1,6 @@
 """The controller of registry secrets: what a pipeline wants, kept by the public block `Copier`."""
 
-from reconcile import Context, Controller, Storms
+from reconcile import Context, Controller, Original, Storms
 from reconcile.blocks import Copier
 from reconcile.incidents import Logic
 
@@ -9,6 +9,11 @@ from .models import KuberoPipeline
 from .wanted import adopts, copies_of, phase_namespaces, removal_of
 
 NAME = "registry-secrets"
+KUBERO = Original(
+    "Kubero's operator",
+    deployments=("kubero-operator-controller-manager", "kubero-operator"),
+    images=("kubero-operator",),
+)
 
 copier = Copier(
     KuberoPipeline,
@@ -38,7 +43,9 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
             storms=Storms(detect=False),  # helm-operator had no such guard
             name=NAME,
         )
-    return Controller(KuberoPipeline, keep, cleanup=copier.remove, watches=copier.watches, name=NAME)
+    return Controller(
+        KuberoPipeline, keep, cleanup=copier.remove, watches=copier.watches, replaces=KUBERO, name=NAME
+    )
 
 
 controller = make_controller()

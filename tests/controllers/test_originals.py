@@ -1,0 +1,150 @@
+"""Every ready-made controller looks for the operator in whose place it works; labels and shadow hold for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+
+from controllers import fleets, registrysecrets, workergroups
+from reconcile import Caution, Client, Controller, Manager, OriginalAtWork
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.testing import FaultyTransport, VirtualClock, simulate
+from tests.controllers.fleets import fleet
+
+READY_MADE: dict[str, tuple[list[Controller[Any]], str]] = {
+    "worker-groups": ([workergroups.controller], "quay.io/kuberay/operator:v1.4.0"),
+    "registry-secrets": ([registrysecrets.controller], "ghcr.io/kubero-dev/kubero-operator/kuberoapp:v0.2.1"),
+    "fleets": ([*fleets.controllers], "aibrix/controller-manager:v0.4.0"),
+}
+LEASES = {"worker-groups": "ray-operator-leader", "fleets": "aibrix-controller-manager"}
+
+
+def definitions() -> list[Mapping[str, Any]]:
+    return [
+        workergroups.definition(),
+        registrysecrets.definition(),
+        fleets.definition(),
+        fleets.set_definition(),
+    ]
+
+
+class Played:
+    def __init__(self) -> None:
+        self.clock = VirtualClock(0)
+        self.server = ApiServer(clock=self.clock)
+        transport = InProcessTransport(self.server)
+        self.user = Client(transport, field_manager="user", clock=self.clock)
+        self.recorded = FaultyTransport(transport)
+
+    async def runs(self, controllers: list[Controller[Any]], caution: Caution, seconds: float = 10.0) -> None:
+        manager = Manager(
+            *controllers, transport=self.recorded, clock=self.clock, caution=caution, environ={}
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.server.run)
+            await group.start(manager.run)
+            await anyio.sleep(seconds)
+            group.cancel_scope.cancel()
+
+
+def played(scenario: Any) -> None:
+    async def run() -> None:
+        here = Played()
+        for definition in definitions():
+            await here.user.apply(definition)
+        await scenario(here)
+
+    simulate(run)
+
+
+def deployment(image: str) -> Mapping[str, Any]:
+    labels = {"app": "operator"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": image}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "somehow-named", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+async def refused(here: Played, controllers: list[Controller[Any]]) -> str:
+    with pytest.raises((OriginalAtWork, BaseExceptionGroup)) as raised:
+        await here.runs(controllers, Caution())
+    assert here.recorded.writes == []
+    error: BaseException = raised.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, OriginalAtWork)
+    return str(error)
+
+
+@pytest.mark.rule("caution-ready-made")
+@pytest.mark.parametrize("name", READY_MADE)
+def test_a_controller_does_not_start_beside_the_deployment_of_its_original(name: str) -> None:
+    controllers, image = READY_MADE[name]
+
+    async def scenario(here: Played) -> None:
+        await here.user.create(deployment(image))
+        assert "Deployment default/somehow-named has 1 replicas" in await refused(here, controllers)
+        await here.runs(controllers, Caution(take_over=True))
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-ready-made")
+@pytest.mark.parametrize("name", LEASES)
+def test_a_controller_does_not_start_beside_the_lease_of_its_original(name: str) -> None:
+    async def scenario(here: Played) -> None:
+        now = here.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = {"holderIdentity": "it", "leaseDurationSeconds": 15, "renewTime": now}
+        metadata = {"name": LEASES[name], "namespace": "default"}
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        await here.user.create(lease)
+        assert f"Lease default/{LEASES[name]}" in await refused(here, READY_MADE[name][0])
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-ready-made")
+def test_a_controller_does_not_start_where_another_manager_has_just_written_a_status() -> None:
+    async def scenario(here: Played) -> None:
+        made = await here.user.create(fleet(1))
+        original = here.user.with_options(field_manager="manager")
+        await original.merge(made, {"status": {"replicas": 1}}, guard={}, subresource="status")
+        said = await refused(here, READY_MADE["fleets"][0])
+        assert "AIBrix is at work on rayclusterfleets" in said
+        assert "'manager' wrote the status of default/fleet" in said
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-ready-made")
+@pytest.mark.rule("caution-selector")
+def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> None:
+    async def scenario(here: Played) -> None:
+        chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
+        await here.user.create(chosen)
+        await here.user.create(fleet(1, name="other"))
+        controllers = [*fleets.make_controllers(), workergroups.make_controller()]
+        await here.runs(controllers, Caution("team=a"))
+        assert any(write.path.endswith("/pods") for write in here.recorded.writes)
+        assert not any("other" in str(write.body) + write.path for write in here.recorded.writes)
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-ready-made")
+@pytest.mark.rule("caution-shadow")
+def test_in_shadow_the_ready_made_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(fleet(2))
+        controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]
+        with caplog.at_level("INFO", "reconcile.shadow"):
+            await here.runs(controllers, Caution(dry_run=True), 60)
+        assert here.recorded.writes == []
+
+    played(scenario)
+    told = [record.path for record in caplog.records if record.name == "reconcile.shadow"]  # type: ignore[attr-defined]
+    assert any(path.endswith("/rayclusterreplicasets") for path in told)
