@@ -3,87 +3,92 @@
 Read on in `manager`, `controller` and `context`, in that order.
 """
 
-from informers import (
-    AlreadyExists,
-    ApiError,
-    BadRequest,
-    CacheSyncFailed,
-    Clock,
-    Conflict,
-    Expired,
-    Forbidden,
-    Invalid,
-    Key,
-    NotDeclared,
-    NotFound,
-    OutcomeUnknown,
-    OwnedByOther,
-    PreconditionFailed,
-    Resource,
-    ServerError,
-    ServerTimeout,
-    Snapshot,
-    StaleVersion,
-    StatusError,
-    SystemClock,
-    TooManyRequests,
-    Transport,
-    TransportError,
-    Unauthorized,
-    Unreachable,
-)
-from reconcile import conditions, owners, predicates, replicas
-from reconcile.background import Background
-from reconcile.blocking import RunOver
-from reconcile.caution import Caution, OriginalAtWork
-from reconcile.client import Client
-from reconcile.configuration import ConfigurationError
-from reconcile.consistency import CacheBehind
-from reconcile.context import Context
-from reconcile.controller import Cleanup, Controller, Reconciler, Watch
-from reconcile.departures import Gone
-from reconcile.installed import NotAsDeclared
-from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
-from reconcile.limiter import RateLimiter
-from reconcile.manager import Manager
-from reconcile.models import (
-    UNSET,
-    Column,
-    Condition,
-    DoesNotFit,
-    Fault,
-    Intent,
-    LabelSelector,
-    MicroTime,
-    Object,
-    ObjectMeta,
-    Open,
-    OwnerReference,
-    Quantity,
-    Rule,
-    Scale,
-    Schema,
-    Unset,
-    Unstructured,
-    definition_of,
-    encode,
-    field,
-    kind_of,
-    resource,
-    thaw,
-    unstructured,
-)
-from reconcile.originals import Original
-from reconcile.owners import AlreadyOwned
-from reconcile.passes import ReconcileTimeout
-from reconcile.predicates import Predicate
-from reconcile.reading import WatchEvent
-from reconcile.requests import Cause, Request, Result, TerminalError
-from reconcile.serving import CannotServe
-from reconcile.sources import SYNCED, Source, ticker
-from reconcile.storms import Storms
-from reconcile.storms.purity import Impure
-from reconcile.synchronous import SyncClient, SyncContext
+from typing import TYPE_CHECKING
+
+from reconcile.faces import on_demand
+
+if TYPE_CHECKING:
+    from informers import (
+        AlreadyExists,
+        ApiError,
+        BadRequest,
+        CacheSyncFailed,
+        Clock,
+        Conflict,
+        Expired,
+        Forbidden,
+        Invalid,
+        Key,
+        NotDeclared,
+        NotFound,
+        OutcomeUnknown,
+        OwnedByOther,
+        PreconditionFailed,
+        Resource,
+        ServerError,
+        ServerTimeout,
+        Snapshot,
+        StaleVersion,
+        StatusError,
+        SystemClock,
+        TooManyRequests,
+        Transport,
+        TransportError,
+        Unauthorized,
+        Unreachable,
+    )
+    from reconcile import conditions, owners, predicates, replicas
+    from reconcile.background import Background
+    from reconcile.blocking import RunOver
+    from reconcile.caution import Caution, OriginalAtWork
+    from reconcile.client import Client
+    from reconcile.configuration import ConfigurationError
+    from reconcile.consistency import CacheBehind
+    from reconcile.context import Context
+    from reconcile.controller import Cleanup, Controller, Reconciler, Watch
+    from reconcile.departures import Gone
+    from reconcile.installed import NotAsDeclared
+    from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
+    from reconcile.limiter import RateLimiter
+    from reconcile.manager import Manager
+    from reconcile.models import (
+        UNSET,
+        Column,
+        Condition,
+        DoesNotFit,
+        Fault,
+        Intent,
+        LabelSelector,
+        MicroTime,
+        Object,
+        ObjectMeta,
+        Open,
+        OwnerReference,
+        Quantity,
+        Rule,
+        Scale,
+        Schema,
+        Unset,
+        Unstructured,
+        definition_of,
+        encode,
+        field,
+        kind_of,
+        resource,
+        thaw,
+        unstructured,
+    )
+    from reconcile.originals import Original
+    from reconcile.owners import AlreadyOwned
+    from reconcile.passes import ReconcileTimeout
+    from reconcile.predicates import Predicate
+    from reconcile.reading import WatchEvent
+    from reconcile.requests import Cause, Request, Result, TerminalError
+    from reconcile.serving import CannotServe
+    from reconcile.sources import SYNCED, Source, ticker
+    from reconcile.storms import Storms
+    from reconcile.storms.purity import Impure
+    from reconcile.synchronous import SyncClient, SyncContext
 
 __all__ = [
     "SYNCED",
@@ -180,3 +185,6 @@ __all__ = [
     "ticker",
     "unstructured",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__)

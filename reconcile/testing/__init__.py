@@ -1,66 +1,71 @@
 """Everything to test an operator with: a fake client, one pass, virtual time, late watches, faults."""
 
-from reconcile.testing.acts import (
-    Act,
-    Apply,
-    DelayGarbage,
-    Delete,
-    Edit,
-    JumpClock,
-    Kill,
-    Recreate,
-    Release,
-    Touch,
-    Wait,
-)
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.fake import FakeClient
-from reconcile.testing.faults import (
-    Coalesce,
-    Crash,
-    CrashAfter,
-    CrashBefore,
-    Cut,
-    Delay,
-    Drop,
-    EndEarly,
-    Expire,
-    Fault,
-    FaultPlan,
-    Hold,
-    LoseReply,
-    Meanwhile,
-    Refuse,
-    RefuseAsStale,
-    Repeat,
-    SlowReply,
-    Stall,
-    TimeTravel,
-    When,
-)
-from reconcile.testing.faulty import FaultyTransport
-from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
-from reconcile.testing.late import LateTransport
-from reconcile.testing.loop import (
-    DeadlockError,
-    LivelockError,
-    RealWorldError,
-    SimulationError,
-    TimeLimitError,
-    VirtualTimeLoop,
-    simulate,
-)
-from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
-from reconcile.testing.once import Pass, describe, run_once
-from reconcile.testing.places import ListeningServer, VirtualCluster
-from reconcile.testing.pod_pages import PodPages
-from reconcile.testing.purity import assert_pure
-from reconcile.testing.requests import RecordedRequest
-from reconcile.testing.running import Run
-from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
-from reconcile.testing.story import pytest_parameter, story
-from reconcile.testing.waiting import NoLonger, NotYet, consistently, eventually
-from reconcile.testing.world import World
+from typing import TYPE_CHECKING
+
+from reconcile.faces import on_demand
+
+if TYPE_CHECKING:
+    from reconcile.testing.acts import (
+        Act,
+        Apply,
+        DelayGarbage,
+        Delete,
+        Edit,
+        JumpClock,
+        Kill,
+        Recreate,
+        Release,
+        Touch,
+        Wait,
+    )
+    from reconcile.testing.clock import VirtualClock
+    from reconcile.testing.fake import FakeClient
+    from reconcile.testing.faults import (
+        Coalesce,
+        Crash,
+        CrashAfter,
+        CrashBefore,
+        Cut,
+        Delay,
+        Drop,
+        EndEarly,
+        Expire,
+        Fault,
+        FaultPlan,
+        Hold,
+        LoseReply,
+        Meanwhile,
+        Refuse,
+        RefuseAsStale,
+        Repeat,
+        SlowReply,
+        Stall,
+        TimeTravel,
+        When,
+    )
+    from reconcile.testing.faulty import FaultyTransport
+    from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
+    from reconcile.testing.late import LateTransport
+    from reconcile.testing.loop import (
+        DeadlockError,
+        LivelockError,
+        RealWorldError,
+        SimulationError,
+        TimeLimitError,
+        VirtualTimeLoop,
+        simulate,
+    )
+    from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
+    from reconcile.testing.once import Pass, describe, run_once
+    from reconcile.testing.places import ListeningServer, VirtualCluster
+    from reconcile.testing.pod_pages import PodPages
+    from reconcile.testing.purity import assert_pure
+    from reconcile.testing.requests import RecordedRequest
+    from reconcile.testing.running import Run
+    from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
+    from reconcile.testing.story import pytest_parameter, story
+    from reconcile.testing.waiting import NoLonger, NotYet, consistently, eventually
+    from reconcile.testing.world import World
 
 __all__ = [
     "FREE_INVARIANTS",
@@ -135,3 +140,6 @@ __all__ = [
     "story",
     "sweep",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = on_demand(__name__)

@@ -128,7 +128,7 @@ def test_a_foreign_suite_is_the_same_with_and_without_the_plugin(tmp_path: Path,
     here = {name for test in with_it["tests"].values() for name in test.pop("modules", ())}
     there = {name for test in without["tests"].values() for name in test.pop("modules", ())}
     assert with_it == without
-    assert here - there == {"pytest_reconcile"}
+    assert here - there == {"reconcile"}
 
 
 USERS = """
@@ -137,7 +137,7 @@ import anyio
 import pytest
 {mark}
 
-assert "reconcile" not in sys.modules, "the plugin has imported the runtime before it was asked for anything"
+assert "informers" not in sys.modules, "the runtime was imported before it was asked for"
 
 {own}
 async def test_theirs():
@@ -233,14 +233,14 @@ def test_what_has_a_loop_of_its_own_is_refused_and_a_failure_is_told_by_the_line
 
 INSTALLED = {
     "METADATA": "Metadata-Version: 2.1\nName: reconcile-runtime\nVersion: 0\n",
-    "RECORD": "reconcile/__init__.py,,\npytest_reconcile/__init__.py,,\nunits.py,,\n",
-    "entry_points.txt": "[pytest11]\nreconcile = pytest_reconcile\n",
+    "RECORD": "informers/__init__.py,,\nreconcile/__init__.py,,\nunits.py,,\n",
+    "entry_points.txt": "[pytest11]\nreconcile = reconcile.testing.plugin\n",
 }
 
 LOADERS = """
 def test_loaders():
-    import reconcile, units
-    assert type(reconcile.__spec__.loader).__name__ == "SourceFileLoader"
+    import informers, units
+    assert type(informers.__spec__.loader).__name__ == "SourceFileLoader"
     assert type(units.__spec__.loader).__name__ == "AssertionRewritingHook"
 """
 

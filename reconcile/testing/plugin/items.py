@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_reconcile import fixtures
+from reconcile.testing.plugin import fixtures
 
 OURS = ("api_server", "clock", "cluster", "faults", "manager", "nodes")
 MARKER = "simulated(seed=0, limit_seconds=3600): run this async test in virtual time, in an order of the seed"
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Two objects that ought to be equal are told apart line by line; a secret shows nowhere."""
-    if op != "==" or "reconcile.testing" not in sys.modules:
+    if op != "==" or "reconcile.models" not in sys.modules:
         return None
     from reconcile.testing.asserting import explain
 

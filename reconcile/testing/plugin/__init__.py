@@ -4,8 +4,8 @@ Six fixtures, and virtual time for the tests that use them. Until a test does, n
 imported, and no test's loop, mode, clock or outcome is touched: so it can be installed anywhere.
 """
 
-from pytest_reconcile.fixtures import api_server, clock, cluster, faults, manager, nodes
-from pytest_reconcile.items import (
+from reconcile.testing.plugin.fixtures import api_server, clock, cluster, faults, manager, nodes
+from reconcile.testing.plugin.items import (
     pytest_assertrepr_compare,
     pytest_collection_modifyitems,
     pytest_configure,
