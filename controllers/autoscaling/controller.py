@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from reconcile import Context, Controller
+from reconcile import Context, Controller, Original
 from reconcile.blocks import (
     Autoscaler,
     Fetch,
@@ -24,6 +24,12 @@ from .spec import behaviour_of, policy_of
 from .status import bounds_shown, claims_first, history_after
 
 NAME = "pod-autoscalers"
+AIBRIX = Original(
+    "AIBrix",
+    leases=("aibrix-controller-manager",),
+    deployments=("aibrix-controller-manager",),
+    images=("aibrix/controller-manager",),
+)
 EVERY_SECONDS = 10.0
 
 
@@ -131,6 +137,7 @@ def make_controller(
         owns=(hpa.HorizontalPodAutoscaler,),
         watches=autoscaler.watches,
         on_gone=autoscaler.forget,
+        replaces=AIBRIX,
         name=NAME,
         every=every,
     )

@@ -13,7 +13,7 @@ from attrs import define
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
 from controllers.autoscaling.incident import Workload
-from reconcile import Client, LabelSelector, Manager, NotFound, ObjectMeta
+from reconcile import Caution, Client, LabelSelector, Manager, NotFound, ObjectMeta, OriginalAtWork
 from reconcile.blocks import ScrapeLimits
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Event
 from reconcile.models import encode
@@ -528,3 +528,48 @@ def test_an_autoscaler_that_is_gone_leaves_its_target_alone() -> None:
             await here.find()
 
     told(story)
+
+
+# --- in nobody's way ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("autoscale-caution")
+def test_it_does_not_start_beside_aibrix() -> None:
+    async def run() -> None:
+        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+            kept = deployment("aibrix-controller-manager", 1)
+            await there.user.create(kept.with_metadata(namespace="default"))
+            manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
+            with pytest.raises(OriginalAtWork, match="AIBrix is at work"):
+                await manager.run()
+
+    simulate(run)
+
+
+@pytest.mark.rule("autoscale-caution")
+def test_in_shadow_it_decides_and_changes_nothing() -> None:
+    async def run() -> None:
+        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+            net, metrics = Net(), Metrics(load=3.0)
+            net.metrics = metrics
+            workload = Workload(net, 20)
+            workload.begun = 3
+            sizes = make_controller(every=EVERY, fetch=net.fetch)
+            recorded = FaultyTransport(there.transport)
+            shadow = Manager(
+                sizes, transport=recorded, clock=there.clock, environ={}, caution=Caution(dry_run=True)
+            )
+            async with anyio.create_task_group() as group:
+                await group.start(
+                    Manager(workload.controller, transport=there.transport, clock=there.clock).run
+                )
+                await group.start(shadow.run)
+                await there.user.create(deployment("model", 2))
+                await there.user.apply(autoscaler("model"))
+                await anyio.sleep(30)
+                group.cancel_scope.cancel()
+            assert net.asked > 0
+            assert recorded.writes == []
+            assert (await there.user.get(Deployment, "model", NAMESPACE)).spec.replicas == 2
+
+    simulate(run)
