@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from reconcile import ApiError, Context, Controller, Result, Watch
+from reconcile import ApiError, Context, Controller, Original, Result, Watch
 from reconcile.blocks import Decision
 from reconcile.incidents import Logic
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
@@ -15,6 +15,17 @@ from .look import BadDiscovery, Found, Term, Workload, find_groups, look_at
 from .models import NodeAutoscaler, Unneeded
 from .passing import Pass, Settings
 from .upscale import grow
+
+CLUSTER_AUTOSCALER = Original(
+    "cluster-autoscaler",
+    leases=("cluster-autoscaler",),
+    deployments=(
+        "cluster-autoscaler",
+        "cluster-autoscaler-clusterapi",
+        "cluster-autoscaler-clusterapi-cluster-autoscaler",
+    ),
+    images=("autoscaling/cluster-autoscaler", "cluster-autoscaler"),
+)
 
 SOON = 1.0
 """Seconds until what passes by itself is tried again."""
@@ -37,6 +48,7 @@ def make_controller(logic: Logic = "ours", settings: Settings | None = None) -> 
         # Passes come by the clock, so that many pods make one decision; the watches only keep caches.
         watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
+        replaces=CLUSTER_AUTOSCALER,
     )
 
 
