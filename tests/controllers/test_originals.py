@@ -1,4 +1,4 @@
-"""Every ready-made controller looks for the operator in whose place it works; labels and shadow hold for it."""
+"""Every ready-made controller looks for its original before it writes; labels and shadow hold for it."""
 
 from collections.abc import Mapping
 from typing import Any

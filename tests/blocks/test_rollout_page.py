@@ -1,0 +1,66 @@
+"""The how-to of rollouts: its code rolls out as it stands there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile import ObjectMeta
+from reconcile.kinds import Deployment
+from reconcile.testing import FakeClient, run_once
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "roll-out-a-kind.md"
+LINES_OF_AN_AUTHOR = 40
+
+
+def code() -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+
+
+@pytest.fixture
+def names() -> dict[str, Any]:
+    found: dict[str, Any] = {"__name__": "roll_out_a_kind"}
+    exec(compile(code(), str(PAGE), "exec", dont_inherit=True), found)
+    return found
+
+
+async def fill(client: FakeClient) -> None:
+    """As the controller of Deployments does, at once."""
+    for one in await client.list(Deployment, "default"):
+        size = one["spec"]["replicas"] if isinstance(one.spec, dict) else one.spec.replicas
+        status = {
+            "replicas": size,
+            "availableReplicas": size,
+            "readyReplicas": size,
+            "observedGeneration": one.metadata.generation,
+        }
+        await client.merge(one, {"status": status}, guard={}, subresource="status")
+
+
+def test_an_author_writes_few_lines() -> None:
+    body = code().split("@frozen", 1)[1]
+    lines = [line for line in body.splitlines() if line.strip()]
+    assert len(lines) < LINES_OF_AN_AUTHOR
+
+
+@pytest.mark.rule("aibrix-fleet-bounds")
+async def test_the_code_of_the_page_rolls_out_within_its_bounds(names: dict[str, Any]) -> None:
+    container = {"name": "web", "image": "shop:1"}
+    spec = names["ShopSpec"]({"spec": {"containers": [container]}}, 3)
+    client = FakeClient(names["Shop"](metadata=ObjectMeta("corner", "default"), spec=spec))
+    for image in ("shop:1", "shop:2"):
+        shop = await client.get(names["Shop"], "corner", "default")
+        changed = names["ShopSpec"]({"spec": {"containers": [{**container, "image": image}]}}, 3)
+        await client.modify(
+            names["Shop"], "corner", "default", lambda old, new=changed: old.replace(spec=new)
+        )
+        for _ in range(15):
+            run = await run_once(names["shops"], shop, client)
+            assert run.error is None
+            sets = await client.list(Deployment, "default")
+            assert sum(one.spec.replicas or 0 for one in sets) <= 4
+            await fill(client)
+    sizes = {one.spec.template["spec"]["containers"][0]["image"]: one.spec.replicas for one in sets}
+    assert sizes == {"shop:1": 0, "shop:2": 3}
+    assert (await client.get(names["Shop"], "corner", "default")).status.available == 3
