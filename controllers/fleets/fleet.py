@@ -128,8 +128,7 @@ async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result |
     _write(ctx, status)
     if is_complete(status) or fleet.spec.paused:
         for one in revisions.surplus(fleet.spec.revision_history_limit):
-            assert one.object is not None
-            await ctx.delete(one.object)
+            await ctx.delete(one.stored)
     waits = [deadline_in(fleet, status, now), LEFTOVER_SECONDS if plan.waiting else None]
     soonest = min((wait for wait in waits if wait is not None), default=None)
     return None if soonest is None else Result(after=soonest)

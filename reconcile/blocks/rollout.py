@@ -51,6 +51,13 @@ class RevisionSet:
     object: Object | None = field(default=None, eq=False, repr=False)
 
     @property
+    def stored(self) -> Object:
+        """The object of the set. Raises ValueError for one that was not made of any."""
+        if self.object is None:
+            raise ValueError(f"the set {self.name!r} was not made of an object")
+        return self.object
+
+    @property
     def most(self) -> int:
         """So many it may have at this moment."""
         return max(self.replicas, self.present)

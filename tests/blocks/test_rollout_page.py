@@ -1,6 +1,7 @@
 """The how-to of rollouts: its code rolls out as it stands there."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def names() -> dict[str, Any]:
 async def fill(client: FakeClient) -> None:
     """As the controller of Deployments does, at once."""
     for one in await client.list(Deployment, "default"):
-        size = one["spec"]["replicas"] if isinstance(one.spec, dict) else one.spec.replicas
+        size = one.spec.replicas
         status = {
             "replicas": size,
             "availableReplicas": size,
@@ -36,6 +37,10 @@ async def fill(client: FakeClient) -> None:
             "observedGeneration": one.metadata.generation,
         }
         await client.merge(one, {"status": status}, guard={}, subresource="status")
+
+
+def respecified(shop: Any, spec: Any) -> Any:
+    return shop.replace(spec=spec)
 
 
 def test_an_author_writes_few_lines() -> None:
@@ -49,12 +54,10 @@ async def test_the_code_of_the_page_rolls_out_within_its_bounds(names: dict[str,
     container = {"name": "web", "image": "shop:1"}
     spec = names["ShopSpec"]({"spec": {"containers": [container]}}, 3)
     client = FakeClient(names["Shop"](metadata=ObjectMeta("corner", "default"), spec=spec))
-    for image in ("shop:1", "shop:2"):
+    for image in (f"shop:{number}" for number in range(1, 7)):
         shop = await client.get(names["Shop"], "corner", "default")
         changed = names["ShopSpec"]({"spec": {"containers": [{**container, "image": image}]}}, 3)
-        await client.modify(
-            names["Shop"], "corner", "default", lambda old, new=changed: old.replace(spec=new)
-        )
+        await client.modify(names["Shop"], "corner", "default", partial(respecified, spec=changed))
         for _ in range(15):
             run = await run_once(names["shops"], shop, client)
             assert run.error is None
@@ -62,5 +65,5 @@ async def test_the_code_of_the_page_rolls_out_within_its_bounds(names: dict[str,
             assert sum(one.spec.replicas or 0 for one in sets) <= 4
             await fill(client)
     sizes = {one.spec.template["spec"]["containers"][0]["image"]: one.spec.replicas for one in sets}
-    assert sizes == {"shop:1": 0, "shop:2": 3}
+    assert sizes == {"shop:3": 0, "shop:4": 0, "shop:5": 0, "shop:6": 3}
     assert (await client.get(names["Shop"], "corner", "default")).status.available == 3
