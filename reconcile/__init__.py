@@ -6,6 +6,7 @@ Read on in `manager`, `controller` and `context`, in that order.
 from typing import TYPE_CHECKING
 
 from reconcile.faces import on_demand
+from reconcile.neighbours import require_own_floors
 
 if TYPE_CHECKING:
     from informers import (
@@ -185,6 +186,8 @@ __all__ = [
     "ticker",
     "unstructured",
 ]
+
+require_own_floors()
 
 if not TYPE_CHECKING:
     __getattr__ = on_demand(__name__)
