@@ -3,19 +3,23 @@
 import os
 from typing import Any
 
+import anyio
 import pytest
 
 from controllers.fleets import RayClusterFleet, definition, make_controllers, set_definition
 from controllers.fleets import incident as scaling
 from controllers.fleets.clusters import cluster_of
+from controllers.fleets.fleet import make_fleet_controller
+from controllers.fleets.original import FleetWithoutScale, without_scale
+from controllers.fleets.replica_sets import make_set_controller
 from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
-from reconcile import encode
+from reconcile import Manager, encode
 from reconcile.incidents import Logic, Verdict, bundled_incidents
 from reconcile.nodes import Delays
 from reconcile.testing import Apply, Delete, Kill, Report, Scenario, Wait, World, seeds, simulate, sweep
 from tests.controllers.fleets import fleet, rolling
-from tests.controllers.world import world
+from tests.controllers.world import NAMESPACE, world
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "4")) or None
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
@@ -37,6 +41,44 @@ def play(seed: int, logic: Logic) -> Verdict:
 def test_an_autoscaler_sizes_a_fleet_down_to_nothing_and_back(seed: int) -> None:
     verdict = play(seed, "ours")
     assert verdict.ok, verdict
+
+
+@pytest.mark.rule("aibrix-3d-hpa")
+@pytest.mark.parametrize(("serves_scale", "word"), [(True, "True"), (False, "False")])
+def test_a_horizontal_pod_autoscaler_is_able_to_scale_a_fleet(serves_scale: bool, word: str) -> None:
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "fleet", "namespace": NAMESPACE},
+        "spec": {
+            "minReplicas": 2,
+            "maxReplicas": 4,
+            "scaleTargetRef": {
+                "apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "RayClusterFleet", "name": "fleet",
+            },
+        },
+    }  # fmt: skip
+
+    async def run() -> None:
+        defined = definition() if serves_scale else without_scale(definition())
+        fleets = make_fleet_controller(RayClusterFleet if serves_scale else FleetWithoutScale)
+        async with world(0, clusters(), defined, set_definition(), delays=QUICK) as here:
+            manager = Manager(
+                fleets, make_set_controller(), make_controller(), transport=here.transport, clock=here.clock
+            )
+            async with anyio.create_task_group() as group:
+                await group.start(manager.run)
+                await here.user.create(fleet(1).with_metadata(namespace=NAMESPACE))
+                made = await here.user.create(autoscaler)
+                await anyio.sleep(60)
+                found = await here.user.get(type(made), "fleet", NAMESPACE)
+                said = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+                assert said["AbleToScale"] == word
+                kept = await here.user.get(RayClusterFleet, "fleet", NAMESPACE)
+                assert kept.status.available_replicas == (2 if serves_scale else 1)
+                group.cancel_scope.cancel()
+
+    simulate(run)
 
 
 def test_without_the_subresource_an_autoscaler_finds_nothing() -> None:
