@@ -11,13 +11,21 @@ Manifest = dict[str, Any]
 HEAD_GROUP = "headgroup"
 SERVE_LABEL = "ray.io/serve"
 GCS_PORT = 6379
+# Kueue acts on the RayCluster itself, and would hold back pods that bear its label.
+_SCHEDULERS = (
+    "volcano.sh",
+    "yunikorn.apache.org",
+    "kai.scheduler",
+    "scheduling.x-k8s.io",
+    "scheduling.k8s.io",
+)
 _FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
 
 
 def pod_labels(
     cluster: ClusterView, node_type: NodeType, group: str, template: Object, labels: Mapping[str, str]
 ) -> dict[str, str]:
-    """The labels of a pod: those of its template, those of its group, and ours.
+    """The labels of a pod: of its template, its group, ours, and the cluster's for a batch scheduler.
 
     The user's win, save the three by which pods are told apart.
     """
@@ -32,8 +40,18 @@ def pod_labels(
     }
     if cluster.asks(ENABLE_SERVE_SERVICE):
         ours[SERVE_LABEL] = "true"
+    ours |= for_scheduler(cluster.labels)
     given = {**((template.get("metadata") or {}).get("labels") or {}), **labels}
     return {**ours, **{name: value for name, value in given.items() if name not in _FIXED_LABELS}}
+
+
+def for_scheduler(words: Mapping[str, str]) -> dict[str, str]:
+    """Of a cluster's labels or annotations those that tell a batch scheduler about its pods."""
+    return {name: value for name, value in words.items() if _domain(name).endswith(_SCHEDULERS)}
+
+
+def _domain(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def head_service_name(cluster: ClusterView) -> str:

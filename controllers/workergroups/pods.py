@@ -17,6 +17,7 @@ from .fault_tolerance import storage_annotations, storage_environment, storage_p
 from .names import (
     HEAD_GROUP,
     Manifest,
+    for_scheduler,
     head_host,
     head_port,
     head_service_name,
@@ -99,6 +100,9 @@ def _annotate(pod: Manifest, annotations: Mapping[str, str]) -> None:
 def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], prefix: str) -> Manifest:
     metadata, rest = thawed(template.get("metadata") or {}), thawed(template)
     metadata.pop("name", None)
+    passed = for_scheduler(cluster.annotations)
+    if passed:
+        metadata["annotations"] = {**passed, **(metadata.get("annotations") or {})}
     if cluster.asks(OVERWRITE_COMMAND_ANNOTATION):
         metadata["annotations"] = {
             **(metadata.get("annotations") or {}),

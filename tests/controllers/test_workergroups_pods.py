@@ -192,6 +192,22 @@ def test_labels_tell_pods_apart_and_the_users_win_elsewhere() -> None:
     }
 
 
+def test_what_tells_a_batch_scheduler_of_the_cluster_reaches_its_pods() -> None:
+    queue, kueue = "volcano.sh/queue-name", "kueue.x-k8s.io/queue-name"
+    view = evolve(
+        cluster(),
+        labels={queue: "tpus", kueue: "tpus", "team": "blue"},
+        annotations={"yunikorn.apache.org/task-group-name": "g", "team": "blue"},
+    )
+    for pod in (head_pod(view), worker_of(view)):
+        assert pod["metadata"]["labels"][queue] == "tpus"
+        assert not {kueue, "team"} & set(pod["metadata"]["labels"])
+        assert pod["metadata"]["annotations"]["yunikorn.apache.org/task-group-name"] == "g"
+        assert "team" not in pod["metadata"]["annotations"]
+    own = evolve(view.head, template={"metadata": {"labels": {queue: "own"}}, **template()})
+    assert head_pod(evolve(view, head=own))["metadata"]["labels"][queue] == "own"
+
+
 def test_pods_get_generated_names_in_the_clusters_namespace() -> None:
     view = cluster()
     named = evolve(view.head, template={**template(), "metadata": {"name": "fixed", "namespace": "other"}})
