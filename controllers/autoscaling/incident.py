@@ -55,7 +55,7 @@ class Scenario:
     every: float = 0.25
     rest: float = 1.5
     patience: float = 30.0
-    patience_original: float = 6.0
+    patience_original: float = 4.0
 
 
 DEFAULTS = Scenario(

@@ -11,8 +11,7 @@ from reconcile import Controller, Manager, ObjectMeta, definition_of
 from reconcile.kinds import Deployment
 from reconcile.nodes import Delays
 from reconcile.testing import simulate
-from tests.controllers.autoscaling import Net
-from tests.controllers.test_autoscaling_controller import deployment
+from tests.controllers.autoscaling import Net, deployment
 from tests.controllers.world import NAMESPACE, world
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "autoscale-a-kind.md"

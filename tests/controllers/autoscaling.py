@@ -1,16 +1,21 @@
-"""A network of simulated pods for pod autoscalers: pages by address, in virtual time."""
+"""A simulated cluster for pod autoscalers: pods whose pages are found by address, in virtual time."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from attrs import define, field, frozen
 
-from controllers.autoscaling.incident import Pages
-from reconcile.blocks import Fetch, FetchFailed
-from reconcile.kinds import Pod
+from controllers.autoscaling import PodAutoscaler, definition, make_controller
+from controllers.autoscaling.incident import Pages, Workload
+from reconcile import Client, LabelSelector, Manager, ObjectMeta
+from reconcile.blocks import Fetch, FetchFailed, ScrapeLimits
+from reconcile.kinds import Deployment, DeploymentSpec, Event, Pod
+from reconcile.nodes import Delays
+from reconcile.testing import FaultyTransport, simulate
+from tests.controllers.world import NAMESPACE, World, world
 
 
 @define(eq=False)
@@ -74,3 +79,106 @@ class Metrics:
 
     def __call__(self, pod: Pod) -> str:
         return self.page or f"# TYPE load gauge\nload {self.load}\n"
+
+
+EVERY = 2.0
+QUICK = {
+    "autoscaling.aibrix.ai/scale-down-cooldown-window": "4s",
+    "autoscaling.aibrix.ai/max-scale-down-rate": "10",
+    "autoscaling.aibrix.ai/max-scale-up-rate": "10",
+}
+
+
+@define
+class Here:
+    """A cluster with a workload that runs pods, and the controller of pod autoscalers."""
+
+    world: World
+    net: Net
+    metrics: Metrics
+    workload: Workload
+    requests: FaultyTransport
+    probed: list[bool]
+
+    @property
+    def user(self) -> Client:
+        return self.world.user
+
+    async def make(self, name: str = "model", annotations: Mapping[str, str] = QUICK, **spec: Any) -> None:
+        await self.user.apply(autoscaler(name, annotations, **spec))
+
+    async def deploy(self, replicas: int, name: str = "model") -> None:
+        await self.user.create(deployment(name, replicas))
+
+    async def replicas(self, name: str = "model") -> int:
+        return (await self.user.get(Deployment, name, NAMESPACE)).spec.replicas or 0
+
+    async def find(self, name: str = "model") -> PodAutoscaler:
+        return await self.user.get(PodAutoscaler, name, NAMESPACE)
+
+    async def conditions(self, name: str = "model") -> dict[str, tuple[str, str, str]]:
+        found = (await self.find(name)).status.conditions
+        return {one.type: (one.status, one.reason, one.message) for one in found}
+
+    async def events(self) -> set[str]:
+        return {event.reason for event in await self.user.list(Event, NAMESPACE)}
+
+
+def autoscaler(name: str, annotations: Mapping[str, str] = QUICK, **spec: Any) -> dict[str, Any]:
+    plain = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "model"},
+        "minReplicas": 1,
+        "maxReplicas": 8,
+        "scalingStrategy": "KPA",
+        "observeWindowSeconds": 4,
+        "panicWindowSeconds": 2,
+        "metricsSources": [
+            {"metricSourceType": "pod", "port": "80", "targetMetric": "load", "targetValue": "1"}
+        ],
+    }
+    return {
+        "apiVersion": "autoscaling.aibrix.ai/v1alpha1",
+        "kind": "PodAutoscaler",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": dict(annotations)},
+        "spec": {**plain, **spec},
+    }
+
+
+def deployment(name: str, replicas: int) -> Deployment:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "engine", "image": "e"}]}}
+    spec = DeploymentSpec(selector=LabelSelector(match_labels=labels), template=template, replicas=replicas)
+    return Deployment(metadata=ObjectMeta(name, NAMESPACE), spec=spec)
+
+
+@asynccontextmanager
+async def cluster(
+    *, room: int = 20, answered: bool = True, crd: Mapping[str, Any] | None = None, seed: int = 0
+) -> AsyncIterator[Here]:
+    probed: list[bool] = []
+
+    async def probe(ctx: object, target: object) -> bool:
+        probed.append(answered)
+        return answered
+
+    async with world(seed, crd or definition(), delays=Delays(0.2, 0.2)) as there:
+        net, metrics = Net(), Metrics()
+        net.metrics = metrics
+        workload = Workload(net, room)
+        workload.begun = 3  # none of them is deaf
+        async with anyio.create_task_group() as group:
+            await group.start(Manager(workload.controller, transport=there.transport, clock=there.clock).run)
+            sizes = make_controller(
+                every=EVERY, fetch=net.fetch, probe=probe, limits=ScrapeLimits(pod_seconds=0.5)
+            )
+            async with there.running(sizes) as requests:
+                yield Here(there, net, metrics, workload, requests, probed)
+            group.cancel_scope.cancel()
+
+
+def told(story: Callable[[Here], Any], **options: Any) -> None:
+    async def run() -> None:
+        async with cluster(**options) as here:
+            await story(here)
+
+    simulate(run)

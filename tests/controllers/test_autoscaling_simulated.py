@@ -16,8 +16,8 @@ from reconcile.kinds import Deployment, Pod
 from reconcile.nodes import Delays
 from reconcile.testing import Apply, Delete, Report, Scenario, Wait, World, seeds, sweep
 
-SEEDS = int(os.environ.get("SWEEP_SEEDS", "4"))
-RUNS = int(os.environ.get("SWEEP_RUNS", "12")) or None
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
+RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
 """0: all of them."""
 
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)

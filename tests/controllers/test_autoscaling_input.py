@@ -1,0 +1,209 @@
+"""What users write: mistakes that are named and harm no other, AIBrix's samples, and other operators."""
+
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+
+from controllers.autoscaling import PodAutoscaler, definition, make_controller
+from controllers.autoscaling.incident import Workload
+from reconcile import Caution, Manager, NotFound, ObjectMeta, OriginalAtWork
+from reconcile.kinds import ConfigMap, Deployment
+from reconcile.nodes import Delays
+from reconcile.testing import FaultyTransport, simulate
+from tests.controllers.autoscaling import EVERY, Here, Metrics, Net, autoscaler, deployment, told
+from tests.controllers.world import NAMESPACE, SAMPLES, world
+
+# --- bad input ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("autoscale-bad-spec")
+@pytest.mark.parametrize(
+    ("changed", "condition", "reason", "named"),
+    [
+        ({"minReplicas": 9}, "ValidSpec", "InvalidSpec", "spec.minReplicas"),
+        (
+            {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}},
+            "AbleToScale",
+            "TargetNotFound",
+            "Deployment none",
+        ),
+        (
+            {"scaleTargetRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"}},
+            "AbleToScale",
+            "TargetHasNoScale",
+            "ConfigMap settings",
+        ),
+        (
+            {"scaleTargetRef": {"apiVersion": "example.com/v1", "kind": "Unheard", "name": "of"}},
+            "AbleToScale",
+            "TargetKindUnknown",
+            "Unheard",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_condition_and_an_event_and_harms_no_other(
+    changed: dict[str, Any], condition: str, reason: str, named: str
+) -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 1.0
+        await here.user.create(ConfigMap(metadata=ObjectMeta("settings", NAMESPACE)))
+        await here.deploy(2)
+        await here.make("bad", **changed)
+        await anyio.sleep(5)
+        await here.make("good")
+        await anyio.sleep(30)
+        status, why, message = (await here.conditions("bad"))[condition]
+        assert (status, why) == ("False", reason)
+        assert named in message
+        assert (await here.conditions("bad"))["Ready"][0] == "False"
+        assert reason in await here.events()
+        if condition == "AbleToScale":
+            assert (await here.conditions("good"))["Ready"][0] == "True"
+        sent = len(here.requests.writes)
+        await anyio.sleep(120)
+        assert len(here.requests.writes) == sent
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-bad-annotation")
+def test_an_annotation_that_is_no_number_is_named_in_a_condition_and_an_event() -> None:
+    async def story(here: Here) -> None:
+        await here.deploy(2)
+        await here.make(annotations={"autoscaling.aibrix.ai/max-scale-up-rate": "fast"})
+        await anyio.sleep(20)
+        status, reason, message = (await here.conditions())["ValidSpec"]
+        assert (status, reason) == ("False", "InvalidSpec")
+        assert "autoscaling.aibrix.ai/max-scale-up-rate" in message
+        assert "InvalidSpec" in await here.events()
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-bad-page")
+def test_a_page_that_is_no_prometheus_text_is_named_and_changes_nothing() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.page = "<html>load</html>"
+        await here.deploy(3)
+        await here.make()
+        await anyio.sleep(120)
+        assert await here.replicas() == 3
+        status, _, message = (await here.conditions())["MetricsAvailable"]
+        assert status == "False"
+        assert "NotPrometheusText" in message
+        assert "NoneAnswered" in await here.events()
+
+    told(story)
+
+
+def test_the_mistakes_of_a_user_end_when_they_are_mended() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 3.0
+        await here.deploy(2)
+        await here.make(minReplicas=9)
+        await anyio.sleep(20)
+        await here.make(minReplicas=1)
+        await anyio.sleep(40)
+        assert await here.replicas() == 8
+        assert (await here.conditions())["ValidSpec"][0] == "True"
+
+    told(story)
+
+
+# --- users' manifests -----------------------------------------------------------------------------------
+
+
+def manifest(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((SAMPLES / "aibrix" / f"{name}.yaml").read_text())
+    return found
+
+
+@pytest.mark.rule("autoscale-samples")
+@pytest.mark.parametrize("crd", ["ours", "original"])
+@pytest.mark.parametrize("name", ["kpa", "apa"])
+def test_the_samples_of_aibrix_run_as_they_are(crd: str, name: str) -> None:
+    original = manifest("crd-podautoscalers") if crd == "original" else None
+
+    async def story(here: Here) -> None:
+        given = manifest(name)
+        target = given["spec"]["scaleTargetRef"]["name"]
+        kept = deployment(target, 2)
+        await here.user.create(kept.with_metadata(namespace="default"))
+        here.metrics.page = "vllm:gpu_cache_usage_perc 1.0\n"
+        await here.user.apply(given)
+        await anyio.sleep(120)
+        found = await here.user.get(PodAutoscaler, given["metadata"]["name"], "default")
+        conditions = {one.type: one.status for one in found.status.conditions}
+        assert conditions["ValidSpec"] == conditions["AbleToScale"] == conditions["Ready"] == "True"
+        now = await here.user.get(Deployment, target, "default")
+        if name == "apa":
+            assert now.spec.replicas == 8
+        else:
+            # The cluster has no metrics API: nothing is known, so nothing is done.
+            assert now.spec.replicas == 2
+            assert conditions["MetricsAvailable"] == "False"
+
+    told(story, crd=original)
+
+
+def test_an_autoscaler_that_is_gone_leaves_its_target_alone() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 1.0
+        await here.deploy(3)
+        await here.make()
+        await anyio.sleep(30)
+        await here.user.delete(await here.find())
+        here.metrics.load = 5.0
+        await anyio.sleep(60)
+        assert await here.replicas() == 3
+        with pytest.raises(NotFound):
+            await here.find()
+
+    told(story)
+
+
+# --- in nobody's way ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("autoscale-caution")
+def test_it_does_not_start_beside_aibrix() -> None:
+    async def run() -> None:
+        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+            kept = deployment("aibrix-controller-manager", 1)
+            await there.user.create(kept.with_metadata(namespace="default"))
+            manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
+            with pytest.raises(OriginalAtWork, match="AIBrix is at work"):
+                await manager.run()
+
+    simulate(run)
+
+
+@pytest.mark.rule("autoscale-caution")
+def test_in_shadow_it_decides_and_changes_nothing() -> None:
+    async def run() -> None:
+        async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
+            net, metrics = Net(), Metrics(load=3.0)
+            net.metrics = metrics
+            workload = Workload(net, 20)
+            workload.begun = 3
+            sizes = make_controller(every=EVERY, fetch=net.fetch)
+            recorded = FaultyTransport(there.transport)
+            shadow = Manager(
+                sizes, transport=recorded, clock=there.clock, environ={}, caution=Caution(dry_run=True)
+            )
+            async with anyio.create_task_group() as group:
+                await group.start(
+                    Manager(workload.controller, transport=there.transport, clock=there.clock).run
+                )
+                await group.start(shadow.run)
+                await there.user.create(deployment("model", 2))
+                await there.user.apply(autoscaler("model"))
+                await anyio.sleep(30)
+                group.cancel_scope.cancel()
+            assert net.asked > 0
+            assert recorded.writes == []
+            assert (await there.user.get(Deployment, "model", NAMESPACE)).spec.replicas == 2
+
+    simulate(run)
