@@ -6,6 +6,7 @@ from typing import Any
 
 from informers import AlreadyExists, Key, StaleVersion
 from reconcile.client import Client
+from reconcile.kinds import Secret
 from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.owners import can_own, with_owner
 
@@ -20,8 +21,6 @@ async def generate_once(
     `made` remembers what was made, for clients that carry nothing out. Raises StaleVersion where others
     keep changing the Secret.
     """
-    from reconcile.kinds import Secret  # all built-in kinds come with it, which few operators wait for
-
     for _ in range(ATTEMPTS):
         stored = await client.snapshot(kind_of(Secret).resource, secret, live=True)
         data: dict[str, Any] = {} if stored is None else stored.to_dict().get("data") or {}

@@ -31,9 +31,9 @@ class Scenario:
     """
 
     told: float = 12.0
-    calm: float = 10.0
-    told_original: float = 3.0
-    calm_original: float = 4.0
+    calm: float = 6.0
+    told_original: float = 2.0
+    calm_original: float = 3.0
     writes: int = 2
 
     def of(self, logic: Logic) -> tuple[float, float]:
