@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controllers.workergroups.clusters import ClusterView, GroupView, Unsupported, group_view
 from controllers.workergroups.original import plan_group_like_v1_3_0
@@ -24,7 +22,6 @@ from controllers.workergroups.plan import (
 from controllers.workergroups.plan import plan_cluster as plan_cluster_at
 from controllers.workergroups.plan import plan_group as plan_group_at
 from controllers.workergroups.views import PodView, is_unhealthy
-from reconcile.replicas import is_active
 
 START = datetime(2025, 5, 3, tzinfo=UTC)
 UID = "cluster-uid"
@@ -366,126 +363,6 @@ def test_a_suspended_group_loses_its_workers_and_the_head_stays() -> None:
     plan = plan_cluster(cluster(small(3, suspend=True)), [head(), *five_workers()])
     assert len(plan.removals) == 5
     assert {removal.reason for removal in plan.removals} == {"suspended"}
-
-
-# Laws.
-
-PHASES = ("Pending", "Running", "Failed", "Succeeded")
-
-
-@st.composite
-def worker_pods(draw: st.DrawFn) -> list[PodView]:
-    count = draw(st.integers(0, 8))
-    return [
-        worker(
-            f"pod{number}",
-            age=draw(st.integers(0, 3)),
-            group=draw(st.sampled_from(["small", "large", "gone"])),
-            phase=draw(st.sampled_from(PHASES)),
-            ready=draw(st.booleans()),
-            terminating=draw(st.booleans()),
-            deletion_cost=draw(st.integers(-1, 1)),
-            ray_container_terminated=draw(st.booleans()),
-            restart_policy=draw(st.sampled_from(["Always", "Never"])),
-            owner_uid=draw(st.sampled_from([UID, UID, "another"])),
-        )
-        for number in range(count)
-    ]
-
-
-HEADS = st.lists(
-    st.builds(
-        lambda number, phase, terminating: head(f"head{number}", phase=phase, terminating=terminating),
-        st.integers(0, 9),
-        st.sampled_from(PHASES),
-        st.booleans(),
-    ),
-    max_size=2,
-    unique_by=lambda pod: pod.name,
-)
-LISTED = st.lists(st.sampled_from([f"pod{number}" for number in range(9)]), max_size=3)
-GROUPS = st.builds(
-    lambda replicas, low, high, listed: small(replicas, *listed, min_replicas=low, max_replicas=low + high),
-    st.none() | st.integers(0, 6),
-    st.integers(0, 3),
-    st.integers(0, 6),
-    LISTED,
-)
-
-
-@given(GROUPS, worker_pods(), HEADS, st.randoms(use_true_random=False))
-def test_a_plan_carried_out_leaves_nothing_to_do(
-    group: GroupView, workers: list[PodView], heads: list[PodView], chance: random.Random
-) -> None:
-    whole = cluster(group, evolve(group, name="large", workers_to_delete=()))
-    pods = [*workers, *heads]
-    changed = after(plan_cluster(whole, pods), pods, lambda pod: chance.random() < 0.5)
-    assert plan_cluster(whole, changed).is_idle
-
-
-@given(GROUPS, worker_pods())
-def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
-    group: GroupView, pods: list[PodView]
-) -> None:
-    plan = plan_group(UID, group, pods)
-    chosen = [one for one in plan.delete if one.reason not in ("unhealthy", "listed")]
-    assert not (plan.creates and chosen)
-
-
-@given(GROUPS, worker_pods())
-def test_no_more_healthy_pods_are_deleted_than_are_surplus_or_listed(
-    group: GroupView, pods: list[PodView]
-) -> None:
-    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name]
-    healthy = [pod for pod in own if is_active(pod) and not is_unhealthy(pod)]
-    listed = [pod for pod in healthy if pod.name in group.workers_to_delete]
-    chosen = [one for one in plan_group(UID, group, pods).delete if one.reason != "unhealthy"]
-    assert len(chosen) == max(len(healthy) - desired_workers(group), len(listed))
-    assert all(one.pod in healthy for one in chosen)
-
-
-@given(GROUPS, worker_pods())
-def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[PodView]) -> None:
-    whole = cluster(group)
-    changed = after(plan_cluster(whole, pods), pods, lambda pod: True)
-    own = [pod for pod in changed if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
-    assert len(own) == desired_workers(group)
-
-
-@given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
-def test_a_group_that_has_converged_is_within_its_bounds(
-    group: GroupView, pods: list[PodView], chance: random.Random
-) -> None:
-    whole = cluster(group)
-    for _ in range(3):
-        pods = after(plan_cluster(whole, pods), pods, lambda pod: chance.random() < 0.5)
-    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
-    assert group.min_replicas <= len(own) <= group.max_replicas
-
-
-@given(GROUPS, worker_pods(), st.booleans(), st.randoms(use_true_random=False))
-def test_however_often_it_is_planned_there_is_one_deletion_for_each_unit(
-    group: GroupView, pods: list[PodView], autoscaled: bool, chance: random.Random
-) -> None:
-    """Whatever of the deleted pods lingers: of the healthy ones no more go than are too many or listed."""
-    whole = cluster(group, autoscaler={} if autoscaled else None)
-    own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
-    listed = [pod for pod in own if pod.name in group.workers_to_delete]
-    gone: set[str] = set()
-    for _ in range(4):
-        plan = plan_cluster(whole, pods)
-        gone |= {one.pod.uid for one in plan.groups[0].delete if one.reason != "unhealthy"}
-        pods = after(plan, pods, lambda pod: chance.random() < 0.5)
-    surplus = 0 if autoscaled else len(own) - desired_workers(group)
-    assert len(gone) <= max(surplus, len(listed))
-
-
-@given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
-def test_the_order_of_the_pods_does_not_matter(
-    group: GroupView, pods: list[PodView], chance: random.Random
-) -> None:
-    shuffled = chance.sample(pods, len(pods))
-    assert plan_group(UID, group, shuffled) == plan_group(UID, group, pods)
 
 
 # The incident: five workers, scale to four, the victim stays Terminating over many passes.
