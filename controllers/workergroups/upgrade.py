@@ -16,16 +16,16 @@ HASH_VERSION = "reconcile-runtime-1"
 
 Upgrade = Literal["none", "recreate", "mark"]
 _SCALING = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+_KEEPING = ("workerGroupSpecs", "replicas", "suspend", "upgradeStrategy", "managedBy")
 _PLACING = ("tolerations", "schedulingGates")
 
 
 def spec_hash(spec: Object) -> str:
-    """A short hash of what pods are made of: the spec without the sizes of groups, and without
-    `tolerations` and `schedulingGates`, which may change under a running pod (systems.md 1b, 4).
+    """A short hash of what pods are made of: the spec without the sizes of groups, without `tolerations`
+    and `schedulingGates`, which may change under a running pod (systems.md 1b, 4), and without what says
+    how the cluster is kept and not what it is.
     """
-    kept = {
-        name: value for name, value in spec.items() if name not in ("workerGroupSpecs", "replicas", "suspend")
-    }
+    kept = {name: value for name, value in spec.items() if name not in _KEEPING}
     kept["headGroupSpec"] = _without_placing(spec.get("headGroupSpec") or {})
     kept["workerGroupSpecs"] = [
         {k: v for k, v in _without_placing(group).items() if k not in (*_SCALING, "suspend")}

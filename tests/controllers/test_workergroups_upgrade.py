@@ -78,6 +78,11 @@ def test_sizes_and_places_are_no_reason_to_make_pods_anew(path: tuple[str, ...],
     assert spec_hash(changed) == spec_hash(SPEC)
 
 
+def test_how_a_cluster_is_kept_is_no_reason_either() -> None:
+    kept = {"upgradeStrategy": {"type": "Recreate"}, "suspend": False, "managedBy": "ray.io/kuberay-operator"}
+    assert spec_hash({**SPEC, **kept}) == spec_hash(SPEC)
+
+
 @pytest.mark.parametrize("group", ["headGroupSpec", "workerGroupSpecs"])
 def test_another_image_is_a_reason(group: str) -> None:
     changed = copy.deepcopy(SPEC)
