@@ -22,8 +22,8 @@ from reconcile.blocks import (
     Source,
     Sum,
 )
-from reconcile.blocks.autoscaler_scrape import Candidates, Scraper
-from reconcile.blocks.autoscaler_sources import API_SECONDS, Sight
+from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
+from reconcile.blocks.autoscaler_sources import Sight
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Pod, PodSpec, PodStatus
 from reconcile.kinds.core import PodCondition
@@ -157,7 +157,7 @@ def test_an_external_metric_is_a_total_of_all_its_series() -> None:
         Answer({"items": [1]}),
         Answer([]),
         Answer(error=Unreachable("no way")),
-        Answer({"items": []}, seconds=API_SECONDS + 1),
+        Answer({"items": []}, seconds=ScrapeLimits().pass_seconds + 1),
     ],
     ids=lambda answer: str(answer.status if answer.status != 200 else answer.body)[:12],
 )

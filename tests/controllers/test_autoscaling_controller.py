@@ -8,6 +8,7 @@ import pytest
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
 from reconcile import encode
 from reconcile.kinds import Deployment
+from reconcile.testing import Fault, Refuse, RefuseAsStale, When
 from tests.controllers.autoscaling import (
     QUICK,
     Here,
@@ -70,6 +71,39 @@ def test_a_number_that_another_changed_meanwhile_is_decided_anew() -> None:
         await anyio.sleep(30)
         assert await here.replicas() == 6
         assert all(one.status != 409 for one in here.requests.requests)
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-guarded")
+def test_a_write_that_is_stale_is_decided_anew_until_it_is_not() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 3.0
+        here.requests.add(Fault(When("patch", "*/model/scale", times=4), RefuseAsStale()))
+        await here.deploy(2)
+        await here.make()
+        await anyio.sleep(60)
+        assert await here.replicas() == 8
+        assert all(one.success for one in (await here.find()).status.scaling_history)
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-refused")
+def test_a_scale_that_may_not_be_written_is_said_once_and_tried_again() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 3.0
+        here.requests.add(Fault(When("patch", "*/model/scale", times=10), Refuse(403, "Forbidden")))
+        await here.deploy(2)
+        await here.make()
+        await anyio.sleep(15)
+        assert (await here.conditions())["AbleToScale"][:2] == ("False", "FailedUpdateScale")
+        assert (await here.conditions())["Ready"][0] == "False"
+        (refused,) = (await here.find()).status.scaling_history
+        assert (refused.success, refused.error) == (False, "403 Forbidden")
+        await anyio.sleep(60)
+        assert await here.replicas() == 8
+        assert (await here.conditions())["AbleToScale"][0] == "True"
 
     told(story)
 
