@@ -5,11 +5,22 @@ from typing import Any
 import anyio
 import pytest
 import yaml
+from attrs import frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.incident import Workload
-from reconcile import Caution, Manager, NotFound, ObjectMeta, OriginalAtWork
-from reconcile.kinds import ConfigMap, Deployment
+from reconcile import (
+    Caution,
+    Manager,
+    NotFound,
+    Object,
+    ObjectMeta,
+    OriginalAtWork,
+    Scale,
+    definition_of,
+    resource,
+)
+from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
 from reconcile.nodes import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.autoscaling import EVERY, Here, Metrics, Net, autoscaler, deployment, told
@@ -160,6 +171,51 @@ def test_an_autoscaler_that_is_gone_leaves_its_target_alone() -> None:
         assert await here.replicas() == 3
         with pytest.raises(NotFound):
             await here.find()
+
+    told(story)
+
+
+# --- targets of other kinds -----------------------------------------------------------------------------
+
+
+@frozen
+class RingSpec:
+    replicas: int = 1
+
+
+@frozen
+class RingStatus:
+    replicas: int = 0
+    selector: str = ""
+
+
+@resource("example.com/v1", scale=Scale())
+class Ring(Object):
+    spec: RingSpec = RingSpec()
+    status: RingStatus = RingStatus()
+
+
+@pytest.mark.rule("autoscale-scale-only")
+def test_any_kind_with_a_scale_can_be_sized() -> None:
+    async def story(here: Here) -> None:
+        await here.user.apply(definition_of(Ring))
+        ring = await here.user.create(Ring(metadata=ObjectMeta("ring", NAMESPACE)))
+        status = {"status": {"replicas": 2, "selector": "ring=one,!retired"}}
+        await here.user.merge(ring, status, guard={}, subresource="status")
+        for name, labels in (("a", {}), ("b", {}), ("c", {"retired": "yes"})):
+            metadata = ObjectMeta(name, NAMESPACE, labels={"ring": "one", **labels})
+            await here.user.create(
+                Pod(metadata=metadata, spec=PodSpec(containers=({"name": "c", "image": "i"},)))
+            )
+        await anyio.sleep(5)
+        for pod in await here.user.list(Pod, NAMESPACE):
+            here.net.pods[pod.status.pod_ip] = pod
+        here.metrics.load = 2.0
+        await here.make(scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Ring", "name": "ring"})
+        await anyio.sleep(30)
+        found = await here.user.get(Ring, "ring", NAMESPACE)
+        assert found.spec.replicas == 4  # two pods with a load of 2 each
+        assert found.status.replicas == 2
 
     told(story)
 
