@@ -10,7 +10,7 @@ from attrs import evolve
 from controllers.workergroups import RayCluster, definition, make_controller
 from reconcile import NotFound, ObjectMeta, encode, unstructured
 from reconcile.incidents import observe
-from reconcile.kinds import Job, Pod
+from reconcile.kinds import Job, Pod, Service
 from reconcile.nodes import BEHAVIOUR, Delays
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, simulate
 from tests.controllers.test_incidents import all_ready, cluster, counts, scaled, workers
@@ -258,3 +258,21 @@ async def test_a_request_whose_answer_is_lost_is_not_made_twice(verb: Any) -> No
 
 def in_default(made: RayCluster) -> RayCluster:
     return RayCluster(metadata=ObjectMeta(made.name, "default"), spec=made.spec)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_made_again_under_its_name_takes_nothing_of_the_first_one(seed: int) -> None:
+    async def test(here: World) -> None:
+        first = await here.user.create(cluster(2))
+        before = set(await all_ready(here, 2))
+        await here.user.delete(first)
+        second = await here.user.create(cluster(2))
+        assert second.uid != first.uid
+        await anyio.sleep(30)
+        after = await all_ready(here, 2)
+        assert not before & set(after)
+        service = await here.user.get(Service, "ray-head-svc", NAMESPACE)
+        assert [one.uid for one in service.metadata.owner_references] == [second.uid]
+        assert (await here.user.get(RayCluster, "ray", NAMESPACE)).status.state == "ready"
+
+    play(test, seed)
