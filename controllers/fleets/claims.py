@@ -16,15 +16,10 @@ async def claimed(ctx: Context[Any], model: type[O], selector: LabelSelector) ->
     Who releases an object leaves it as it is; who adopts is read live before, so that nothing is given to an
     object that is going. Raises the errors of requests, StaleVersion among them.
     """
-    mine, orphans = [], []
-    for one in await ctx.client.list(model, ctx.object.namespace):
-        owner = owners.controller_of(one)
-        if owner is None and not one.terminating and selector.matches(one.metadata.labels):
-            orphans.append(one)
-        elif owner is not None and owner.uid == ctx.object.uid:
-            mine.append(one)
+    fitting = await ctx.client.list(model, ctx.object.namespace, labels=selector.text())
+    orphans = [one for one in fitting if owners.controller_of(one) is None and not one.terminating]
     kept = []
-    for one in mine:
+    for one in await ctx.owned(model):
         if one.terminating or selector.matches(one.metadata.labels):
             kept.append(one)
         else:

@@ -21,7 +21,6 @@ from reconcile import (
     StatusError,
     Watch,
     encode,
-    owners,
 )
 from reconcile.blocks import (
     HASH_LABEL,
@@ -136,10 +135,8 @@ async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result |
 
 async def _is_left_over(ctx: Context[RayClusterFleet], old: Sequence[RevisionSet]) -> bool:
     """Whether clusters of old sets still are, those that are Terminating too."""
-    sets = {one.object.uid for one in old if one.object is not None}
-    for cluster in await ctx.client.list(RayCluster, ctx.object.namespace):
-        owner = owners.controller_of(cluster)
-        if owner is not None and owner.uid in sets:
+    for one in old:
+        if await ctx.client.list(RayCluster, ctx.object.namespace, owner=one.stored):
             return True
     return False
 
