@@ -31,6 +31,7 @@ from reconcile.blocks.autoscaler_limits import (
 from reconcile.blocks.autoscaler_pages import Fetch, HttpFetch
 from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
 from reconcile.blocks.autoscaler_sources import Sight, Source
+from reconcile.blocks.autoscaler_units import Reading, Samples
 from reconcile.blocks.copies import Unusable
 from reconcile.context import Context
 from reconcile.controller import Watch
@@ -190,7 +191,7 @@ class Autoscaler(Generic[T]):
         now = round(anyio.current_time() * 1000)
         there = Situation(current, len(candidates.ready), now)
         wish, known.memory = decide(policy.how, scaled.bounds, known.memory, measured, there)
-        _say_metrics(ctx, wish, bool(measured))
+        _say_metrics(ctx, wish, measured)
         _say_places(ctx, candidates, policy.unplaced_seconds)
         step = await self._step(ctx, policy, wish, known.memory, scaled, now)
         if not step.write:
@@ -292,12 +293,16 @@ def _why(wish: Wish, before: int, after: int) -> str:
     return "a burst asks for more" if wish.panicking else "the metrics ask for more"
 
 
-def _say_metrics(ctx: Context[Any], wish: Wish, any_source: bool) -> None:
-    if not any_source:
+def _say_metrics(ctx: Context[Any], wish: Wish, measured: Sequence[Measured]) -> None:
+    if not measured:
         _say(ctx, "ScalingActive", False, "NoSources", "there is no metric to go by")
         return
     if not wish.missing:
-        _say(ctx, "MetricsAvailable", True, "Measured", "every metric has a value")
+        if all(_is_whole(one.reading) for one in measured):
+            _say(ctx, "MetricsAvailable", True, "Measured", "every metric has a value")
+        else:
+            some = "every metric has a value, and some Ready pods gave none"
+            _say(ctx, "MetricsAvailable", True, "PartlyMeasured", some)
         _say(ctx, "ScalingActive", True, "Measured", "replicas follow the metrics")
         return
     name, first = sorted(wish.missing.items())[0]
@@ -305,6 +310,10 @@ def _say_metrics(ctx: Context[Any], wish: Wish, any_source: bool) -> None:
     _say(ctx, "MetricsAvailable", False, first.reason, why, warn=first.reason != "NoReadyPods")
     word = "replicas stay as they are" if wish.held else "replicas follow the metrics that have values"
     _say(ctx, "ScalingActive", not wish.held, first.reason, f"{word}; {why}")
+
+
+def _is_whole(reading: Reading) -> bool:
+    return not isinstance(reading, Samples) or reading.filled
 
 
 def _say_places(ctx: Context[Any], candidates: Candidates, seconds: float) -> None:

@@ -45,10 +45,14 @@ class Source(Protocol):
 
 @frozen(kw_only=True)
 class PodMetric:
-    """A metric on a page of each Ready pod; with `sampled`, of as many pods as Knative asks."""
+    """A metric on a page of each Ready pod; with `sampled`, of as many pods as Knative asks.
+
+    Of the metric's series those with all of the `labels` (name, value) add up.
+    """
 
     metric: str
     target: int
+    labels: tuple[tuple[str, str], ...] = ()
     port: int = 80
     path: str = "/metrics"
     scheme: str = "http"
@@ -64,7 +68,7 @@ class PodMetric:
         return await sight.scraper.ask(
             sight.candidates,
             self.url_of,
-            Series(self.metric).value,
+            Series(self.metric, self.labels).value,
             sampled=self.sampled,
             not_made=sight.not_made,
         )
@@ -78,10 +82,11 @@ class PodMetric:
 
 @frozen(kw_only=True)
 class PageMetric:
-    """A metric on one page, for all pods together."""
+    """A metric on one page, for all pods together; `labels` as of `PodMetric`."""
 
     metric: str
     target: int
+    labels: tuple[tuple[str, str], ...] = ()
     url: str
 
     @property
@@ -91,7 +96,7 @@ class PageMetric:
 
     async def read(self, sight: Sight) -> Sum | Missing:
         """The total."""
-        value = await sight.scraper.page(self.url, Series(self.metric).value)
+        value = await sight.scraper.page(self.url, Series(self.metric, self.labels).value)
         return value if isinstance(value, Missing) else Sum(value)
 
 

@@ -149,6 +149,23 @@ def test_pods_that_cannot_be_asked_change_nothing_and_a_condition_says_so() -> N
     told(story)
 
 
+@pytest.mark.rule("autoscale-hold")
+def test_some_pods_that_cannot_be_asked_are_told_of_and_do_not_stop_it() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 1.0
+        await here.deploy(4)
+        await anyio.sleep(10)
+        here.net.hanging = {min(here.net.pods)}
+        await here.make()
+        await anyio.sleep(30)
+        assert (await here.conditions())["MetricsAvailable"][:2] == ("True", "PartlyMeasured")
+        here.metrics.load = 3.0
+        await anyio.sleep(30)
+        assert await here.replicas() == 8
+
+    told(story)
+
+
 @pytest.mark.rule("autoscale-schedule")
 def test_a_schedule_raises_the_minimum_and_is_shown() -> None:
     async def story(here: Here) -> None:
