@@ -108,6 +108,7 @@ class Runner(Generic[T]):
         self.guard = StormGuard(
             controller.storms, resource, controller.name, passes.client, self._tell, passes.log, metrics
         )
+        passes.echoes.resources = {kind_of(kind).resource for kind in controller.kinds}
         self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
             controller.kind,

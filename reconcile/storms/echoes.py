@@ -1,6 +1,6 @@
 """Which news are echoes of a key's own writes, and which of them still have to wake it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -11,6 +11,9 @@ from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
 
 _Version: TypeAlias = tuple[Resource, Key, int]
+
+REMEMBERED = 10_000
+"""Keys whose writes are remembered; those of the oldest wake, like anybody's, once there are more."""
 
 SERVER_SET = ("resourceVersion", "generation", "managedFields")
 
@@ -40,8 +43,10 @@ class Echoes:
     A run begins by waiting until the cache shows all that the runs before it wrote, so it covers their
     echoes: those wake nobody any more. The first echo of a run that nobody covers wakes, so that "add a
     finalizer, return" goes on. What is not certainly an echo is not one. A key without unheard writes
-    takes no memory.
+    takes no memory. `resources` are those whose changes are heard of here; None: all.
     """
+
+    resources: Collection[Resource] | None = None
 
     _expected: dict[Request, dict[_Version, _Expected]] = field(factory=dict, init=False)
 
@@ -50,6 +55,10 @@ class Echoes:
         written = sent.written
         if written is None or sent.dry or (sent.base is not None and sent.base == written):
             return
+        if self.resources is not None and sent.resource not in self.resources:
+            return
+        if len(self._expected) >= REMEMBERED and request not in self._expected:
+            del self._expected[next(iter(self._expected))]
         versions = self._expected.setdefault(request, {})
         versions[sent.resource, sent.key, written.version] = _Expected(sent)
 

@@ -115,6 +115,20 @@ def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_
     assert [c.echo for c in echoes.begin(A, [cause, foreign])] == [True, False]
 
 
+def test_writes_of_which_nobody_here_hears_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    echoes = Echoes()
+    echoes.resources = {kind_of(Toy).resource}
+    echoes.wrote(A, sent({}, None, state(5), fresh=True))
+    assert len(echoes) == 0
+    monkeypatch.setattr("reconcile.storms.echoes.REMEMBERED", 3)
+    echoes = Echoes()
+    for number in range(5):
+        echoes.wrote(Request("default", f"k{number}"), sent({}, None, state(5), fresh=True))
+    assert len(echoes) == 3
+    oldest = Request("default", "k0")
+    assert echoes.hears(oldest, CONFIG, Delta(None, state(5))) is News.FOREIGN
+
+
 def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
     echoes = Echoes()
     echoes.wrote(A, sent({}, None, state(5), fresh=True))
