@@ -187,7 +187,7 @@ class Autoscaler(Generic[T]):
         sight = Sight(
             ctx.client, known.scraper, ctx.object.namespace, selector, candidates, max(0, current - active)
         )
-        measured = await _measure(policy.sources, sight)
+        measured = await measure(policy.sources, sight)
         now = round(anyio.current_time() * 1000)
         there = Situation(current, len(candidates.ready), now)
         wish, known.memory = decide(policy.how, scaled.bounds, known.memory, measured, there)
@@ -272,12 +272,15 @@ async def _read_scale(ctx: Context[Any], target: Target) -> tuple[Unstructured, 
     }
 
 
-async def _measure(sources: Sequence[Source], sight: Sight) -> list[Measured]:
+async def measure(sources: Sequence[Source], sight: Sight) -> list[Measured]:
     """All sources at once, in their order."""
     found: dict[int, Measured] = {}
+    names = [source.name for source in sources]
 
     async def one(number: int, source: Source) -> None:
-        found[number] = Measured(source.name, source.target, await source.read(sight))
+        # What is remembered of a source goes by its name, so two of one name are told apart.
+        name = source.name if names.count(source.name) == 1 else f"{source.name} ({number + 1})"
+        found[number] = Measured(name, source.target, await source.read(sight))
 
     async with anyio.create_task_group() as group:
         for number, source in enumerate(sources):

@@ -8,6 +8,8 @@ import anyio
 
 from controllers.autoscaling.incident import Workload
 from reconcile import Controller, Manager, ObjectMeta, definition_of
+from reconcile.blocks import Sum
+from reconcile.blocks.autoscaler import measure
 from reconcile.kinds import Deployment
 from reconcile.nodes import Delays
 from reconcile.testing import simulate
@@ -56,3 +58,14 @@ def test_the_deployment_of_a_tide_follows_what_waits() -> None:
                 group.cancel_scope.cancel()
 
     simulate(run)
+
+
+async def test_two_sources_of_one_name_are_remembered_apart() -> None:
+    class Same:
+        name, target = "load", 500
+
+        async def read(self, sight: Any) -> Sum:
+            return Sum(1_000)
+
+    found = await measure([Same(), Same()], sight=None)  # type: ignore[arg-type]
+    assert [one.source for one in found] == ["load (1)", "load (2)"]
