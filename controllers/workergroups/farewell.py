@@ -20,8 +20,9 @@ from .fault_tolerance import (
 from .models import RayCluster
 from .plan import plan_no_pods
 from .pods import head_pod
+from .shapes import misshapen
 from .spec import cluster_view, is_managed
-from .views import PodView, of_cluster
+from .views import Object, PodView, of_cluster
 from .work import delete_pod, pods_of, step
 
 LOOK_AGAIN = 10.0
@@ -34,7 +35,7 @@ async def let_go(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Res
     if FINALIZER not in ctx.object.metadata.finalizers or not is_managed(manifest["spec"]):
         return None
     cluster = cluster_view(manifest)
-    if cluster.fault_tolerance is None or not redis_cleanup or not _has_head(cluster):
+    if cluster.fault_tolerance is None or not redis_cleanup or not _has_head(cluster, manifest["spec"]):
         await _release(ctx)
         return None
     pods = await pods_of(ctx)
@@ -81,9 +82,9 @@ async def _create_job(ctx: Context[RayCluster], cluster: ClusterView) -> None:
     ctx.event("CreatedRedisCleanupJob", f"created job {cleanup_name(cluster)}")
 
 
-def _has_head(cluster: ClusterView) -> bool:
+def _has_head(cluster: ClusterView, spec: Object) -> bool:
     """Whether there is a template that the job can be made of; a refused cluster may have none."""
-    return bool((cluster.head.template.get("spec") or {}).get("containers"))
+    return not misshapen(spec) and bool((cluster.head.template.get("spec") or {}).get("containers"))
 
 
 async def _release(ctx: Context[RayCluster]) -> None:

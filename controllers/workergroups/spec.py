@@ -29,6 +29,10 @@ def cluster_view(cluster: Object) -> ClusterView:
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
+    refused: tuple[Unsupported | Invalid, ...] = (
+        *invalid_fields(metadata, spec),
+        *unsupported_features(spec),
+    )
     return ClusterView(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
@@ -43,9 +47,9 @@ def cluster_view(cluster: Object) -> ClusterView:
         token_secret=(auth.get("secretName") or metadata["name"]) if token else "",
         owns_token=token and not auth.get("secretName"),
         recreates=(spec.get("upgradeStrategy") or {}).get("type") == "Recreate",
-        upgrade_hash=spec_hash(spec),
+        upgrade_hash="" if refused else spec_hash(spec),
         scaled=spec.get("replicas") is not None,
-        refused=(*invalid_fields(metadata, spec), *unsupported_features(spec)),
+        refused=refused,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .clusters import FAULT_TOLERANCE, GroupView, Invalid, group_view
 from .quantity import InvalidQuantity, parse_quantity
+from .shapes import misshapen
 from .views import Object
 
 LONGEST_LABEL = 63
@@ -16,7 +17,12 @@ _FIXED_LABELS = ("ray.io/cluster", "ray.io/node-type", "ray.io/group")
 
 
 def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
-    """Every fault of a RayCluster, with the path of the field that has it."""
+    """Every fault of a RayCluster, with the path of the field that has it.
+
+    Where anything has not the shape that it must have, there is no more to be said.
+    """
+    if shapes := misshapen(spec):
+        return shapes
     groups = [(entry, group_view(entry)) for entry in spec.get("workerGroupSpecs") or ()]
     names = Counter(view.name for _, view in groups)
     head = spec.get("headGroupSpec") or {}
@@ -25,6 +31,7 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
         *_invalid_template("spec.headGroupSpec", head),
         *_invalid_amounts("spec.headGroupSpec.resources", head.get("resources") or {}),
         *_invalid_labels("spec.headGroupSpec.labels", head.get("labels") or {}),
+        *_invalid_port(head.get("rayStartParams") or {}),
         *(found for entry, view in groups for found in _invalid_group(entry, view)),
         *(
             Invalid("spec.workerGroupSpecs", f"group {name!r} occurs twice")
@@ -40,6 +47,12 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
 def _invalid_name(metadata: Object) -> Iterator[Invalid]:
     if len(metadata["name"]) > LONGEST_LABEL:
         yield Invalid("metadata.name", f"must have {LONGEST_LABEL} characters or fewer: it becomes a label")
+
+
+def _invalid_port(params: Mapping[str, str]) -> Iterator[Invalid]:
+    port = params.get("port", "1")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        yield Invalid("spec.headGroupSpec.rayStartParams.port", "must be the number of a port")
 
 
 def _invalid_group(entry: Object, group: GroupView) -> Iterator[Invalid]:

@@ -193,6 +193,18 @@ async def test_a_feature_that_is_missing_refuses_the_whole_cluster_and_is_told_o
     assert (again.writes, again.events, again.retry) == ([], [], False)
 
 
+@pytest.mark.rule("kuberay-1d-bad-input")
+async def test_a_template_of_another_shape_is_a_warning_and_a_condition_and_no_crash() -> None:
+    client = FakeClient(cluster(2, head_group_spec=HeadGroupSpec({"spec": {"containers": "ray"}})))
+    made = await once(client)
+    path = "spec.headGroupSpec.template.spec.containers"
+    assert [path in event and event.startswith("Warning Refused") for event in made.events] == [True]
+    assert path in made.conditions["ReplicaFailure"]["message"]
+    assert (made.error, made.retry) == (None, False)
+    again = await once(client)
+    assert (again.writes, again.events) == ([], [])
+
+
 @pytest.mark.rule("kuberay-1d-14")
 async def test_a_pod_that_cannot_be_made_is_a_condition_and_is_tried_again() -> None:
     quota = Refuse(403, "Forbidden", "exceeded quota: pods=1")

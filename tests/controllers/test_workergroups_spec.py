@@ -98,6 +98,43 @@ def test_a_spec_that_makes_no_sense_is_refused(fields: dict[str, Any], path: str
     assert faults(**fields) == [path]
 
 
+@pytest.mark.rule("kuberay-1d-bad-input")
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"headGroupSpec": {"template": {"spec": []}}}, "spec.headGroupSpec.template.spec"),
+        (
+            {"headGroupSpec": {"template": {"spec": {"containers": "ray"}}}},
+            "spec.headGroupSpec.template.spec.containers",
+        ),
+        ({"group": {"template": {"spec": {"containers": [{}]}}}}, f"{GROUP}.template.spec.containers[0]"),
+        (
+            {"group": {"template": {"spec": {"containers": [{"name": "ray", "env": ["A=b"]}]}}}},
+            f"{GROUP}.template.spec.containers[0].env[0]",
+        ),
+        (
+            {"group": {"template": {"metadata": {"labels": {"a": 1}}}}},
+            f"{GROUP}.template.metadata.labels[...]",
+        ),
+        ({"autoscalerOptions": {"env": {"A": "b"}}}, "spec.autoscalerOptions.env"),
+        ({"gcsFaultToleranceOptions": {"redisPassword": "x"}}, "spec.gcsFaultToleranceOptions.redisPassword"),
+        ({"authOptions": {"mode": 1}}, "spec.authOptions.mode"),
+    ],
+)
+def test_what_has_not_its_shape_is_named_and_never_shown(fields: dict[str, Any], path: str) -> None:
+    assert faults(**fields) == [path]
+    view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(**fields)})
+    assert view.refused
+    assert not [one for one in view.refused if "A=b" in str(one)]
+
+
+@pytest.mark.parametrize("port", ["", "ray", "0", "70000", "-1"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    template = {"spec": {"containers": [{"name": "ray"}]}}
+    head = {"template": template, "rayStartParams": {"port": port}}
+    assert faults(headGroupSpec=head) == ["spec.headGroupSpec.rayStartParams.port"]
+
+
 def test_what_fault_tolerance_sets_may_not_be_set_beside_it() -> None:
     container = {"name": "ray", "image": "ray", "env": [{"name": "RAY_REDIS_ADDRESS", "value": "r"}]}
     head = {"template": {"spec": {"containers": [container]}}, "rayStartParams": {"redis-password": "p"}}
