@@ -427,7 +427,10 @@ class Runner(Generic[T]):
     def _fail(self, outcome: Outcome, item: Item[Request], event: str, **more: Any) -> None:
         self._failures += 1
         log = self._log.bind(key=str(item.key), reconcile_id=outcome.reconcile_id)
-        log.log(ERROR if outcome.terminal else WARNING, event, error=outcome.message, **more)
+        causes = item.causes if outcome.record is None else outcome.record.causes
+        woken_by = [str(cause) for cause in causes]
+        level = ERROR if outcome.terminal else WARNING
+        log.log(level, event, error=outcome.message, woken_by=woken_by, **more)
         if log.isEnabledFor(DEBUG):
             log.debug("traceback", traceback=outcome.traceback)
 

@@ -162,6 +162,21 @@ def test_a_child_that_was_written_twice_wakes_by_echoes_alone() -> None:
     played(scenario)
 
 
+@pytest.mark.rule("storm-causes")
+def test_the_log_of_a_run_that_failed_says_what_woke_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(ctx: Context[Toy]) -> None:
+        raise ValueError("no")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail)):
+            await world.make()
+            await anyio.sleep(0.5)
+
+    played(scenario)
+    lines = [str(vars(one)) for one in caplog.records if one.getMessage() == "failed"]
+    assert "'woken_by': ['toys.toys.example.com default/a added at" in lines[0]
+
+
 @pytest.mark.rule("storm-confirm")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_of_many_writes_is_confirmed_by_exactly_one(seed: int) -> None:
