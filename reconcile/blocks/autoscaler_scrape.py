@@ -64,9 +64,9 @@ class ScrapeLimits:
 
 @define
 class _Failing:
+    why: Missing
     failures: int = 0
     until: float = 0.0
-    reason: str = ""
 
 
 @define(eq=False)
@@ -116,23 +116,23 @@ class Scraper:
         for key in [key for key in self._failing if key[0] not in kept]:
             del self._failing[key]
 
-    def resting(self, key: tuple[str, str]) -> str:
-        """Why one that failed is left alone now; empty if it is not."""
+    def _resting(self, key: tuple[str, str]) -> Missing | None:
+        """What one that is left alone now failed with: the same words, or a status would change with them."""
         failing = self._failing.get(key)
-        return failing.reason if failing is not None and anyio.current_time() < failing.until else ""
+        return failing.why if failing is not None and anyio.current_time() < failing.until else None
 
-    def failed(self, key: tuple[str, str], reason: str) -> None:
+    def _failed(self, key: tuple[str, str], why: Missing) -> None:
         """Leave it alone for a while."""
-        failing = self._failing.setdefault(key, _Failing())
+        failing = self._failing.setdefault(key, _Failing(why))
         backoff = Backoff(base=self.limits.backoff, limit=self.limits.backoff_limit)
         failing.until = anyio.current_time() + backoff.delay(failing.failures, self.clock.random())
-        failing.failures, failing.reason = failing.failures + 1, reason
+        failing.failures, failing.why = failing.failures + 1, why
 
     async def _one(
         self, fetch: Fetch, url: str, value: Callable[[bytes], int | Missing], key: tuple[str, str]
     ) -> int | Missing:
-        if reason := self.resting(key):
-            return Missing(reason, "it failed lately and is left alone for a while")
+        if (resting := self._resting(key)) is not None:
+            return resting
         try:
             with anyio.fail_after(self.limits.pod_seconds):
                 found = value(await fetch.page(url, self.limits.page_bytes))
@@ -141,7 +141,7 @@ class Scraper:
         except TimeoutError:
             found = Missing("NoAnswerInTime", "it did not answer in time")
         if isinstance(found, Missing):
-            self.failed(key, found.reason)
+            self._failed(key, found)
         else:
             self._failing.pop(key, None)
         return found

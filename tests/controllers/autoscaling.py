@@ -62,7 +62,7 @@ class _Fetch:
 
     async def page(self, url: str, most_bytes: int) -> bytes:
         self.net.asked += 1
-        address = url.removeprefix("http://").partition(":")[0]
+        address = url.removeprefix("http://").partition("/")[0].partition(":")[0]
         if address in self.net.hanging:
             await anyio.sleep(3600)
         if address not in self.net.pods:

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
-from reconcile import encode
-from reconcile.kinds import Deployment
+from reconcile import ObjectMeta, encode
+from reconcile.kinds import Deployment, Pod
 from reconcile.testing import Fault, Refuse, RefuseAsStale, When
 from tests.controllers.autoscaling import (
     QUICK,
@@ -55,6 +55,20 @@ def test_while_nothing_changes_nothing_is_written() -> None:
         await anyio.sleep(300)
         assert len(here.requests.writes) == sent
         assert await here.replicas() == 3
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-quiet")
+def test_while_nothing_can_be_measured_nothing_is_written_either() -> None:
+    async def story(here: Here) -> None:
+        page = {"metricSourceType": "domain", "endpoint": "nowhere.example.com"}
+        await here.deploy(3)
+        await here.make(metricsSources=[{**page, "targetMetric": "load", "targetValue": "1"}])
+        await anyio.sleep(30)
+        sent = len(here.requests.writes)
+        await anyio.sleep(300)
+        assert len(here.requests.writes) == sent
 
     told(story)
 
@@ -210,6 +224,25 @@ def test_the_last_pod_goes_once_the_probe_has_answered(answered: bool) -> None:
     told(story, answered=answered)
 
 
+def test_a_target_at_zero_comes_back_when_a_metric_elsewhere_asks_for_it() -> None:
+    async def story(here: Here) -> None:
+        here.net.pods["gauge.example.com"] = Pod(metadata=ObjectMeta("gauge"))
+        page = {"metricSourceType": "domain", "endpoint": "gauge.example.com"}
+        await here.deploy(1)
+        await here.make(
+            annotations=TO_ZERO,
+            minReplicas=0,
+            metricsSources=[{**page, "targetMetric": "load", "targetValue": "1"}],
+        )
+        await anyio.sleep(90)
+        assert await here.replicas() == 0
+        here.metrics.load = 3.0
+        await anyio.sleep(30)
+        assert await here.replicas() == 3
+
+    told(story)
+
+
 def test_without_the_annotation_one_pod_stays() -> None:
     async def story(here: Here) -> None:
         await here.deploy(3)
@@ -318,5 +351,22 @@ def test_the_object_of_the_strategy_hpa_goes_with_the_autoscaler() -> None:
         await here.user.delete(await here.find())
         await anyio.sleep(10)
         assert await here.user.find(HorizontalPodAutoscaler, "model-hpa", NAMESPACE) is None
+
+    told(story)
+
+
+def test_the_last_of_many_quick_changes_counts() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.load = 3.0
+        await here.deploy(2)
+        for number in range(20):
+            await here.make(maxReplicas=3 + number % 5, scalingStrategy=("KPA", "APA")[number % 2])
+            await anyio.sleep(0.1)
+        await here.make(maxReplicas=5)
+        await anyio.sleep(60)
+        assert await here.replicas() == 5
+        here.metrics.load = 0.2
+        await anyio.sleep(60)
+        assert await here.replicas() == 1
 
     told(story)
