@@ -1,5 +1,6 @@
 """Keeps the RayClusters of RayClusterReplicaSets: reads them, has `plan_set` decide, carries it out."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,10 +84,19 @@ def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[Fault]) -> None
 
 
 def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> None:
-    text = error.message if isinstance(error, StatusError) else str(error)
+    text = _without_names(ctx.object, error.message if isinstance(error, StatusError) else str(error))
     if not _said(ctx, text):
         ctx.event(reason, text, warning=True)
     ctx.condition("ReplicaFailure", True, reason=reason, message=text)
+
+
+def _without_names(replica_set: RayClusterReplicaSet, text: str) -> str:
+    """The text without the name that the server chose this time: the same fault says the same each time."""
+    return re.sub(rf"({re.escape(_prefix(replica_set))})[a-z0-9]{{5}}\b", r"\1*", text)
+
+
+def _prefix(replica_set: RayClusterReplicaSet) -> str:
+    return f"{replica_set.name[:PREFIX_LENGTH].rstrip('-.')}-"
 
 
 def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
@@ -109,12 +119,11 @@ async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Seque
 def _manifest(replica_set: RayClusterReplicaSet) -> dict[str, Any]:
     template = encode(replica_set)["spec"]["template"]
     given = template.get("metadata") or {}
-    prefix = replica_set.name[:PREFIX_LENGTH].rstrip("-.")
     metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
-        "metadata": {"generateName": f"{prefix}-", **metadata},
+        "metadata": {"generateName": _prefix(replica_set), **metadata},
         "spec": template["spec"],
     }
 

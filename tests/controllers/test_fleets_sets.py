@@ -218,3 +218,20 @@ async def test_the_names_of_clusters_are_not_too_long_for_their_pods() -> None:
     await world.fill()
     [cluster] = await world.clusters()
     assert len(cluster.name) <= 50
+
+
+@pytest.mark.rule("aibrix-bad-input")
+async def test_a_template_that_the_server_refuses_is_said_with_the_field() -> None:
+    world = await played(1)
+    made = (await world.sets())[-1]
+    group = {"groupName": "small", "replicas": "many", "rayStartParams": {}, "template": {"spec": {}}}
+    patch = {"replicas": 2, "template": {"spec": {"workerGroupSpecs": [group]}}}
+    await world.client.merge(made, {"spec": patch}, guard={})
+    [run] = await world.fill()
+    assert kinds(run.events) == ["Warning FailedCreate"]
+    assert "spec.workerGroupSpecs[0].replicas" in run.conditions["ReplicaFailure"]["message"]
+    assert (await world.fill())[0].events == []
+
+
+def kinds(events: Any) -> list[str]:
+    return [event.split(":")[0] for event in events]

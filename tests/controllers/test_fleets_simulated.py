@@ -6,7 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.fleets import RayClusterFleet, definition, make_controllers, set_definition
+from controllers.fleets import (
+    RayClusterFleet,
+    RayClusterReplicaSet,
+    definition,
+    make_controllers,
+    set_definition,
+)
 from controllers.fleets import incident as scaling
 from controllers.fleets.clusters import cluster_of
 from controllers.fleets.fleet import make_fleet_controller
@@ -17,7 +23,24 @@ from controllers.workergroups import definition as clusters
 from reconcile import Manager, encode
 from reconcile.incidents import Logic, Verdict, bundled_incidents
 from reconcile.nodes import Delays
-from reconcile.testing import Apply, Delete, Kill, Report, Scenario, Wait, World, seeds, simulate, sweep
+from reconcile.testing import (
+    Apply,
+    Cut,
+    Delete,
+    Fault,
+    FaultPlan,
+    FaultyTransport,
+    Kill,
+    LateTransport,
+    Report,
+    Scenario,
+    Wait,
+    When,
+    World,
+    seeds,
+    simulate,
+    sweep,
+)
 from tests.controllers.fleets import fleet, rolling
 from tests.controllers.world import NAMESPACE, world
 
@@ -90,6 +113,31 @@ def test_without_the_subresource_an_autoscaler_finds_nothing() -> None:
 
 def test_the_incident_is_found_by_name() -> None:
     assert bundled_incidents()["fleet-scaled-by-hpa"] is scaling.incident
+
+
+@pytest.mark.rule("aibrix-fleet-quiet")
+def test_a_settled_fleet_is_written_to_no_more_however_often_it_runs() -> None:
+    async def run() -> None:
+        async with world(0, clusters(), definition(), set_definition(), delays=QUICK) as here:
+            drops = [Fault(When("watch", nth=number), Cut(3)) for number in range(4, 10)]
+            recorded = FaultyTransport(here.transport, FaultPlan(drops))
+            fleets, sets = make_controllers()
+            late = LateTransport(recorded, 7)
+            manager = Manager(fleets, sets, make_controller(), transport=late, clock=here.clock)
+            async with anyio.create_task_group() as group:
+                await group.start(manager.run)
+                await here.user.create(fleet(3).with_metadata(namespace=NAMESPACE))
+                await anyio.sleep(60)
+                before = len(recorded.writes)
+                (made,) = await here.user.list(RayClusterReplicaSet, NAMESPACE)
+                for _ in range(20):
+                    fleets.trigger(f"{NAMESPACE}/fleet")
+                    sets.trigger(f"{NAMESPACE}/{made.name}")
+                    await anyio.sleep(30)
+                assert [write.path for write in recorded.writes[before:]] == []
+                group.cancel_scope.cancel()
+
+    simulate(run)
 
 
 # --- the bounds, whatever goes wrong ------------------------------------------------------------------------
