@@ -14,7 +14,8 @@ import anyio
 from attrs import frozen
 
 from informers import get_logger
-from reconcile.debug_pages import Desk, add_desk, is_loopback, json_page
+from reconcile.debug_pages import Desk, add_desk, json_page
+from reconcile.debug_pages import is_loopback as is_loopback
 from reconcile.health import Check, Health, ask, ping
 from reconcile.reviews import Reviewer
 from reconcile.rotation import NoCertificate, RotatingCertificate
