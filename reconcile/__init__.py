@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from reconcile.configuration import ConfigurationError
     from reconcile.consistency import CacheBehind
     from reconcile.context import Context
-    from reconcile.controller import Cleanup, Controller, Reconciler, Watch
+    from reconcile.controller import Cleanup, Controller, Reconciler, Watch, Write
     from reconcile.departures import Gone
     from reconcile.installed import NotAsDeclared
     from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
@@ -173,6 +173,7 @@ __all__ = [
     "Unstructured",
     "Watch",
     "WatchEvent",
+    "Write",
     "conditions",
     "definition_of",
     "encode",

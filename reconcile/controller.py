@@ -61,16 +61,45 @@ class Watch(Generic[T, W]):
             raise TypeError(f"Watch({self.kind.__name__}): give by= or to=, one of the two")
 
 
+def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
+PART_VERBS = ("get", "create", "update", "patch")
+
+
+@frozen
+class Write:
+    """Objects that a controller writes and does not own, for `reconcile manifests` to allow it.
+
+    `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. With
+    `subresource` (`scale`, `eviction`) they are for that part of the object alone.
+    """
+
+    kind: type[Object]
+    verbs: tuple[str, ...] = field(default=(), converter=_names)
+    subresource: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        kind_of(self.kind)
+        for verb in self.verbs:
+            if verb not in (*OBJECT_VERBS, "list", "watch", "deletecollection"):
+                raise ValueError(f"Write({self.kind.__name__}): {verb!r} is no verb of RBAC on objects")
+        if not self.verbs:
+            object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
+
+
+def _writes(given: "Iterable[type[Object] | Write]") -> tuple["Write", ...]:
+    return tuple(one if isinstance(one, Write) else Write(one) for one in given)
+
+
 def _watches(given: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", ...]:
     return tuple(given)
 
 
 def _sources(given: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
     return tuple(as_source(source) for source in given)
-
-
-def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
@@ -83,6 +112,7 @@ class _Options(Generic[T]):
     on_terminating: Cleanup[T] | None = None
     owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
+    writes: Sequence[Write] = field(default=(), converter=_writes)
     name: str = ""
     workers: int | None = None
     timeout: float | None = None
@@ -106,7 +136,8 @@ class Controller(_Options[T]):
     absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
     before one goes; `on_terminating` sees objects that are going without holding them (what a node
     does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
-    concern it.
+    concern it. `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
+    It and the other three are what `reconcile manifests` makes the rights of.
 
     `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.

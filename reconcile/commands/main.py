@@ -1,7 +1,6 @@
 """The `reconcile` command itself: which subcommands there are, and how they end."""
 
 import importlib
-import importlib.metadata
 import os
 import sys
 
@@ -19,6 +18,8 @@ class Entry:
     """Module and attribute: `reconcile.commands.apiserver:apiserver`."""
     summary: str
     """Its line in `reconcile --help`."""
+    example: tuple[str, ...]
+    """How it is typed, line by line, at the end of its own --help."""
 
     def load(self) -> click.Command:
         """Import the command."""
@@ -26,25 +27,75 @@ class Entry:
         command = getattr(importlib.import_module(module), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{self.target} is not a command")
+        command.epilog = "\n".join(("\b", "Example:", *(f"  {line}" for line in self.example)))
         return command
 
 
 COMMANDS = {
-    "demo": Entry("reconcile.commands.demo:demo", "Play incidents on the original's logic and on ours."),
-    "run": Entry("reconcile.commands.run:run", "Run controllers on a cluster, or on an embedded one."),
+    "demo": Entry(
+        "reconcile.commands.demo:demo",
+        "Play incidents on the original's logic and on ours.",
+        ("reconcile demo --once",),
+    ),
+    "run": Entry(
+        "reconcile.commands.run:run",
+        "Run controllers on a cluster, or on an embedded one.",
+        ("reconcile run sites:manager --embedded",),
+    ),
+    "manifests": Entry(
+        "reconcile.commands.manifests:manifests",
+        "Print what runs an operator in a cluster, with the least rights.",
+        (
+            "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
+            "kubectl apply -k deploy",
+        ),
+    ),
     "explain": Entry(
-        "reconcile.commands.explain:explain", "Say why an object was reconciled, and with what result."
+        "reconcile.commands.explain:explain",
+        "Say why an object was reconciled, and with what result.",
+        ("reconcile explain site default/web --follow",),
     ),
-    "top": Entry("reconcile.commands.top:top", "Show the busiest keys, queues and informers of a manager."),
-    "trigger": Entry("reconcile.commands.trigger:trigger", "Have an object reconciled now."),
-    "pause": Entry("reconcile.commands.trigger:pause", "Let an object rest until it is resumed."),
-    "resume": Entry("reconcile.commands.trigger:resume", "Undo pause."),
-    "apiserver": Entry("reconcile.commands.apiserver:apiserver", "Run the embedded API server by itself."),
-    "crds": Entry("reconcile.commands.crds:crds", "Print the CustomResourceDefinitions of model classes."),
+    "top": Entry(
+        "reconcile.commands.top:top",
+        "Show the busiest keys, queues and informers of a manager.",
+        ("reconcile top --once",),
+    ),
+    "trigger": Entry(
+        "reconcile.commands.trigger:trigger",
+        "Have an object reconciled now.",
+        ("reconcile trigger site default/web",),
+    ),
+    "pause": Entry(
+        "reconcile.commands.trigger:pause",
+        "Let an object rest until it is resumed.",
+        ("reconcile pause site default/web",),
+    ),
+    "resume": Entry(
+        "reconcile.commands.trigger:resume", "Undo pause.", ("reconcile resume site default/web",)
+    ),
+    "apiserver": Entry(
+        "reconcile.commands.apiserver:apiserver",
+        "Run the embedded API server by itself.",
+        (
+            "reconcile apiserver --port 8443 --nodes 3 --kubeconfig-out kubeconfig",
+            "kubectl --kubeconfig kubeconfig get nodes",
+        ),
+    ),
+    "crds": Entry(
+        "reconcile.commands.crds:crds",
+        "Print the CustomResourceDefinitions of model classes.",
+        ("reconcile crds sites --out crds",),
+    ),
     "models": Entry(
-        "reconcile.commands.models:models", "Write model classes for a CustomResourceDefinition."
+        "reconcile.commands.models:models",
+        "Write model classes for a CustomResourceDefinition.",
+        ("reconcile models crd.yaml --out site.py",),
     ),
-    "check": Entry("reconcile.commands.check:check", "Say what is wrong with the models of a module."),
+    "check": Entry(
+        "reconcile.commands.check:check",
+        "Say what is wrong with the models of a module.",
+        ("reconcile check sites --against installed.yaml",),
+    ),
 }
 
 
@@ -69,6 +120,8 @@ class LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
+    import importlib.metadata  # a tenth of the time of --help, which does not need it
+
     try:
         version = importlib.metadata.version("reconcile-runtime")
     except importlib.metadata.PackageNotFoundError:

@@ -1,0 +1,171 @@
+"""`reconcile manifests`: what it takes to run an operator in a cluster."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from reconcile.commands.crds import as_yaml
+from reconcile.commands.errors import Problem
+from reconcile.commands.kinds import by_kind
+from reconcile.commands.manifests_documents import Deployed, Document, documents_of, kustomization
+from reconcile.commands.operators import Operator, load_operator
+from reconcile.configuration import ConfigurationError
+from reconcile.models import Object, definition_of, kind_of
+from reconcile.permissions import beyond_namespaces, is_custom
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@click.command()
+@click.argument("module")
+@click.option("--image", metavar="I", help="The image that has the operator. Default: NAME:latest.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 10),
+    default=2,
+    metavar="N",
+    help="Pods, of which one leads and the others stand by. Default: 2.",
+)
+@click.option(
+    "--namespaces",
+    metavar="A,B",
+    help="Work in these namespaces alone, by Roles of theirs and no ClusterRole. Default: in all.",
+)
+@click.option("--name", metavar="NAME", help="What its objects are called. Default: as manager or module.")
+@click.option("--namespace", "-n", metavar="NS", help="Where the operator runs. Default: NAME-system.")
+@click.option(
+    "--owner-finalizers",
+    is_flag=True,
+    help="Allow what clusters want of who makes children that enforce OwnerReferencesPermissionEnforcement"
+    " (OpenShift).",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a kustomize base into this folder, instead of all to standard output.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
+def manifests(
+    module: str,
+    image: str | None,
+    replicas: int,
+    namespaces: str | None,
+    name: str | None,
+    namespace: str | None,
+    owner_finalizers: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what it takes to run the operator of MODULE in a cluster.
+
+    MODULE is a module with a Manager or with Controllers, my_module:manager, or a bundled controller.
+    These are its CustomResourceDefinitions, a ServiceAccount, the least rights that it runs with, a
+    Deployment with probes and leader election, and a PodDisruptionBudget. The rights follow from what
+    its controllers declare: their kind, owns=, watches= and writes=.
+    """
+    if out is not None and as_json:
+        raise Problem("--out and --json are both given", "give one of them")
+    operator = load_operator(module, name or "")
+    try:
+        operator.manager.configure()
+    except ConfigurationError as error:
+        raise Problem(str(error)) from None
+    options = operator.manager.options
+    election = options.leader_election
+    deployed = Deployed(
+        name=operator.name,
+        lease=operator.name if election is None else election.name,
+        namespace=_label(namespace or f"{operator.name}-system", "--namespace"),
+        image=image or f"{operator.name}:latest",
+        targets=operator.targets,
+        controllers=operator.manager.controllers,
+        replicas=replicas,
+        namespaces=_namespaces(namespaces if namespaces is not None else options.namespace),
+        tls=bool(options.serve_certificates),
+        review=options.serve_review,
+        owner_finalizers=owner_finalizers,
+        stop_seconds=options.stop_seconds,
+    )
+    _check(deployed, operator)
+    files = documents_of(deployed, _definitions(operator))
+    if out is not None:
+        _write(out, files)
+    elif as_json:
+        items = [document for documents in files.values() for document in documents]
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
+    else:
+        click.echo(_text([document for documents in files.values() for document in documents]), nl=False)
+
+
+def _check(deployed: Deployed, operator: Operator) -> None:
+    if operator.manager.options.clusters:
+        raise Problem(
+            "the manager works in several clusters, and manifests are for one",
+            "name a module:manager that works in one",
+        )
+    if not deployed.namespaces:
+        return
+    reasons = list(beyond_namespaces(deployed.controllers))
+    if deployed.review:
+        reasons.append("serve_review asks for reviews of the whole cluster")
+    if reasons:
+        raise Problem(f"Roles of namespaces do not do: {reasons[0]}", "leave out --namespaces")
+
+
+def _namespaces(text: str) -> Sequence[str]:
+    if not text:
+        return ()
+    names = [_label(name.strip(), "--namespaces") for name in text.split(",")]
+    return tuple(dict.fromkeys(names))
+
+
+def _label(name: str, option: str) -> str:
+    if not _LABEL.fullmatch(name):
+        raise Problem(
+            f"{option}: {name!r} is no name of a namespace", "at most 63 of a-z, 0-9 and dashes are wanted"
+        )
+    return name
+
+
+def _definitions(operator: Operator) -> Sequence[Document]:
+    """Those of the kinds that its controllers keep, with every version that stands beside them."""
+    kept = [controller.kind for controller in operator.manager.controllers if is_custom(controller.kind)]
+    versions = [version for kind in kept for version in _versions(kind)]
+    try:
+        return [definition_of(*found) for found in by_kind(tuple(dict.fromkeys(versions)))]
+    except TypeError as error:
+        raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None
+
+
+def _versions(kind: type[Object]) -> Sequence[type[Object]]:
+    mine = kind_of(kind).resource
+    beside = [
+        value
+        for value in vars(sys.modules[kind.__module__]).values()
+        if isinstance(value, type) and issubclass(value, Object) and "__kind__" in vars(value)
+    ]
+    same = [one for one in beside if _names(one) == (mine.group, mine.kind)]
+    return same if kind in same else [kind]
+
+
+def _names(kind: type[Object]) -> tuple[str, str]:
+    resource = kind_of(kind).resource
+    return resource.group, resource.kind
+
+
+def _write(folder: Path, files: Mapping[str, Sequence[Document]]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, documents in {**files, "kustomization.yaml": [kustomization(files)]}.items():
+            (folder / name).write_text(_text(documents), encoding="utf-8")
+            click.echo(folder / name)
+    except OSError as error:
+        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
+
+
+def _text(documents: Sequence[Document]) -> str:
+    return "---\n".join(as_yaml(document) for document in documents)

@@ -1,0 +1,360 @@
+"""`reconcile manifests`: what runs an operator, and that it runs under exactly the rights it is given."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+from attrs import evolve, frozen
+from click.testing import CliRunner, Result
+from sites import Site, SiteSpec, sites
+
+from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
+from reconcile.commands.errors import Problem
+from reconcile.commands.main import reconcile
+from reconcile.configuration import from_flags
+from reconcile.embedded import InProcessTransport, service_account
+from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
+from reconcile.originals import Original
+from reconcile.permissions import is_custom, lookout_permissions, permissions_of
+from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, simulate
+from reconcile.testing.control_plane import embedded
+
+KUBECTL = shutil.which("kubectl")
+ACCOUNT = service_account("sites-system", "sites")
+EVERYWHERE: tuple[str, ...] = ()
+SHOP = ("--namespaces", "shop")
+
+Document = Mapping[str, Any]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(reconcile, ["manifests", *arguments])
+
+
+@cache
+def documents(*options: str) -> Sequence[Document]:
+    result = invoke("sites", *options)
+    assert result.exit_code == 0, result.output
+    return [document for document in yaml.safe_load_all(result.output) if document]
+
+
+def of_kind(kind: str, *options: str) -> Sequence[Document]:
+    return [document for document in documents(*options) if document["kind"] == kind]
+
+
+# --- the operator under its rights ------------------------------------------------------------------------
+
+
+@frozen
+class Right:
+    """One verb of one rule of a role."""
+
+    role: str
+    rule: int
+    verb: str
+    said: str
+
+
+def rights(*options: str) -> Sequence[Right]:
+    return [
+        Right(role["metadata"]["name"], number, verb, f"{verb} {'/'.join(rule['resources'])}")
+        for role in documents(*options)
+        for number, rule in enumerate(role.get("rules", ()))
+        for verb in rule["verbs"]
+    ]
+
+
+def without(documents: Sequence[Document], missing: Collection[Right]) -> Sequence[Document]:
+    left = copy.deepcopy(list(documents))
+    for document in left:
+        for right in missing:
+            if "rules" in document and document["metadata"]["name"] == right.role:
+                document["rules"][right.rule]["verbs"].remove(right.verb)
+        if "rules" in document:
+            document["rules"][:] = [rule for rule in document["rules"] if rule["verbs"]]
+    return left
+
+
+async def telling(ctx: Context[Site]) -> None:
+    """The site's reconciler, which also has something to say."""
+    await sites.reconcile(ctx)
+    ctx.event("Kept", f"{ctx.object.spec.replicas} replicas are wanted")
+
+
+def as_deployed(client: FakeClient, deployment: Document) -> Manager:
+    """The manager as a pod of the Deployment runs it; it serves nothing, since its time is virtual."""
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    flags = dict(one.removeprefix("--").split("=", 1) for one in arguments if "=" in one)
+    taken = {
+        name.replace("-", "_"): flags[name] for name in ("namespace", "leader-election") if name in flags
+    }
+    controller = evolve(sites, reconcile=telling)
+    manager = Manager(controller, environ={}, clock=client.clock, sync_seconds=20).on(client.transport)
+    manager.configure(from_flags(taken))
+    return manager
+
+
+def refusals(client: FakeClient) -> set[str]:
+    return {str(request) for request in client.transport.requests if request.server_status == 403}
+
+
+def story(client: FakeClient, deployment: Document) -> None:
+    """A site appears, is changed, and goes. Ends at the first refusal; raises NotYet where it gets stuck."""
+
+    async def until_refused() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(play, group.cancel_scope)
+            await eventually(lambda: group.cancel_scope.cancel_called or bool(refusals(client)), within=300)
+            group.cancel_scope.cancel()
+
+    async def play(scope: anyio.CancelScope) -> None:
+        admin = Client(InProcessTransport(client.server, settle=True), clock=client.clock)
+        if await admin.find(Namespace, "shop") is None:
+            await admin.create(Namespace(metadata=ObjectMeta("shop")))
+        meta = ObjectMeta("web", "shop")
+        async with as_deployed(client, deployment):
+            await admin.create(Site(metadata=meta, spec=SiteSpec("nginx:1", pull_secret="login")))
+            await eventually(lambda: admin.get(Deployment, "web", "shop"))
+            await admin.create(Secret(metadata=ObjectMeta("login", "shop")))
+            await anyio.sleep(5)
+            await admin.modify(Site, "web", "shop", lambda site: site.replace(spec=SiteSpec("nginx:2", 2)))
+            await anyio.sleep(5)
+            await admin.delete(await admin.get(Site, "web", "shop"))
+
+            async def gone() -> bool:
+                return await admin.find(Site, "web", "shop") is None
+
+            await eventually(gone)
+        scope.cancel()
+
+    simulate(until_refused)
+
+
+def refused(options: Sequence[str], missing: Collection[Right] = ()) -> set[str]:
+    """Play the story under the rights of the manifests, save `missing`: what the server refused.
+
+    Twice the answer to a write is lost: what became of it has to be read.
+    """
+    lost = (When("patch", "*/deployments/*"), When("patch", "*/sites/web"))
+    plan = FaultPlan(tuple(Fault(when, LoseReply()) for when in lost))
+    client = FakeClient(*without(documents(*options), missing), plan=plan, user=ACCOUNT)
+    story(client, of_kind("Deployment", *options)[0])
+    return refusals(client)
+
+
+BAD_DAYS = {
+    "update deployments": "a field of a child is set to null",
+    "delete deployments": "a child is not wanted any more",
+    "watch leases": "another manager leads",
+    "list deployments": "the server does not stream lists",
+    "list secrets": "the server does not stream lists",
+    "list sites": "the server does not stream lists",
+    "get secrets": "the reconciler reads a Secret live",
+}
+"""The rights that the story does not come to use, and what they are for."""
+
+
+@pytest.mark.parametrize("options", [EVERYWHERE, SHOP], ids=["everywhere", "one namespace"])
+def test_the_operator_runs_under_exactly_the_rights_of_its_manifests(options: tuple[str, ...]) -> None:
+    assert refused(options) == set()
+    needed = [right for right in rights(*options) if refused(options, [right])]
+    assert {right.said for right in rights(*options)} - {right.said for right in needed} == set(BAD_DAYS)
+    rules = {(right.role, right.rule) for right in rights(*options)}
+    assert {(right.role, right.rule) for right in needed} == rules
+
+
+# --- what is written -----------------------------------------------------------------------------------
+
+
+def rules_of(role: Document) -> dict[str, list[str]]:
+    return {rule["resources"][0]: rule["verbs"] for rule in role["rules"]}
+
+
+def test_named_namespaces_get_roles_and_the_cluster_none() -> None:
+    options = ("--namespaces", "shop,blog")
+    assert not [one for one in documents(*options) if one["kind"].startswith("Cluster")]
+    places = [(one["metadata"]["name"], one["metadata"]["namespace"]) for one in of_kind("Role", *options)]
+    assert places == [("sites", "shop"), ("sites", "blog"), ("sites-leader", "sites-system")]
+    arguments = [
+        one["spec"]["template"]["spec"]["containers"][0]["args"] for one in of_kind("Deployment", *options)
+    ]
+    assert [next(a for a in one if a.startswith("--namespace=")) for one in arguments] == [
+        "--namespace=shop",
+        "--namespace=blog",
+    ]
+    leases = of_kind("Role", *options)[-1]["rules"]
+    assert [rule.get("resourceNames") for rule in leases] == [None, ["sites-blog"], ["sites-shop"]]
+
+
+def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:
+    (deployment,) = of_kind("Deployment", "--image", "example.com/sites:1", "--replicas", "3")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert deployment["spec"]["replicas"] == 3
+    assert container["image"] == "example.com/sites:1"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["args"][:2] == ["run", "sites:manager"]
+    assert "--leader-election=sites-system/sites" in container["args"]
+    (budget,) = of_kind("PodDisruptionBudget")
+    assert budget["spec"]["selector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert budget["spec"]["maxUnavailable"] == 1
+
+
+def test_json_is_one_list() -> None:
+    made = json.loads(invoke("sites", "--json").output)
+    assert made["kind"] == "List"
+    assert made["items"] == list(documents())
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_kubectl_builds_the_base_and_applies_it(tmp_path: Path) -> None:
+    result = invoke("sites", "--out", str(tmp_path / "base"))
+    assert result.exit_code == 0, result.output
+
+    def kubectl(*arguments: str) -> str:
+        command = [str(KUBECTL), *arguments]
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def named(documents: Sequence[Document]) -> set[tuple[str, str]]:
+        return {(one["kind"], one["metadata"]["name"]) for one in documents}
+
+    assert named(list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path / "base"))))) == named(documents())
+    with embedded() as endpoint:
+        kubeconfig = f"--kubeconfig={endpoint.kubeconfig}"
+        said = kubectl(kubeconfig, "apply", "-k", str(tmp_path / "base"))
+        assert said.count(" created") == len(documents())
+        account = "--as=system:serviceaccount:sites-system:sites"
+        assert kubectl(kubeconfig, "auth", "can-i", "patch", "sites.example.com", account) == "yes\n"
+
+
+# --- rights that follow from declarations ------------------------------------------------------------------
+
+
+async def keep(ctx: Context[Any]) -> None:
+    pass
+
+
+def granted(controller: Controller[Any], **options: bool) -> dict[str, tuple[str, ...]]:
+    return {right.resource: right.verbs for right in permissions_of([controller], **options)}
+
+
+def test_what_a_controller_does_not_declare_it_may_not_do() -> None:
+    assert granted(Controller(ConfigMap, keep)) == {
+        "configmaps": ("get", "list", "watch"),
+        "events": ("create", "patch"),
+    }
+
+
+def test_writes_allow_what_they_name() -> None:
+    writes: list[type[Object] | Write] = [
+        Secret,
+        Write(Pod, ("create",), subresource="eviction"),
+        Write(Deployment, subresource="scale"),
+    ]
+    rights = granted(Controller(ConfigMap, keep, writes=writes))
+    assert rights["secrets"] == ("get", "create", "update", "patch", "delete")
+    assert rights["pods/eviction"] == ("create",)
+    assert rights["deployments/scale"] == ("get", "create", "update", "patch")
+    assert "pods" not in rights
+
+
+def test_a_write_with_a_verb_that_no_role_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="'apply' is no verb"):
+        Write(Pod, ("apply",))
+
+
+def test_several_declarations_of_one_kind_make_one_rule() -> None:
+    watches: list[Watch[ConfigMap, Secret]] = [Watch(Secret, by=lambda _: "s")]
+    rights = granted(Controller(ConfigMap, keep, watches=watches, writes=[Write(Secret, ("delete",))]))
+    assert rights["secrets"] == ("get", "list", "watch", "delete")
+
+
+def test_finalizers_of_owners_are_allowed_where_it_is_asked_for() -> None:
+    assert granted(sites, owner_finalizers=True)["sites/finalizers"] == ("update",)
+
+
+def test_who_takes_the_place_of_another_may_look_for_it() -> None:
+    original = Original("Rival", leases=("rival",), images=("rival",))
+    allowed = lookout_permissions([Controller(ConfigMap, keep, replaces=original)])
+    assert [(one.resource, one.verbs) for one in allowed] == [
+        ("leases", ("list",)),
+        ("deployments", ("list",)),
+    ]
+
+
+def test_a_kind_is_custom_if_a_definition_makes_it() -> None:
+    assert is_custom(Site)
+    assert not any(map(is_custom, (Deployment, Pod)))
+
+
+# --- what cannot be done -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("x = 1", (), "has no Manager and no Controller"),
+        ("a, b = Manager(Controller(Pod, keep)), Manager()", (), "has 2 managers: name one:"),
+        (
+            "c = Controller(Node, keep)",
+            ("--namespaces", "a"),
+            "Controller(Node) is of a kind without namespaces",
+        ),
+        (
+            "c = Controller(Pod, keep, watches=[Watch(Secret, by=str, everywhere=True)])",
+            ("--namespaces", "a"),
+            "Watch(Secret, everywhere=True) follows all namespaces",
+        ),
+        ("c = Manager(serve_review=True)", ("--namespaces", "a"), "serve_review asks for reviews"),
+        ("c = Manager(clusters={'east': 'x'})", (), "works in several clusters"),
+        ("c = Controller(Pod, keep)", ("--namespaces", "A_b"), "'A_b' is no name of a namespace"),
+        ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is no name for an operator"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_the_next_step(
+    source: str, options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = "from reconcile import *\nfrom reconcile.kinds import *\nasync def keep(ctx): ...\n"
+    name = f"operator_{abs(hash(source)):x}"
+    (tmp_path / f"{name}.py").write_text(head + source)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = CliRunner().invoke(reconcile, ["manifests", name, *options], standalone_mode=False)
+    assert isinstance(result.exception, Problem)
+    assert said in result.exception.message
+    assert result.exception.hint
+
+
+def test_controllers_without_a_manager_are_run_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two_of_them.py").write_text(
+        "from reconcile import Controller\nfrom reconcile.kinds import Pod, Secret\n"
+        "async def keep(ctx): ...\npods = Controller(Pod, keep)\nsecrets = Controller(Secret, keep)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    made = json.loads(invoke("two_of_them", "--json").output)["items"]
+    deployment = next(one for one in made if one["kind"] == "Deployment")
+    assert deployment["metadata"]["name"] == "two-of-them"
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert arguments[:3] == ["run", "two_of_them:pods", "two_of_them:secrets"]
+
+
+def test_a_bundled_controller_has_manifests_too() -> None:
+    made = json.loads(invoke("worker-groups", "--json").output)["items"]
+    assert {one["metadata"]["name"] for one in made if one["kind"] == "CustomResourceDefinition"} == {
+        "rayclusters.ray.io"
+    }
