@@ -44,8 +44,8 @@ from reconcile.testing import (
 from tests.controllers.fleets import fleet, rolling
 from tests.controllers.world import NAMESPACE, world
 
-RUNS = int(os.environ.get("SWEEP_RUNS", "4")) or None
-SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
+RUNS = int(os.environ.get("SWEEP_RUNS", "3")) or None
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
 
 QUICK = Delays(start=0.2, stop=0.2)
 
@@ -154,6 +154,8 @@ def within_bounds(surge: int, unavailable: int, replicas: int = 3) -> Any:
     """Never more than may be, and from the first full number on never fewer ready than have to."""
 
     def check(world: World) -> None:
+        if "rayclusters" not in str(world.changes[-1].change.resource):
+            return
         found = world.find(RayClusterFleet, "fleet")
         if found is None or found.terminating or found.spec.replicas != replicas:
             return
