@@ -13,7 +13,7 @@ from reconcile.caution import NO_CAUTION, Caution, OriginalAtWork
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.originals import Original
-from reconcile.testing import FaultyTransport, VirtualClock, simulate
+from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 
 ORIGINAL = Original(
     "Rival", leases=("rival-leader",), deployments=("rival-operator",), images=("example.com/rival",)
@@ -201,6 +201,32 @@ def test_a_controller_that_is_added_looks_as_well() -> None:
             with pytest.raises(OriginalAtWork):
                 await manager.add(stamps())
             group.cancel_scope.cancel()
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(deployment("rival-operator", "some", 1))
+        here.recorded.add(Fault(When("list", "*/leases"), Refuse(403, "Forbidden", "leases is forbidden")))
+        assert "Deployment default/rival-operator" in await refusal(here)
+
+    with caplog.at_level(logging.WARNING, "reconcile"):
+        played(scenario)
+    assert any("cannot look for another operator" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.rule("caution-original")
+def test_of_several_clusters_one_with_the_original_is_enough_to_stop() -> None:
+    async def scenario(here: Played) -> None:
+        beside = Played()
+        await here.user.create(deployment("rival-operator", "some", 1))
+        ways = {"east": beside.recorded, "west": here.recorded}
+        manager = Manager(stamps(), clusters=ways, clock=here.clock, environ={})
+        with pytest.raises((OriginalAtWork, BaseExceptionGroup)):
+            await here.runs(manager)
+        assert here.writes == []
 
     played(scenario)
 
