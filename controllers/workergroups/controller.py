@@ -85,6 +85,8 @@ async def keep_cluster(
     suspension = _suspension(ctx, cluster, pods)
     report = Report(ctx, cluster, suspension.phase)
     plan = _plan(ctx, cluster, pods, suspension, plan_group)
+    if plan.replaces and await _is_gone(ctx):
+        return None
     try:
         if not cluster.refused:
             await _keep_finalizer(ctx, cluster, settings)
@@ -127,6 +129,12 @@ def _plan(
             return Plan()
         case _:
             return plan_no_pods(cluster, pods, "suspended")
+
+
+async def _is_gone(ctx: Context[RayCluster]) -> bool:
+    """Whether the cluster has gone: its pods may be seen to go before that is seen."""
+    live = await ctx.client.find(RayCluster, ctx.object.name, ctx.object.namespace, live=True)
+    return live is None or live.uid != ctx.object.uid or live.terminating
 
 
 async def _keep_finalizer(ctx: Context[RayCluster], cluster: ClusterView, settings: Settings) -> None:

@@ -96,6 +96,12 @@ class Plan:
         return not self.removals and not self.head.create and not any(group.create for group in self.groups)
 
     @property
+    def replaces(self) -> bool:
+        """Whether pods are to be made while others are going."""
+        waiting = self.head.waiting or any(group.waiting for group in self.groups)
+        return bool(waiting) and (self.head.create or any(group.create for group in self.groups))
+
+    @property
     def after(self) -> float | None:
         """In how many seconds time alone brings something to do, if it does."""
         waits = (self.head.after, *(group.after for group in self.groups))

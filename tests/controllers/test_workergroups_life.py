@@ -260,6 +260,25 @@ def in_default(made: RayCluster) -> RayCluster:
     return RayCluster(metadata=ObjectMeta(made.name, "default"), spec=made.spec)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_pod_is_made_for_a_cluster_that_has_gone(seed: int) -> None:
+    """Its pods may be seen to go before it is seen to have gone: the watches are two."""
+
+    async def run() -> None:
+        async with world(seed, definition(), delays=Delays(0.2, 5.0)) as here:
+            watching = observe(here.transport, Pod, namespace=NAMESPACE, clock=here.clock)
+            async with watching as observer, here.running(make_controller(), lag=(0.05, 3.0)):
+                made = await here.user.create(cluster(4))
+                await anyio.sleep(20)
+                pods = {one.last.uid for one in observer.changes}
+                await here.user.delete(made)
+                await anyio.sleep(20)
+                assert {one.last.uid for one in observer.changes} == pods
+            assert await here.user.list(Pod, NAMESPACE) == []
+
+    simulate(run, seed=seed)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_cluster_made_again_under_its_name_takes_nothing_of_the_first_one(seed: int) -> None:
     async def test(here: World) -> None:
