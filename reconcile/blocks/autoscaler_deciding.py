@@ -32,7 +32,7 @@ class Behaviour:
     """How an autoscaler decides; times in ms, shares in thousandths.
 
     By `rule` "demand" (Knative: totals over a stable and a panic window) or "ratio" (the
-    HorizontalPodAutoscaler's, of averages over the stable window). Going up, the lowest wish of the last
+    HorizontalPodAutoscaler's, over the stable window). Going up, the lowest wish of the last
     `up_window` counts, going down the highest of the last `down_window`. Of 1000 pods that were asked,
     `min_known` must have answered.
     """
@@ -190,14 +190,13 @@ def _of_total(how: Behaviour, total: Sum, target: int, there: Situation) -> Esti
 def _by_ratio(
     how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: Situation
 ) -> tuple[int, SourceMemory]:
-    """By what a pod had to do on the average of the window, in millionths so that nothing is rounded up."""
-    memory = evolve(memory, stable=memory.stable.write(there.now, found.total * MILLI // found.pods))
-    average = _read(how, memory.stable, there.now)
-    total, target = average * found.pods, one.target * MILLI
-    hold = found.hold or how.rates.close(total, found.pods * target)
+    """By the average total of the window: averages per pod would count what few carried for many later."""
+    memory = evolve(memory, stable=memory.stable.write(there.now, found.total))
+    total = _read(how, memory.stable, there.now)
     if there.current == 0:
         return (1 if total > 0 else 0), memory
-    return by_ratio(Estimate(total, found.pods, hold), target, there.current, how.rates), memory
+    hold = found.hold or how.rates.close(total, found.pods * one.target)
+    return by_ratio(Estimate(total, found.pods, hold), one.target, there.current, how.rates), memory
 
 
 def _by_demand(

@@ -152,6 +152,14 @@ def test_a_moment_does_not_decide_where_there_is_a_window() -> None:
     assert told(how, steps)[-1] == 1
 
 
+@pytest.mark.rule("autoscale-windows")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+def test_what_few_pods_had_to_carry_is_not_counted_for_many(rule: str) -> None:
+    how = behaviour(rule, stable_window=20_000)
+    steps: list[tuple[int, int, Reading]] = [(2, 1, Sum(4_000))] + [(8, 1, Sum(4_000))] * 12
+    assert told(how, steps) == [8] * 13
+
+
 def test_a_missing_reading_is_no_silence_in_the_window() -> None:
     how = behaviour(stable_window=20_000)
     steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000))]
