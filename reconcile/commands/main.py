@@ -32,6 +32,11 @@ class Entry:
 
 
 COMMANDS = {
+    "init": Entry(
+        "reconcile.commands.init:init",
+        "Make a folder with a small operator that is right.",
+        ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
+    ),
     "demo": Entry(
         "reconcile.commands.demo:demo",
         "Play incidents on the original's logic and on ours.",

@@ -23,7 +23,7 @@ def models(definition: Path, out: Path | None) -> None:
     There is a class for each version of the kind and for each object in its schema. The classes give
     the same schema back: `reconcile crds` on them makes an equivalent definition.
     """
-    source = _source(read_definition(definition), str(definition))
+    source = source_of_definition(read_definition(definition), str(definition))
     if out is None:
         click.echo(source, nl=False)
         return
@@ -31,7 +31,8 @@ def models(definition: Path, out: Path | None) -> None:
     click.echo(out)
 
 
-def _source(definition: dict[str, Any], path: str) -> str:
+def source_of_definition(definition: dict[str, Any], path: str) -> str:
+    """The module of its classes; `path` is what the definition is called in a Problem."""
     try:
         return source_of(definition)
     except ValueError as error:

@@ -1,0 +1,183 @@
+"""`reconcile init`: a small operator that is right, to begin with."""
+
+import importlib.metadata
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+from attrs import frozen
+
+from informers import ApiError
+from reconcile.commands.crds import as_yaml
+from reconcile.commands.definitions import read_definition
+from reconcile.commands.errors import Problem
+from reconcile.commands.init_sample import sample_of, stored_version
+from reconcile.commands.models import source_of_definition
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_TAKEN = frozenset({"controllers", "informers", "reconcile", "tests", "workqueue"})
+
+
+@frozen
+class Project:
+    """What a new operator is made of. `models` is the source of its kinds; empty: one to be changed."""
+
+    name: str
+    kind: str
+    plural: str
+    group: str
+    sample: Mapping[str, Any]
+    models: str = ""
+
+    @property
+    def package(self) -> str:
+        """The name of its package."""
+        return self.name.replace("-", "_")
+
+    @property
+    def key(self) -> str:
+        """The key of the sample."""
+        metadata = self.sample["metadata"]
+        return f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else metadata["name"]
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--crd",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Keep the kind of this CustomResourceDefinition, instead of one to be changed.",
+)
+@click.option("--group", metavar="DOMAIN", help="API group of the kind, without --crd. Default: example.com.")
+def init(name: str, crd: Path | None, group: str | None) -> None:
+    """Make a folder NAME with a small operator that is right.
+
+    It has a model, a reconciler, a unit test, a sweep over all that can go wrong, a Dockerfile, a CI
+    workflow and a README; its tests pass, and mypy --strict does.
+    """
+    _check_name(name)
+    if crd is not None and group is not None:
+        raise Problem("--crd and --group are both given", "the definition names its group: leave out --group")
+    folder = Path(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Problem(f"{name} is there already", "choose another NAME, or go to another folder")
+    definition = None if crd is None else read_definition(crd)
+    project = _new(name, group or "example.com") if definition is None else _of(name, definition, str(crd))
+    try:
+        for path, text in files_of(project).items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            click.echo(file)
+    except OSError as error:
+        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
+    fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
+    if fault:
+        click.echo(f"{folder / 'sample.yaml'} is no {project.kind} yet; fill it in: {fault}")
+    click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
+
+
+def _check_name(name: str) -> None:
+    package = name.replace("-", "_")
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", name):
+        raise Problem(
+            f"{name!r} is no name for an operator", "at most 40 of a-z, 0-9 and dashes, a letter first"
+        )
+    if package in _TAKEN or keyword.iskeyword(package) or package in sys.stdlib_module_names:
+        raise Problem(
+            f"{name} is the name of another package of Python", "choose another, such as my-" + name
+        )
+
+
+def _new(name: str, group: str) -> Project:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", group):
+        raise Problem(f"{group!r} is no API group", "write a domain, such as example.com")
+    kind = "".join(part.capitalize() for part in name.split("-") if part)
+    metadata = {"name": "sample", "namespace": "default"}
+    sample = {
+        "apiVersion": f"{group}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"message": "hello"},
+    }
+    return Project(name, kind, f"objects of {group}/v1 {kind}", group, sample)
+
+
+def _of(name: str, definition: Mapping[str, Any], path: str) -> Project:
+    source = source_of_definition(dict(definition), path)
+    spec = definition["spec"]
+    version = stored_version(definition)["name"]
+    found = re.search(
+        rf'@resource\(\s*"{re.escape(spec["group"])}/{version}".*?\nclass (\w+)\(', source, re.DOTALL
+    )
+    if found is None:
+        raise Problem(f"{path} has no stored version that a class can say", "see reconcile models")
+    return Project(name, found[1], spec["names"]["plural"], spec["group"], sample_of(definition), source)
+
+
+def files_of(project: Project) -> Mapping[str, str]:
+    """The files of a new operator, by their paths in its folder."""
+    package = project.package
+    values = {
+        "name": project.name,
+        "package": package,
+        "kind": project.kind,
+        "plural": project.plural,
+        "group": project.group,
+        "key": project.key,
+        "versions": _versions(),
+        "child_namespace": "" if "/" in project.key else ', "default"',
+    }
+
+    def filled(template: str) -> str:
+        text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
+        return re.sub(r"@@(\w+)@@", lambda found: values[found[1]], text)
+
+    return {
+        "README.md": filled("README.md"),
+        "pyproject.toml": filled("pyproject.toml"),
+        "Dockerfile": filled("Dockerfile"),
+        ".gitignore": filled("gitignore"),
+        ".github/workflows/ci.yaml": filled("ci.yaml"),
+        "sample.yaml": as_yaml(dict(project.sample)),
+        f"{package}/__init__.py": filled("init.py"),
+        f"{package}/py.typed": "",
+        f"{package}/models.py": project.models or filled("own/models.py"),
+        f"{package}/reconciler.py": filled("crd/reconciler.py" if project.models else "own/reconciler.py"),
+        f"tests/test_{package}.py": filled("tests.py"),
+    }
+
+
+def _versions() -> str:
+    """The versions that a new operator asks for: this one, and those that break nothing of it."""
+    try:
+        major, minor = importlib.metadata.version("reconcile-runtime").split(".")[:2]
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    return (
+        f">={major}.{minor},<{major}.{int(minor) + 1}"
+        if major == "0"
+        else f">={major}.{minor},<{int(major) + 1}"
+    )
+
+
+async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
+    """What an API server has against the sample; nothing is known of it without the extra `embedded`."""
+    try:
+        from reconcile.client import Client
+        from reconcile.embedded import ApiServer, InProcessTransport
+    except ImportError:
+        return ""
+    client = Client(InProcessTransport(ApiServer(), settle=True))
+    try:
+        await client.create(await client.unstructured(definition))
+        await client.create(await client.unstructured(sample))
+    except ApiError as error:
+        return str(error)
+    return ""

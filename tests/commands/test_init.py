@@ -1,0 +1,164 @@
+"""`reconcile init`: the operator that it makes passes its own tests and mypy --strict."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from reconcile.commands.errors import Problem
+from reconcile.commands.init_sample import sample_of
+from reconcile.commands.main import reconcile
+
+ROOT = Path(__file__).parents[2]
+
+
+def definition(spec: Mapping[str, Any], scope: str = "Namespaced") -> dict[str, Any]:
+    names = {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"}
+    schema = {"type": "object", "required": ["spec"], "properties": {"spec": spec}}
+    old = {"name": "v1beta1", "served": True, "storage": False, "schema": {"openAPIV3Schema": schema}}
+    new = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.acme.dev"},
+        "spec": {"group": "acme.dev", "scope": scope, "names": names, "versions": [old, new]},
+    }
+
+
+SPEC: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["size", "color", "parts", "owner", "since"],
+    "properties": {
+        "size": {"type": "integer", "minimum": 3},
+        "color": {"type": "string", "enum": ["red", "blue"]},
+        "parts": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 8}},
+        "owner": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": {"type": "string"}, "mail": {"type": "string"}},
+        },
+        "since": {"type": "string", "format": "date-time"},
+        "note": {"type": "string"},
+    },
+}
+STRANGE: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["code"],
+    "properties": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}},
+}
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(reconcile, ["init", *arguments], standalone_mode=False)
+
+
+def refused(*arguments: str) -> Problem:
+    error = invoke(*arguments).exception
+    assert isinstance(error, Problem), error
+    assert error.hint
+    return error
+
+
+def run(folder: Path, *command: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three operators: one of their own, and two for a definition."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(home)
+        for name, scope in (("gadgets", "Namespaced"), ("wide-gadgets", "Cluster")):
+            (home / f"{name}.yaml").write_text(yaml.safe_dump(definition(SPEC, scope)))
+            result = invoke(name, "--crd", f"{name}.yaml")
+            assert result.exit_code == 0, result.exception
+        result = invoke("web-greeter", "--group", "acme.dev")
+        assert result.output.splitlines()[-1] == "next: cd web-greeter && pip install -e '.[dev]' && pytest"
+    return home
+
+
+@pytest.mark.parametrize("name", ["web-greeter", "gadgets", "wide-gadgets"])
+def test_a_new_operator_passes_its_own_tests(made: Path, name: str) -> None:
+    assert "3 passed" in run(made / name, "pytest", "-q", "-p", "no:cacheprovider")
+
+
+def test_new_operators_pass_mypy_strict(made: Path) -> None:
+    names = ("web-greeter", "gadgets", "wide-gadgets")
+    files = [f"{name}/{part}" for name in names for part in (name.replace("-", "_"), "tests")]
+    assert "no issues found in 12 source files" in run(made, "mypy", "--strict", *files)
+
+
+def test_there_is_nothing_to_mend_in_its_models(made: Path) -> None:
+    assert "nothing to mend" in run(made / "web-greeter", "reconcile", "check", "web_greeter.models")
+
+
+def test_the_readme_and_the_image_name_what_is_there(made: Path) -> None:
+    folder = made / "web-greeter"
+    for file in ("README.md", "Dockerfile", "pyproject.toml", ".github/workflows/ci.yaml"):
+        text = (folder / file).read_text()
+        assert "web_greeter" in text
+        assert "@@" not in text
+    yaml.safe_load((folder / ".github/workflows/ci.yaml").read_text())
+
+
+def test_a_sample_has_what_its_schema_requires_and_no_more() -> None:
+    assert sample_of(definition(SPEC)) == {
+        "apiVersion": "acme.dev/v1",
+        "kind": "Gadget",
+        "metadata": {"name": "sample", "namespace": "default"},
+        "spec": {
+            "size": 3,
+            "color": "red",
+            "parts": ["samplexx"],
+            "owner": {"name": "sample"},
+            "since": "2030-01-01T00:00:00Z",
+        },
+    }
+
+
+def test_a_sample_that_the_server_would_refuse_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crd.yaml").write_text(yaml.safe_dump(definition(STRANGE)))
+    said = invoke("strange", "--crd", "crd.yaml").output
+    assert "strange/sample.yaml is no Gadget yet; fill it in: " in said
+    assert "spec.code" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Big"], "'Big' is no name for an operator"),
+        (["json"], "json is the name of another package"),
+        (["class"], "class is the name of another package"),
+        (["there"], "there is there already"),
+        (["new", "--group", "nonsense"], "'nonsense' is no API group"),
+        (["new", "--crd", "crd.yaml", "--group", "acme.dev"], "--crd and --group are both given"),
+    ],
+)
+def test_what_cannot_be_made_is_said_with_the_next_step(
+    arguments: Sequence[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").write_text("")
+    (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition(SPEC)))
+    assert said in refused(*arguments).message
+    assert not (tmp_path / "new").exists()
