@@ -5,11 +5,20 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from reconcile import ApiError, Client, NotFound, OutcomeUnknown, ServerTimeout, TooManyRequests, Unstructured
+from reconcile import (
+    ApiError,
+    Client,
+    NotFound,
+    Object,
+    OutcomeUnknown,
+    ServerTimeout,
+    TooManyRequests,
+    Unstructured,
+)
 from reconcile.kinds import Node
 
-from .annotations import DELETE_MACHINE
-from .groups import REMOVING, NodeGroup, Refused, decreased, increased
+from .annotations import DELETE_MACHINE, MARKED
+from .groups import REMOVING, NodeGroup, Refused, decreased, increased, still_going
 from .machines import Machine
 from .views import LEAVING, NodeView, PodView
 
@@ -36,6 +45,22 @@ async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
 async def decrease(client: Client, group: NodeGroup, delta: int) -> int:
     """`delta` (below 0) fewer nodes that never came. Raises Refused."""
     return await client.scale(group.object, lambda size: decreased(group, size, delta))
+
+
+async def set_first_size(client: Client, obj: Object, size: int) -> None:
+    """Give an object its first replicas, unless it has some meanwhile: without any it cannot be scaled."""
+
+    def change(live: Unstructured) -> Unstructured:
+        spec = live["spec"]
+        return (
+            live
+            if "replicas" in spec
+            else live.replace(body={**live.body, "spec": {**spec, "replicas": size}})
+        )
+
+    model = type(obj)
+    assert issubclass(model, Unstructured)
+    await client.modify(model, obj.name, obj.namespace, change)
 
 
 # --- taking nodes away --------------------------------------------------------------------------
@@ -85,43 +110,52 @@ async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str],
         return 0
     try:
         for machine in removal.mark:
-            await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp}))
+            await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
             marked.append(machine)
-        await _count(client, group, removal.count)
+        return await _count(client, group, removal.count)
     except (OutcomeUnknown, ServerTimeout):
         raise
     except (ApiError, Refused):
         for machine in marked:
             await _unmark(client, machine)
         raise
-    return len(removal.count)
 
 
-async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> None:
-    known = {*group.provider_ids, *(machine.name for machine in group.machines)}
+async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> int:
+    now: tuple[str, ...] = ()
 
     def change(live: Unstructured) -> Unstructured:
+        nonlocal now
         counted = tuple(filter(None, live.metadata.annotations.get(REMOVING, "").split(",")))
-        fresh = evolve(group, removing=counted)
         size = live["spec"].get("replicas") or 0
-        count = plan_removal(fresh, names, size).count
-        kept = [name for name in counted if name in known]
-        annotations = {**live.metadata.annotations, REMOVING: ",".join([*kept, *count])}
+        going = still_going(group, counted, size)
+        now = plan_removal(evolve(group, removing=going), names, size).count
+        annotations = {**live.metadata.annotations, REMOVING: ",".join([*going, *now])}
         body = {
             **live.body,
             "metadata": {**live["metadata"], "annotations": annotations},
-            "spec": {**live["spec"], "replicas": size - len(count)},
+            "spec": {**live["spec"], "replicas": size - len(now)},
         }
         return live.with_metadata(annotations=annotations).replace(body=body)
 
     model = type(group.object)
     assert issubclass(model, Unstructured)
     await client.modify(model, group.name, group.namespace, change)
+    return len(now)
+
+
+async def unmark_strays(client: Client, group: NodeGroup) -> None:
+    """Take our marks off machines that no size counts: a lost answer left them, and they would go first."""
+    for machine in group.machines:
+        if machine.marked_by_us and machine.state != "deleting" and machine.name not in group.removing:
+            await _unmark(client, machine)
 
 
 async def _unmark(client: Client, machine: Machine) -> None:
     try:
-        await client.merge(machine.object, _annotated({DELETE_MACHINE: None}), guard={"uid": machine.uid})
+        await client.merge(
+            machine.object, _annotated({DELETE_MACHINE: None, MARKED: None}), guard={"uid": machine.uid}
+        )
     except NotFound:
         return
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from reconcile import ApiError, Context, Controller, Original, Result, Watch
+from reconcile import ApiError, Context, Controller, Original, OutcomeUnknown, Result, ServerTimeout, Watch
 from reconcile.blocks import Decision
 from reconcile.incidents import Logic
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 
-from .acts import delete_nodes, evict, shrink_to, taint, untaint
+from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
 from .downscale import Candidate, Situation, plan_scale_down
 from .groups import Refused
 from .health import Assessed, assess, is_cluster_healthy, readiness_of
@@ -32,8 +32,13 @@ SOON = 1.0
 STARTUP = 900.0
 
 
-def make_controller(logic: Logic = "ours", settings: Settings | None = None) -> Controller[NodeAutoscaler]:
-    """The controller `node-groups`, or with `original` its control, which grows as before PR 7908."""
+def make_controller(
+    logic: Logic = "ours", settings: Settings | None = None, *, management: str = ""
+) -> Controller[NodeAutoscaler]:
+    """The controller `node-groups`, or with `original` its control, which grows as before PR 7908.
+
+    `management` is the cluster, of `Manager(clusters=)`, with the groups; empty where there is one cluster.
+    """
     given = settings or Settings()
 
     async def keep(ctx: Context[NodeAutoscaler]) -> Result | None:
@@ -49,6 +54,7 @@ def make_controller(logic: Logic = "ours", settings: Settings | None = None) -> 
         watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
         replaces=CLUSTER_AUTOSCALER,
+        clusters=[management] if management else [],
     )
 
 
@@ -67,6 +73,10 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
     workload = await look_at(workload_client)
     for text in (*found.troubles, *workload.troubles, *_faults(found)):
         this.trouble(text)
+    for none in found.others:
+        if none.default is not None and none.object is not None:
+            setting = set_first_size(ctx.client, none.object, none.default)
+            await _attempt(this, f"{none.id}: its first size", setting)
     groups = _assessed(this, found, workload)
     for one in groups:
         await _take_back(this, one)
@@ -104,6 +114,7 @@ async def _take_back(this: Pass, one: Assessed) -> None:
     broken = [name for name in (*broken, *one.readiness.unregistered) if name not in group.removing]
     broken = broken[: max(0, group.size - group.smallest)]
     try:
+        await unmark_strays(this.client, group)
         if broken:
             await delete_nodes(this.client, group, broken, this.stamp)
         elif one.expired:
@@ -153,7 +164,13 @@ async def _remove(this: Pass, one: Candidate) -> None:
     if one.pods:
         this.soon = this.soon or all(leaving)
         return
-    await delete_nodes(this.client, one.group, [one.instance], this.stamp)
+    if one.group.id in this.doubtful:
+        return
+    try:
+        await delete_nodes(this.client, one.group, [one.instance], this.stamp)
+    except (OutcomeUnknown, ServerTimeout):
+        this.doubtful.add(one.group.id)
+        raise
 
 
 def _report(this: Pass, decision: Decision) -> None:

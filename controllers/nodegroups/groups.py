@@ -8,7 +8,17 @@ from attrs import evolve, field, frozen
 from reconcile import Object
 from reconcile.blocks import NodeTemplate
 
-from .annotations import CLUSTER_API, PAUSED, BadAnnotation, Options, bounds_of, options_of, template_of
+from .annotations import (
+    CLUSTER_API,
+    MAX_SIZE,
+    MIN_SIZE,
+    PAUSED,
+    BadAnnotation,
+    Options,
+    bounds_of,
+    options_of,
+    template_of,
+)
 from .machines import Machine, provider_id
 
 GroupKind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
@@ -57,14 +67,37 @@ class NodeGroup:
             return len(self.provider_ids)
         return sum(machine.state == "running" for machine in self.machines)
 
+    @property
+    def there(self) -> int:
+        """How many instances there are or are being made, those that are being deleted left out."""
+        if self.kind == "MachinePool":
+            return len(self.provider_ids)
+        return sum(machine.state != "deleting" for machine in self.machines)
+
+
+def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[str, ...]:
+    """Of the machines that a size counts as going, those that will go.
+
+    They are no more than there are beyond the size: where Cluster API took another machine instead, or the
+    size has grown again, one that was counted stays.
+    """
+    known = {*group.provider_ids, *(one.name for one in group.machines if one.state != "deleting")}
+    alive = [name for name in counted if name in known]
+    return tuple(sorted(alive)[: max(0, group.there - size)])
+
 
 @frozen
 class NoGroup:
-    """An object that is not sized, and why; `is_fault` where that is somebody's mistake."""
+    """An object that is not sized, and why; `is_fault` where that is somebody's mistake.
+
+    `default` is the number of replicas that it is to have first, where it says none.
+    """
 
     id: str
     reason: str
     is_fault: bool = False
+    default: int | None = None
+    object: Object | None = None
 
 
 def increased(group: NodeGroup, size: int, delta: int) -> int:
@@ -83,6 +116,19 @@ def decreased(group: NodeGroup, size: int, delta: int) -> int:
     if size + delta < group.existing:
         raise Refused(f"attempt to delete existing nodes - desired:{size + delta} existing:{group.existing}")
     return size + delta
+
+
+def default_size(new: int | None, old: int | None, annotations: Mapping[str, str]) -> int:
+    """The replicas of an object that does not say them, as Cluster API gives them (its webhook's rules).
+
+    `old` is what they were. With both bounds, the nearest number within them, else 1. Raises BadAnnotation.
+    """
+    if new is not None:
+        return new
+    if MIN_SIZE not in annotations or MAX_SIZE not in annotations:
+        return 1
+    bounds = bounds_of(annotations)
+    return min(max(bounds.smallest if old is None else old, bounds.smallest), bounds.largest)
 
 
 def read_group(
@@ -110,7 +156,8 @@ def read_group(
         return NoGroup(called, "it is paused")
     size = spec.get("replicas")
     if size is None:
-        return NoGroup(called, "it has no replicas yet")
+        default = default_size(None, None, annotations)
+        return NoGroup(called, "it has no replicas yet", default=default, object=obj)
     if size == 0 and template is None:
         return NoGroup(called, "it has no nodes, and nobody says what they would offer")
     options, faults = options_of(annotations)
@@ -137,13 +184,14 @@ def with_machines(
 ) -> NodeGroup:
     """The group with the machines that are its own, by owner; `owners` are those of MachineSets, by uid."""
     if group.kind == "MachinePool":
-        return group
+        return evolve(group, removing=still_going(group, group.removing, group.size))
     own = [
         machine
         for machine in machines
         if group.uid in machine.owners or any(group.uid in owners.get(one, ()) for one in machine.owners)
     ]
-    return evolve(group, machines=tuple(sorted(own, key=lambda machine: machine.name)))
+    found = evolve(group, machines=tuple(sorted(own, key=lambda machine: machine.name)))
+    return evolve(found, removing=still_going(found, group.removing, group.size))
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:

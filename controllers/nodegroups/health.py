@@ -63,7 +63,7 @@ class Readiness:
     """How many nodes of a group are ready, are not though they should be, or have not started yet.
 
     `unregistered` are machines that run and whose node did not come in time; `leaving` those that are
-    going; `gone` are nodes without a machine any more.
+    going; `failed` ones will never come.
     """
 
     ready: int = 0
@@ -71,11 +71,12 @@ class Readiness:
     not_started: int = 0
     unregistered: tuple[str, ...] = ()
     leaving: int = 0
+    failed: int = 0
     nodes: tuple[NodeView, ...] = field(default=(), repr=False)
 
     def upcoming(self, size: int) -> int:
         """Of `size` nodes so many are still to come."""
-        return max(0, size - self.ready - self.unready - len(self.unregistered))
+        return max(0, size - self.ready - self.unready - len(self.unregistered) - self.failed)
 
 
 def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.datetime) -> Readiness:
@@ -97,7 +98,8 @@ def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.
                 not_started += 1
             else:
                 unready += 1
-    return Readiness(ready, unready, not_started, tuple(unregistered), leaving, tuple(found))
+    failed = sum(one.state == "failed" and one.name not in group.removing for one in group.machines)
+    return Readiness(ready, unready, not_started, tuple(unregistered), leaving, failed, tuple(found))
 
 
 def _instances(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None, bool]]:
@@ -105,7 +107,7 @@ def _instances(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime |
         for one in group.provider_ids:
             yield one, one, None, one in group.removing
     for machine in group.machines:
-        if machine.provider:
+        if machine.provider and machine.state != "failed":
             going = machine.state == "deleting" or machine.name in group.removing
             yield machine.provider, machine.name, machine.created, going
 

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from reconcile import Object
 
-from .annotations import CLUSTER_API, DELETE_MACHINE
+from .annotations import CLUSTER_API, DELETE_MACHINE, MARKED
 
 State = Literal["pending", "running", "deleting", "failed"]
 InstanceState = Literal["Creating", "Running", "Deleting"]
@@ -40,6 +40,7 @@ class Machine:
     provider: str = ""
     node: str = ""
     marked: bool = False
+    marked_by_us: bool = False
     state: State = "pending"
     error: str = ""
     owners: tuple[str, ...] = ()
@@ -78,6 +79,7 @@ def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
         provider_id(provider),
         (status.get("nodeRef") or {}).get("name") or "",
         DELETE_MACHINE in (metadata.get("annotations") or {}),
+        MARKED in (metadata.get("annotations") or {}),
         _state(metadata, status, provider, error),
         error,
         tuple(

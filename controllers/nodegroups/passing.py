@@ -23,7 +23,8 @@ class Settings:
 
 @define
 class Pass:
-    """One pass. `states` are what is remembered of groups, by id; `soon`: try again before long."""
+    """One pass. `states` are what is remembered of groups, by id; `soon`: try again before long;
+    `doubtful` are groups of which it is not known whether a machine is marked."""
 
     ctx: Context[NodeAutoscaler]
     settings: Settings
@@ -33,6 +34,7 @@ class Pass:
     states: dict[str, GroupState] = field(factory=dict)
     soon: bool = False
     grew: bool = False
+    doubtful: set[str] = field(factory=set)
     warned: list[str] = field(factory=list)
 
     @property

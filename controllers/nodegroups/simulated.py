@@ -32,7 +32,7 @@ class SimulatedMachines:
     def controller(self) -> Controller[Unstructured]:
         """Keeps as many machines as a MachineDeployment has replicas."""
         kind = self.api.kind("MachineDeployment")
-        return Controller(kind, self._keep, name="simulated-machines", every=max(1.0, self.seconds))
+        return Controller(kind, self._keep, name="simulated-machines", every=30.0)
 
     async def _keep(self, ctx: Context[Unstructured]) -> Result | None:
         deployment = encode(ctx.object)

@@ -107,4 +107,6 @@ async def _priorities(this: Pass) -> Priorities:
     try:
         return Priorities.parse(text)
     except BadPriorities as error:
-        return Priorities(fault=f"the priorities are not heeded: {error}")
+        fault = f"the priorities are not heeded: {error}"
+        this.trouble(fault)
+        return Priorities(fault=fault)

@@ -1,16 +1,17 @@
 """A management cluster with groups of machines, and what it is asked in tests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, definition
-from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE, MIN_SIZE
-from controllers.nodegroups.look import ClusterApi
+from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
+from controllers.nodegroups.groups import NodeGroup
+from controllers.nodegroups.look import ClusterApi, Term, find_groups
 from controllers.nodegroups.simulated import SimulatedMachines
-from reconcile import Client, ObjectMeta
+from reconcile import Client, ObjectMeta, Unstructured
 from tests.controllers.world import NAMESPACE, SAMPLES
 
 API = ClusterApi("cluster.x-k8s.io", "v1beta2")
@@ -25,8 +26,11 @@ def machine_deployments() -> dict[str, Any]:
     return definition
 
 
-def definitions() -> list[dict[str, Any]]:
-    return [machine_deployments(), *MACHINES.definitions(), definition()]
+def definitions(*, published: bool = False) -> list[dict[str, Any]]:
+    """Of all kinds; that of MachineDeployments as it is published, or one that takes anything, and sooner."""
+    if published:
+        return [machine_deployments(), *MACHINES.definitions(), definition()]
+    return [*MACHINES.definitions(scaled=("MachineDeployment", "MachineSet", "MachinePool")), definition()]
 
 
 def group(
@@ -101,3 +105,57 @@ async def wait_in_vain(user: Client, manifest: Mapping[str, Any]) -> None:
 async def size_of(user: Client, name: str) -> int:
     found = await user.get(API.kind("MachineDeployment"), name, NAMESPACE, live=True)
     return int(found["spec"]["replicas"])
+
+
+async def add_machines(
+    user: Client, owner: str, names: Sequence[str], kind: str = "MachineDeployment", **status: Any
+) -> None:
+    """Machines of a group, each with an instance, owned as Cluster API owns them."""
+    above = await user.get(API.kind(kind), owner, NAMESPACE, live=True)
+    if kind == "MachineDeployment":
+        made = await user.find(API.kind("MachineSet"), f"{owner}-set", NAMESPACE, live=True)
+        above = made or await user.create(
+            {
+                "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "kind": "MachineSet",
+                "metadata": {
+                    "name": f"{owner}-set",
+                    "namespace": NAMESPACE,
+                    "ownerReferences": [_reference(kind, above)],
+                },
+                "spec": {"replicas": len(names)},
+            }
+        )
+    for name in names:
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "ownerReferences": [_reference("MachineSet", above)],
+        }
+        spec = {"providerID": f"x:///{name}"}
+        machine = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata}
+        stored = await user.create({**machine, "spec": spec})
+        if status:
+            await user.merge(stored, {"status": status}, guard={}, subresource="status")
+
+
+def _reference(kind: str, owner: Unstructured) -> dict[str, Any]:
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
+
+
+async def groups_of(user: Client) -> dict[str, NodeGroup]:
+    """The groups as a pass finds them, by name."""
+    found = await find_groups(user, API, [Term(NAMESPACE)])
+    return {one.name: one for one in found.groups}
+
+
+async def marked(user: Client) -> set[str]:
+    """The machines that are marked to go."""
+    found = await user.list(API.kind("Machine"), NAMESPACE, live=True)
+    return {one.name for one in found if DELETE_MACHINE in one.metadata.annotations}

@@ -1,0 +1,463 @@
+"""Pods, nodes and pools: what fits where, which pool grows, and when one is left alone."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconcile import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from reconcile.blocks import (
+    LACKING,
+    BadPriorities,
+    CapacityPools,
+    NodeTemplate,
+    Option,
+    PodNeeds,
+    Pool,
+    Priorities,
+    Taint,
+    Terms,
+    after_failure,
+    amounts_of,
+    at_random,
+    choose,
+    class_of,
+    fill,
+    least_waste,
+    pack,
+    pod_needs,
+)
+from reconcile.blocks.capacity_pods import requests_of
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def seconds(number: float) -> datetime.timedelta:
+    return datetime.timedelta(seconds=number)
+
+
+def pod(name: str = "p", cpu: str = "1", memory: str = "1Gi", **spec: Any) -> PodNeeds:
+    requests = {"cpu": cpu, "memory": memory}
+    given = {"containers": [{"name": "a", "resources": {"requests": requests}}], **spec}
+    return pod_needs({"metadata": {"name": name, "namespace": "d"}, "spec": given})
+
+
+def node(cpu: str = "4", memory: str = "8Gi", pods: str = "110", **rest: Any) -> NodeTemplate:
+    return NodeTemplate(amounts_of({"cpu": cpu, "memory": memory, "pods": pods}), **rest)
+
+
+def pool(name: str, size: int = 0, largest: int = 10, **rest: Any) -> Pool:
+    return Pool(name, size, largest, **{"template": node(), **rest})
+
+
+def placed(one: PodNeeds, template: NodeTemplate) -> bool:
+    return pack([one], template, 1).nodes == 1
+
+
+# What a pod asks for.
+
+
+@pytest.mark.rule("capacity-milli")
+def test_requests_are_added_in_thousandths_without_rounding_on_the_way() -> None:
+    containers = [{"name": str(n), "resources": {"requests": {"cpu": "0.1"}}} for n in range(3)]
+    assert requests_of({"containers": containers}) == {"cpu": 300, "pods": 1000}
+    assert amounts_of({"cpu": "1n", "memory": "1Ki"}) == {"cpu": 1, "memory": 1024_000}
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    ("inits", "asked"),
+    [
+        ([("Always", "1")], 3000),
+        ([("", "5")], 5000),
+        ([("", "1")], 2000),
+        ([("Always", "1"), ("", "4")], 5000),
+        ([("", "4"), ("Always", "1")], 4000),
+    ],
+)
+def test_sidecars_count_beside_containers_and_other_init_containers_one_by_one(
+    inits: list[tuple[str, str]], asked: int
+) -> None:
+    def container(restart: str, cpu: str) -> dict[str, Any]:
+        policy = {"restartPolicy": restart} if restart else {}
+        return {"name": "i", **policy, "resources": {"requests": {"cpu": cpu}}}
+
+    spec = {
+        "initContainers": [container(*init) for init in inits],
+        "containers": [container("", "2")],
+    }
+    assert requests_of(spec)["cpu"] == asked
+
+
+@pytest.mark.rule("capacity-fit")
+def test_requests_of_a_whole_pod_stand_over_its_containers_and_overhead_is_added() -> None:
+    container = {"name": "a", "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1k"}}}
+    spec = {
+        "containers": [container],
+        "resources": {"requests": {"cpu": "3"}},
+        "overhead": {"cpu": "250m"},
+    }
+    assert requests_of(spec) == {"cpu": 3250, "memory": 1_000_000, "pods": 1000}
+
+
+# Where a pod fits.
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_node_takes_what_it_has_room_for_to_the_last_thousandth() -> None:
+    assert placed(pod(cpu="4"), node())
+    assert not placed(pod(cpu="4.001"), node())
+    assert not placed(pod(memory="8.1Gi"), node())
+    assert pack([pod()], node(cpu="500m"), 9).left == {"d/p": "cpu"}
+
+
+@pytest.mark.rule("capacity-fit")
+def test_no_more_pods_go_to_a_node_than_it_may_have() -> None:
+    tiny = [pod(f"p{n}", "1m", "1Mi") for n in range(7)]
+    assert pack(tiny, node(pods="3"), 10).nodes == 3
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        ({"key": "zone", "operator": "In", "values": ["a", "b"]}, True),
+        ({"key": "zone", "operator": "NotIn", "values": ["a"]}, False),
+        ({"key": "disk", "operator": "Exists"}, False),
+        ({"key": "disk", "operator": "DoesNotExist"}, True),
+        ({"key": "cores", "operator": "Gt", "values": ["3"]}, True),
+        ({"key": "cores", "operator": "Lt", "values": ["4"]}, False),
+        ({"key": "zone", "operator": "Gt", "values": ["1"]}, False),
+    ],
+)
+def test_required_affinity_is_heeded(expression: Mapping[str, Any], fits: bool) -> None:
+    template = node(labels={"zone": "a", "cores": "4"})
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert placed(pod(affinity=affinity), template) is fits
+
+
+@pytest.mark.rule("capacity-fit")
+def test_of_several_terms_one_is_enough_and_an_empty_one_matches_nothing() -> None:
+    def required(*terms: Mapping[str, Any]) -> dict[str, Any]:
+        said = {"nodeSelectorTerms": list(terms)}
+        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": said}}
+
+    other = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    own = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    template = node(labels={"zone": "a"})
+    assert placed(pod(affinity=required(other, own)), template)
+    assert not placed(pod(affinity=required({})), template)
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_node_selector_is_heeded() -> None:
+    assert placed(pod(nodeSelector={"zone": "a"}), node(labels={"zone": "a"}))
+    assert not placed(pod(nodeSelector={"zone": "a"}), node(labels={"zone": "b"}))
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    ("toleration", "fits"),
+    [
+        ({"key": "team", "value": "a"}, True),
+        ({"key": "team", "operator": "Exists"}, True),
+        ({"operator": "Exists"}, True),
+        ({"key": "team", "value": "b"}, False),
+        ({"key": "team", "value": "a", "effect": "NoExecute"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "team", "operator": "Exists", "effect": "NoSchedule"}, True),
+    ],
+)
+def test_a_taint_keeps_off_what_does_not_tolerate_it(toleration: Mapping[str, str], fits: bool) -> None:
+    template = node(taints=(Taint("team", "a", "NoSchedule"),))
+    assert placed(pod(tolerations=[toleration]), template) is fits
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_taint_that_only_prefers_keeps_nothing_off() -> None:
+    assert placed(pod(), node(taints=(Taint("team", "a", "PreferNoSchedule"),)))
+
+
+@pytest.mark.rule("capacity-fit")
+def test_two_pods_with_one_host_port_need_two_nodes_unless_their_addresses_differ() -> None:
+    def with_port(name: str, address: str = "") -> PodNeeds:
+        port = {"hostPort": 80, "containerPort": 80, **({"hostIP": address} if address else {})}
+        return pod(name, containers=[{"name": "a", "ports": [port]}])
+
+    assert pack([with_port("a"), with_port("b")], node(), 9).nodes == 2
+    assert pack([with_port("a", "10.0.0.1"), with_port("b", "10.0.0.2")], node(), 9).nodes == 1
+    assert pack([with_port("a", "10.0.0.1"), with_port("b")], node(), 9).nodes == 2
+
+
+UNMODELLED: dict[str, dict[str, Any]] = {
+    "required podAntiAffinity": {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
+    },
+    "required podAffinity": {
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
+    },
+    "topologySpreadConstraints": {"topologySpreadConstraints": [{"maxSkew": 1}]},
+    "volumes that are claims": {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]},
+    "resourceClaims": {"resourceClaims": [{"name": "gpu"}]},
+    "a scheduler of its own": {"schedulerName": "volcano"},
+}
+
+
+@pytest.mark.rule("capacity-unmodelled")
+@pytest.mark.parametrize("what", UNMODELLED)
+def test_a_pod_with_what_is_not_modelled_is_named_and_left_alone(what: str) -> None:
+    decision = CapacityPools().decide([pod(**UNMODELLED[what])], [], [pool("a")], NOW)
+    assert decision.growths == ()
+    assert decision.left == {"d/p": f"not modelled: {what}"}
+
+
+@pytest.mark.rule("capacity-unmodelled")
+def test_what_is_only_preferred_is_no_reason_to_leave_a_pod_alone() -> None:
+    spread = [{"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
+    preferred = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}
+    one = pod(topologySpreadConstraints=spread, affinity=preferred)
+    assert CapacityPools().decide([one], [], [pool("a")], NOW).growths[0].to == 1
+
+
+# Which pool grows.
+
+
+def options(*names: str) -> list[Option]:
+    return [Option(name, node(), pack([pod()], node(), 1)) for name in names]
+
+
+CONFIG = "5:\n- .*t2\\.micro.*\n10:\n- .*t2\\.large.*\n- .*t3\\.large.*\n50:\n- .*m4\\.4xlarge.*\n"
+MICRO, T2, T3, M4 = "my-asg.t2.micro", "my-asg.t2.large", "my-asg.t3.large", "my-asg.m4.4xlarge"
+
+
+@pytest.mark.rule("capi-2d-priority")
+@pytest.mark.parametrize(
+    ("config", "offered", "chosen"),
+    [
+        (CONFIG, [T2], [T2]),
+        (CONFIG, [T2, M4], [M4]),
+        ("5:\n- .*\n10:\n- .t2\\.large\n", [MICRO, T2], [T2]),
+        (CONFIG, [T2, T3, MICRO], [T2, T3]),
+    ],
+)
+def test_the_highest_priority_with_a_match_wins(config: str, offered: list[str], chosen: list[str]) -> None:
+    found = Priorities.parse(config)(options(*offered))
+    assert [one.pool for one in found.options] == chosen
+
+
+@pytest.mark.rule("capi-2d-priority")
+def test_a_pool_that_no_priority_matches_is_out_and_named_unless_none_matches() -> None:
+    priorities = Priorities.parse(CONFIG)
+    found = priorities(options("other", T2))
+    assert ([one.pool for one in found.options], found.unmatched) == ([T2], ("other",))
+    none = priorities(options("other", "another"))
+    assert {one.pool for one in none.options} == {"other", "another"}
+    assert none.notice
+
+
+@pytest.mark.rule("capi-2d-priority")
+def test_without_priorities_every_option_stays_and_it_is_said() -> None:
+    found = Priorities()(options(T2, M4))
+    assert (len(found.options), bool(found.notice)) == (2, True)
+
+
+@pytest.mark.rule("capi-2d-priority")
+@pytest.mark.parametrize(
+    "text", ["", "[]", "a: b", "5: .*", "5:\n- '['\n", "x:\n- .*\n", "{", "true:\n- a\n"]
+)
+def test_a_text_that_says_no_priorities_is_refused(text: str) -> None:
+    with pytest.raises(BadPriorities):
+        Priorities.parse(text)
+
+
+@pytest.mark.rule("capacity-expanders")
+def test_least_waste_takes_what_leaves_the_least_unused_and_counts_exactly() -> None:
+    small, large = node("2", "2Gi"), node("8", "8Gi")
+    found = [Option("large", large, pack([pod()], large, 1)), Option("small", small, pack([pod()], small, 1))]
+    assert [one.pool for one in least_waste(found).options] == ["small"]
+    assert found[1].waste == Fraction(1, 2) + Fraction(1, 2)
+
+
+@pytest.mark.rule("capacity-expanders")
+def test_by_chance_each_option_can_be_taken_and_expanders_follow_each_other() -> None:
+    for number, name in enumerate("abc"):
+        assert choose(options("a", "b", "c"), [at_random(lambda n=number: n / 3)]).options[0].pool == name  # type: ignore[misc]
+    by_name = Priorities.parse("1:\n- a\n2:\n- b\n- c\n")
+    assert choose(options("a", "b", "c"), [by_name, at_random(lambda: 0.99)]).options[0].pool == "c"
+    assert choose(options("b", "a"), [least_waste]).options[0].pool == "a"
+
+
+@pytest.mark.rule("capacity-decide")
+def test_a_pool_that_cannot_take_all_grows_as_far_as_it_may_and_the_next_takes_the_rest() -> None:
+    first = Priorities.parse("9:\n- best\n1:\n- second\n")
+    pods = [pod(f"p{n}", "3") for n in range(5)]
+    decision = CapacityPools([first]).decide(pods, [], [pool("best", 2, 5), pool("second", 0, 5)], NOW)
+    assert [(one.pool, one.now, one.to) for one in decision.growths] == [("best", 2, 5), ("second", 0, 2)]
+    assert decision.left == {}
+
+
+@pytest.mark.rule("capacity-decide")
+def test_pods_with_room_on_nodes_that_are_there_or_coming_need_no_new_ones() -> None:
+    pods = [pod(f"p{n}", "3") for n in range(3)]
+    upcoming = pool("a", 2, 10, upcoming=1)
+    decision = CapacityPools().decide(pods, [node()], [upcoming], NOW)
+    assert [(one.now, one.to) for one in decision.growths] == [(2, 3)]
+    assert len(decision.housed) == 2
+
+
+@pytest.mark.rule("capacity-decide")
+def test_a_pool_that_cannot_grow_is_skipped_and_says_why() -> None:
+    backoff = after_failure(None, NOW, "no capacity")
+    pools = [
+        pool("full", 3, 3),
+        pool("held", held="it is not healthy"),
+        pool("unknown", template=None),
+        pool("away", backoff=backoff),
+    ]
+    decision = CapacityPools().decide([pod()], [], pools, NOW)
+    assert decision.growths == ()
+    assert set(decision.skipped) == {"full", "held", "unknown", "away"}
+    assert "d/p" in decision.left
+    later = CapacityPools().decide([pod()], [], pools, NOW + seconds(301))
+    assert [one.pool for one in later.growths] == ["away"]
+
+
+# Laws.
+
+AMOUNTS = st.integers(1, 5000)
+PODS = st.lists(st.tuples(AMOUNTS, AMOUNTS), max_size=40).map(
+    lambda found: [pod(f"p{n:02}", f"{cpu}m", f"{memory}Mi") for n, (cpu, memory) in enumerate(found)]
+)
+
+
+def refilled(pods: Sequence[PodNeeds], template: NodeTemplate, nodes: int) -> dict[int, list[PodNeeds]]:
+    places = fill(pods, [template] * nodes)
+    found: dict[int, list[PodNeeds]] = {}
+    for one in pods:
+        if one.name in places:
+            found.setdefault(places[one.name], []).append(one)
+    return found
+
+
+@pytest.mark.rule("capacity-law")
+@settings(max_examples=60, deadline=None)
+@given(pods=PODS, most=st.integers(0, 40), chance=st.randoms(use_true_random=False))
+def test_every_pod_is_placed_or_told_why_not_whatever_their_order(
+    pods: list[PodNeeds], most: int, chance: Any
+) -> None:
+    packing = pack(pods, node(), most)
+    assert set(packing.placed) | set(packing.left) == {one.name for one in pods}
+    assert not set(packing.placed) & set(packing.left)
+    assert packing.nodes <= min(most, len(packing.placed))
+    shuffled = list(pods)
+    chance.shuffle(shuffled)
+    assert pack(shuffled, node(), most) == packing
+
+
+@pytest.mark.rule("capacity-law")
+@settings(max_examples=60, deadline=None)
+@given(pods=PODS)
+def test_no_node_is_ever_overfull_and_the_nodes_that_were_counted_are_enough(pods: list[PodNeeds]) -> None:
+    packing = pack(pods, node(), 100)
+    found = refilled(pods, node(), packing.nodes)
+    assert sorted(one.name for ones in found.values() for one in ones) == list(packing.placed)
+    for ones in found.values():
+        for name, amount in node().free.items():
+            assert sum(one.amounts.get(name, 0) for one in ones) <= amount
+
+
+@pytest.mark.rule("capacity-law")
+@settings(max_examples=60, deadline=None)
+@given(pods=PODS, size=st.integers(0, 5), room=st.integers(0, 30))
+def test_decided_again_with_its_nodes_coming_nothing_more_grows(
+    pods: list[PodNeeds], size: int, room: int
+) -> None:
+    before = pool("a", size, size + room)
+    decision = CapacityPools().decide(pods, [], [before], NOW)
+    assert all(one.to <= before.largest for one in decision.growths)
+    grown = decision.growths[0].to if decision.growths else size
+    after = evolve(before, size=grown, upcoming=grown - size)
+    again = CapacityPools().decide(pods, [], [after], NOW)
+    assert again.growths == ()
+    assert set(again.housed) == {name for one in decision.growths for name in one.pods}
+
+
+@pytest.mark.rule("capacity-law")
+@settings(max_examples=40, deadline=None)
+@given(pods=PODS, more=st.tuples(AMOUNTS, AMOUNTS))
+def test_one_more_pod_never_leaves_more_than_itself_without_a_place(
+    pods: list[PodNeeds], more: tuple[int, int]
+) -> None:
+    one = pod("zz", f"{more[0]}m", f"{more[1]}Mi")
+    left = set(pack(pods, node(), 1000).left)
+    assert set(pack([*pods, one], node(), 1000).left) - left <= {one.name}
+
+
+# Back-off.
+
+TERMS = Terms(first=60, longest=180, forgotten=10_800)
+
+
+@pytest.mark.rule("capi-2d-backoff")
+def test_a_back_off_doubles_up_to_its_longest_and_is_forgotten_after_three_hours() -> None:
+    first = after_failure(None, NOW, terms=TERMS)
+    assert (first.seconds, first.holds(NOW + seconds(59)), first.holds(NOW + seconds(60))) == (
+        60,
+        True,
+        False,
+    )
+    second = after_failure(first, NOW + seconds(61), terms=TERMS)
+    third = after_failure(second, NOW + seconds(300), terms=TERMS)
+    fourth = after_failure(third, NOW + seconds(900), terms=TERMS)
+    assert [one.seconds for one in (second, third, fourth)] == [120, 180, 180]
+    late = NOW + seconds(900 + 10_801)
+    assert fourth.is_stale(late, TERMS)
+    assert after_failure(fourth, late, terms=TERMS).seconds == 60
+
+
+@pytest.mark.rule("capi-2d-backoff")
+def test_a_failure_within_a_back_off_moves_its_end_and_not_its_length() -> None:
+    first = after_failure(None, NOW, terms=TERMS)
+    again = after_failure(first, NOW + seconds(30), terms=TERMS)
+    assert (again.seconds, again.until) == (60, NOW + seconds(90))
+
+
+@pytest.mark.rule("capacity-classes")
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (StaleVersion(409, "Conflict", "changed"), "conflict"),
+        (PreconditionFailed(409, "Conflict", "replaced"), "conflict"),
+        (TooManyRequests(429, "TooManyRequests", "busy"), "throttled"),
+        (ServerError(500, "InternalError", "no"), "transient"),
+        (ServerTimeout(504, "Timeout", "no"), "transient"),
+        (Unreachable("refused"), "transient"),
+        (OutcomeUnknown("reset"), "transient"),
+        (Invalid(422, "Invalid", "no"), "invalid"),
+        (Unauthorized(401, "Unauthorized", "who"), "forbidden"),
+        (Forbidden(403, "Forbidden", "no role"), "forbidden"),
+        (Forbidden(403, "Forbidden", "machines is forbidden: exceeded quota: few"), "quota"),
+        (NotFound(404, "NotFound", "gone"), "gone"),
+    ],
+)
+def test_only_a_quota_is_a_lack_of_capacity_among_failed_requests(error: Any, kind: str) -> None:
+    assert class_of(error) == kind
+    assert (kind in LACKING) == (kind == "quota")

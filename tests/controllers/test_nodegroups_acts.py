@@ -1,0 +1,340 @@
+"""Sizes and machines on a server: what is written, what is not, and what two writers do to each other."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from controllers.nodegroups.acts import (
+    decrease,
+    delete_nodes,
+    grow_to,
+    increase,
+    plan_removal,
+    set_first_size,
+    shrink_to,
+    unmark_strays,
+)
+from controllers.nodegroups.annotations import DELETE_MACHINE
+from controllers.nodegroups.groups import REMOVING, NodeGroup, Refused
+from reconcile import (
+    Forbidden,
+    Object,
+    ObjectMeta,
+    OutcomeUnknown,
+    PreconditionFailed,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    Unstructured,
+)
+from reconcile.kinds import Namespace
+from reconcile.testing import FakeClient, LoseReply
+from tests.controllers.nodegroups import (
+    API,
+    MACHINES,
+    add_machines,
+    definitions,
+    group,
+    groups_of,
+    marked,
+    size_of,
+)
+from tests.controllers.world import NAMESPACE
+
+STAMP = "2026-01-01T00:00:00Z"
+KINDS = ("MachineDeployment", "MachineSet", "MachinePool")
+
+
+async def server(*objects: dict[str, Any], published: bool = False) -> FakeClient:
+    client = FakeClient(Namespace(metadata=ObjectMeta(NAMESPACE)))
+    for definition in definitions() if published else MACHINES.definitions(scaled=KINDS):
+        await client.apply(definition)
+    for one in objects:
+        await client.create(one)
+    return client
+
+
+async def sized(client: FakeClient, kind: str = "MachineDeployment", name: str = "g") -> int:
+    found = await client.get(API.kind(kind), name, NAMESPACE, live=True)
+    return int(found["spec"]["replicas"])
+
+
+async def three(**given: Any) -> tuple[FakeClient, NodeGroup]:
+    """A group of three nodes."""
+    client = await server(group("g", 3, **given))
+    await add_machines(client, "g", ("a", "b", "c"))
+    return client, (await groups_of(client))["g"]
+
+
+@pytest.mark.rule("capi-2d-setsize")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_size_can_be_set_to_5_and_to_0_which_really_is_0(kind: str) -> None:
+    client = await server(group("g", 1, ("0", "10"), kind), published=True)
+    obj = await client.get(API.kind(kind), "g", NAMESPACE, live=True)
+    assert await client.scale(obj, lambda _: 5) == 5
+    assert await sized(client, kind) == 5
+    assert await client.scale(obj, lambda _: 0) == 0
+    assert await sized(client, kind) == 0
+
+
+@pytest.mark.rule("capi-2d-setsize")
+async def test_the_last_node_of_a_group_can_go() -> None:
+    client = await server(group("g", 1, ("0", "10")))
+    await add_machines(client, "g", ("a",))
+    await delete_nodes(client, (await groups_of(client))["g"], ["a"], STAMP)
+    assert await sized(client) == 0
+
+
+@pytest.mark.rule("capi-2d-replicas-live")
+async def test_the_size_of_a_group_is_the_one_that_the_server_has() -> None:
+    client, before = await three()
+    await client.scale(before.object, lambda _: 7)
+    assert (await groups_of(client))["g"].size == 7
+
+
+@pytest.mark.rule("capi-2d-increase")
+async def test_two_writers_of_one_more_each_make_two_more() -> None:
+    client, one = await three()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(increase, client, one, 1)
+        tasks.start_soon(increase, client, one, 1)
+    assert await sized(client) == 5
+
+
+@pytest.mark.rule("capi-2d-lost-update")
+async def test_growing_takes_nothing_away_from_what_another_wrote_meanwhile() -> None:
+    client, one = await three()
+    await client.scale(one.object, lambda _: 8)
+    assert await grow_to(client, one, 5) == 8
+    assert await sized(client) == 8
+
+
+@pytest.mark.rule("capi-2d-increase")
+async def test_an_increase_past_the_largest_size_writes_nothing() -> None:
+    client, one = await three()
+    with pytest.raises(Refused, match="desired:11 max:10"):
+        await increase(client, one, 8)
+    assert await sized(client) == 3
+
+
+@pytest.mark.rule("capi-2d-decrease")
+async def test_a_decrease_stops_at_what_exists_now() -> None:
+    client = await server(group("g", 5))
+    await add_machines(client, "g", ("a", "b", "c"))
+    one = (await groups_of(client))["g"]
+    assert await decrease(client, one, -1) == 4
+    with pytest.raises(Refused):
+        await decrease(client, one, -2)
+    assert await shrink_to(client, one, 3) == 3
+    assert await sized(client) == 3
+
+
+# Taking nodes away.
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_nodes_are_marked_and_the_size_is_smaller_by_as_many() -> None:
+    client, one = await three()
+    assert await delete_nodes(client, one, ["a", "c"], STAMP) == 2
+    assert (await marked(client), await sized(client)) == ({"a", "c"}, 1)
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_nodes_that_go_already_are_not_counted_twice() -> None:
+    client, one = await three()
+    await delete_nodes(client, one, ["a"], STAMP)
+    assert await delete_nodes(client, one, ["a"], STAMP) == 0, "from a view older than the write"
+    assert await sized(client) == 2
+    again = (await groups_of(client))["g"]
+    assert await delete_nodes(client, again, ["a"], STAMP) == 0
+    assert await sized(client) == 2
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_nodes_can_go_one_after_the_other_down_to_the_smallest_size() -> None:
+    client, _ = await three()
+    for name in ("a", "b"):
+        await delete_nodes(client, (await groups_of(client))["g"], [name], STAMP)
+    with pytest.raises(Refused, match="fewer than 1"):
+        await delete_nodes(client, (await groups_of(client))["g"], ["c"], STAMP)
+    assert (await marked(client), await sized(client)) == ({"a", "b"}, 1)
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_nodes_of_another_group_are_refused_before_anything_changes() -> None:
+    client = await server(group("g", 3), group("h", 1))
+    await add_machines(client, "g", ("a", "b", "c"))
+    await add_machines(client, "h", ("x",))
+    sent = len(client.transport.writes)
+    with pytest.raises(Refused, match="x: not in group"):
+        await delete_nodes(client, (await groups_of(client))["g"], ["a", "x"], STAMP)
+    assert len(client.transport.writes) == sent
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_a_node_of_a_machine_pool_goes_if_its_instance_is_of_the_pool() -> None:
+    pool = group("g", 2, kind="MachinePool")
+    pool["spec"]["providerIDList"] = ["x:///a", "x:///b"]
+    client = await server(pool)
+    one = (await groups_of(client))["g"]
+    with pytest.raises(Refused):
+        await delete_nodes(client, one, ["x:/z"], STAMP)
+    await delete_nodes(client, one, ["x:/a"], STAMP)
+    await delete_nodes(client, one, ["x:/a"], STAMP)
+    assert await sized(client, "MachinePool") == 1
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+@pytest.mark.parametrize(
+    "error", [Forbidden(403, "Forbidden", "no"), ServerError(500, "InternalError", "no")]
+)
+async def test_marks_are_taken_back_where_the_size_could_not_be_written(error: Exception) -> None:
+    client, one = await three()
+    client.fail("patch", "*/machinedeployments/g", error)
+    with pytest.raises(type(error)):
+        await delete_nodes(client, one, ["a", "b"], STAMP)
+    assert (await marked(client), await sized(client)) == (set(), 3)
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+async def test_after_a_lost_answer_the_same_nodes_are_not_counted_again() -> None:
+    client, one = await three()
+    client.fail("patch", "*/machinedeployments/g", LoseReply())
+    with pytest.raises(OutcomeUnknown):
+        await delete_nodes(client, one, ["a"], STAMP)
+    again = (await groups_of(client))["g"]
+    await delete_nodes(client, again, ["a"], STAMP)
+    assert (await marked(client), await sized(client)) == ({"a"}, 2)
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+async def test_what_was_marked_before_a_crash_is_counted_by_the_next_try() -> None:
+    client, one = await three()
+    client.fail("patch", "*/machinedeployments/g", 504)
+    with pytest.raises(ServerTimeout):
+        await delete_nodes(client, one, ["a"], STAMP)
+    assert (await marked(client), await sized(client)) == ({"a"}, 3)
+    await delete_nodes(client, (await groups_of(client))["g"], ["a"], STAMP)
+    assert (await marked(client), await sized(client)) == ({"a"}, 2)
+
+
+@pytest.mark.rule("capi-2d-lost-update")
+async def test_two_that_take_different_nodes_away_take_both() -> None:
+    client, one = await three()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(delete_nodes, client, one, ["a"], STAMP)
+        tasks.start_soon(delete_nodes, client, one, ["b"], STAMP)
+    assert (await marked(client), await sized(client)) == ({"a", "b"}, 1)
+
+
+@pytest.mark.rule("capi-2d-delete-machines")
+async def test_machines_that_are_being_deleted_satisfy_what_was_asked_for() -> None:
+    client = await server(group("g", 4))
+    await add_machines(client, "g", ("m1", "m3"))
+    await add_machines(client, "g", ("m2", "m4"), phase="Deleting")
+    one = (await groups_of(client))["g"]
+    removal = plan_removal(one, ["m2", "m4"])
+    assert (removal.mark, removal.count) == ((), ())
+    assert await delete_nodes(client, one, ["m2", "m4"], STAMP) == 0
+
+
+@pytest.mark.rule("capi-2d-replica-defaulting")
+async def test_a_group_without_replicas_gets_its_first_ones_unless_somebody_was_faster() -> None:
+    client = await server(group("g", None, ("2", "5")))
+    obj = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
+    await set_first_size(client, obj, 2)
+    await set_first_size(client, obj, 4)
+    assert await size_of(client, "g") == 2
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+async def test_a_machine_that_was_counted_and_stayed_since_another_went_can_go_later() -> None:
+    client, one = await three()
+    await delete_nodes(client, one, ["a"], STAMP)
+    other = await client.get(API.kind("Machine"), "b", NAMESPACE, live=True)
+    await client.delete(other)
+    assert await delete_nodes(client, (await groups_of(client))["g"], ["a"], STAMP) == 1
+    assert await sized(client) == 1
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+async def test_a_mark_that_a_lost_answer_left_is_taken_off_and_peoples_own_are_not() -> None:
+    client, one = await three()
+    client.fail("patch", "*/machines/a", LoseReply())
+    with pytest.raises(OutcomeUnknown):
+        await delete_nodes(client, one, ["a"], STAMP)
+    own = await client.get(API.kind("Machine"), "b", NAMESPACE, live=True)
+    await client.merge(own, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
+    assert await marked(client) == {"a", "b"}
+    await unmark_strays(client, (await groups_of(client))["g"])
+    assert await marked(client) == {"b"}
+
+
+# Cluster API's rows about patches, which are the client's.
+
+
+def labelled(live: Unstructured) -> Unstructured:
+    labels = {**live.metadata.labels, "seen": "yes"}
+    body = {**live.body, "metadata": {**live["metadata"], "labels": labels}}
+    return live.with_metadata(labels=labels).replace(body=body)
+
+
+@pytest.mark.rule("capi-2d-patch")
+async def test_nothing_is_sent_where_nothing_has_changed() -> None:
+    client, one = await three()
+    sent = len(client.transport.writes)
+    kind: Any = type(one.object)
+    await client.modify(kind, "g", NAMESPACE, lambda live: live)
+    await client.modify(kind, "g", NAMESPACE, lambda live: live, subresource="status")
+    assert len(client.transport.writes) == sent
+
+
+@pytest.mark.rule("capi-2d-patch")
+async def test_a_conflict_that_can_be_solved_is_solved_on_fresh_state() -> None:
+    client, one = await three()
+    kind: Any = type(one.object)
+    client.fail("patch", "*/machinedeployments/g", StaleVersion(409, "Conflict", "changed"))
+    await client.modify(kind, "g", NAMESPACE, labelled)
+    found = await client.get(kind, "g", NAMESPACE, live=True)
+    assert found.metadata.labels["seen"] == "yes"
+
+
+@pytest.mark.rule("capi-2d-patch")
+async def test_a_conflict_that_cannot_be_solved_is_an_error() -> None:
+    client, one = await three()
+    await client.merge(one.object, {"metadata": {"labels": {"other": "1"}}}, guard={})
+    version = {"resourceVersion": one.object.metadata.resource_version}
+    with pytest.raises(StaleVersion):
+        await client.merge(one.object, {"spec": {"replicas": 9}}, guard=version)
+
+
+@pytest.mark.rule("capi-2d-patch")
+async def test_a_patch_is_not_for_another_object_of_the_same_name() -> None:
+    client, one = await three()
+    await client.delete(one.object)
+    await client.create(group("g", 1))
+    replaced: Object = one.object
+    with pytest.raises(PreconditionFailed):
+        await client.merge(replaced, {"metadata": {"labels": {"mine": "1"}}})
+    with pytest.raises(PreconditionFailed):
+        await grow_to(client, one, 5)
+
+
+@pytest.mark.rule("capi-2d-patch")
+async def test_a_finalizer_is_added_and_taken_away_beside_others() -> None:
+    client, one = await three()
+    kind: Any = type(one.object)
+
+    def with_finalizers(*names: str) -> Any:
+        def change(live: Unstructured) -> Unstructured:
+            body = {**live.body, "metadata": {**live["metadata"], "finalizers": list(names)}}
+            return live.with_metadata(finalizers=names).replace(body=body)
+
+        return change
+
+    await client.modify(kind, "g", NAMESPACE, with_finalizers("example.com/a", "example.com/b"))
+    await client.modify(kind, "g", NAMESPACE, with_finalizers("example.com/b"))
+    found = await client.get(kind, "g", NAMESPACE, live=True)
+    assert found.metadata.finalizers == ("example.com/b",)
+    assert REMOVING not in found.metadata.annotations

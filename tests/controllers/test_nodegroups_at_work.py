@@ -1,0 +1,446 @@
+"""Groups of nodes over time: they grow, back off or do not, and shrink."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from controllers.nodegroups import NodeAutoscaler, ScaleDownSpec, Settings, make_controller
+from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE, OPTIONS
+from controllers.nodegroups.simulated import BEHAVIOUR
+from controllers.nodegroups.views import LEAVING
+from reconcile import Manager, NotFound, ObjectMeta, encode
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap, Event, Namespace, Node, Pod
+from reconcile.nodes import Delays
+from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
+from tests.controllers.nodegroups import (
+    API,
+    CAPACITIES,
+    MACHINES,
+    autoscaler,
+    definitions,
+    group,
+    groups_of,
+    pod,
+    size_of,
+    wait_in_vain,
+)
+from tests.controllers.world import NAMESPACE, World, world
+
+POOL = {"pool": "x"}
+OFFER = {**CAPACITIES, CAPACITY + "labels": "pool=x"}
+PRIORITIES = "10:\n- .*second$\n50:\n- .*best$\n"
+QUICK = ScaleDownSpec(delay_after_add=0)
+
+
+@asynccontextmanager
+async def at_work(
+    *groups: Mapping[str, Any],
+    faults: tuple[Fault, ...] = (),
+    priorities: str | None = None,
+    published: bool = False,
+    **spec: Any,
+) -> AsyncIterator[tuple[World, FaultyTransport]]:
+    """Groups, machines that come, and our controller behind faults."""
+    async with world(1, *definitions(published=published), delays=Delays()) as here:
+        for one in groups:
+            await here.user.create(one)
+        if priorities is not None:
+            await say(here, priorities)
+            spec.setdefault("expanders", ("priority",))
+        await here.user.create(autoscaler(**spec))
+        recorded = FaultyTransport(here.transport, FaultPlan(faults))
+        ours = make_controller(settings=Settings(API))
+        async with (
+            Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
+            Manager(ours, transport=recorded, clock=here.clock),
+        ):
+            await anyio.sleep(15)
+            yield here, recorded
+
+
+def play(story: Callable[[], Awaitable[None]]) -> None:
+    simulate(story)
+
+
+async def say(here: World, text: str) -> None:
+    name = ObjectMeta("cluster-autoscaler-priority-expander", NAMESPACE)
+    found = await here.user.find(ConfigMap, name.name, NAMESPACE)
+    if found is None:
+        await here.user.create(ConfigMap(metadata=name, data={"priorities": text}))
+    else:
+        await here.user.merge(found, {"data": {"priorities": text}}, guard={})
+
+
+async def ask(here: World, *names: str, **spec: Any) -> None:
+    for name in names:
+        await wait_in_vain(here.user, pod(name, **{"nodeSelector": POOL, **spec}))
+
+
+async def status_of(here: World) -> dict[str, Any]:
+    found: dict[str, Any] = encode(await here.user.get(NodeAutoscaler, "all", NAMESPACE))["status"]
+    return found
+
+
+async def backed_off(here: World) -> list[str]:
+    return [one["name"] for one in (await status_of(here))["groups"] if one.get("backoffUntil")]
+
+
+async def told(here: World, reason: str) -> list[str]:
+    return [event.message for event in await here.user.list(Event) if event.reason == reason]
+
+
+async def condition(here: World, name: str) -> tuple[str, str]:
+    found = {one["type"]: one for one in (await status_of(here))["conditions"]}[name]
+    return found["status"], found.get("message", "")
+
+
+# Growing.
+
+
+@pytest.mark.rule("node-groups-grow")
+def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_rests() -> None:
+    async def story() -> None:
+        one = group("g", 0, ("0", "10"), **OFFER)
+        async with at_work(one, published=True) as (here, recorded):
+            await ask(here, "a", "b", "c")
+            await anyio.sleep(40)
+            assert await size_of(here.user, "g") == 3
+            sent = len(recorded.writes)
+            await anyio.sleep(120)
+            assert recorded.writes[sent:] == []
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-grow")
+def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 1, **OFFER)) as (here, _):
+            claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+            await ask(here, "a", volumes=claims)
+            await ask(here, "b", nodeSelector={"pool": "other"})
+            await anyio.sleep(30)
+            assert await size_of(here.user, "g") == 1
+            status, message = await condition(here, "PodsPlaced")
+            assert status == "False"
+            assert "2 pods get no nodes; stage/a: not modelled: volumes that are claims" in message
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-priority")
+def test_priorities_are_read_anew_and_bad_ones_are_warned_of_and_not_heeded() -> None:
+    async def story() -> None:
+        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+        async with at_work(*groups, priorities=PRIORITIES) as (here, _):
+            await ask(here, "a")
+            await anyio.sleep(30)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 0]
+            await say(here, "50:\n- .*second$\n")
+            await ask(here, "b")
+            await anyio.sleep(30)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [1, 1]
+            unused = "no priority matches MachineDeployment/stage/best: it is not used"
+            assert unused in await told(here, "NodeGroups")
+            await say(here, "best: first")
+            await ask(here, "c")
+            await anyio.sleep(30)
+            assert sum([await size_of(here.user, name) for name in ("best", "second")]) == 3
+            status, message = await condition(here, "Ready")
+            assert (status, "the priorities are not heeded" in message) == ("False", True)
+
+    play(story)
+
+
+# Failures, and what they are taken for.
+
+
+def scaling(what: Any, times: int | None) -> Fault:
+    return Fault(When("patch", "*/machinedeployments/best/scale", times=times), what)
+
+
+@pytest.mark.rule("capi-2d-storm", "capi-2d-transient")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        scaling(RefuseAsStale(), 12),
+        scaling(Refuse(500, "InternalError", "no"), 3),
+        scaling(Refuse(504, "Timeout", "no"), 2),
+        scaling(Refuse(429, "TooManyRequests", "busy"), 4),
+    ],
+)
+def test_a_conflict_a_failing_or_a_busy_server_never_moves_the_best_group_out_of_its_place(
+    fault: Fault,
+) -> None:
+    async def story() -> None:
+        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+        async with at_work(*groups, faults=(fault,), priorities=PRIORITIES) as (here, recorded):
+            await ask(here, "a", "b")
+            await anyio.sleep(60)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [2, 0]
+            assert await backed_off(here) == []
+            assert recorded.applied
+
+    play(story)
+
+
+@pytest.mark.rule("capi-2d-quota")
+def test_a_quota_that_is_used_up_has_the_next_group_grow_and_the_first_back_off() -> None:
+    async def story() -> None:
+        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+        quota = scaling(Refuse(403, "Forbidden", "exceeded quota: few machines"), None)
+        async with at_work(*groups, faults=(quota,), priorities=PRIORITIES) as (here, _):
+            await ask(here, "a")
+            await anyio.sleep(40)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
+            assert await backed_off(here) == ["MachineDeployment/stage/best"]
+            assert "quota" in (await told(here, "NoCapacity"))[0]
+
+    play(story)
+
+
+@pytest.mark.rule("capi-2d-quota")
+def test_a_request_that_is_forbidden_is_told_and_is_no_lack_of_capacity() -> None:
+    async def story() -> None:
+        groups = [group(name, 0, ("0", "10"), **OFFER) for name in ("best", "second")]
+        refusal = scaling(Refuse(403, "Forbidden", "no role says so"), None)
+        async with at_work(*groups, faults=(refusal,), priorities=PRIORITIES) as (here, _):
+            await ask(here, "a")
+            await anyio.sleep(40)
+            assert await backed_off(here) == []
+            _, message = await condition(here, "Ready")
+            assert message == "MachineDeployment/stage/best: scaling up: forbidden"
+
+    play(story)
+
+
+@pytest.mark.rule("capi-2d-state-failures")
+@pytest.mark.parametrize(("behaviour", "seconds"), [("fail", 60.0), ("never", 1000.0)])
+def test_machines_that_fail_or_never_come_are_taken_back_and_another_group_grows(
+    behaviour: str, seconds: float
+) -> None:
+    async def story() -> None:
+        best = group("best", 0, ("0", "10"), **{**OFFER, BEHAVIOUR: behaviour})
+        second = group("second", 0, ("0", "10"), **OFFER)
+        async with at_work(best, second, priorities=PRIORITIES) as (here, _):
+            await ask(here, "a")
+            await anyio.sleep(seconds)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 1]
+            assert await backed_off(here) == ["MachineDeployment/stage/best"]
+
+    play(story)
+
+
+# Bad input.
+
+
+@pytest.mark.rule("node-groups-bad-input")
+def test_a_group_with_a_bad_annotation_is_named_and_the_others_are_sized() -> None:
+    async def story() -> None:
+        bad = group("bad", 1, ("1", "many"), **OFFER)
+        crossed = group("crossed", 1, ("5", "2"), **OFFER)
+        async with at_work(bad, crossed, group("good", 0, ("0", "3"), **OFFER)) as (here, _):
+            await ask(here, "a", "b", "c")  # the groups that are not sized have a node each
+            await anyio.sleep(30)
+            assert await size_of(here.user, "good") == 1
+            status, message = await condition(here, "Ready")
+            assert status == "False"
+            assert f"MachineDeployment/stage/bad: annotation {MAX_SIZE}" in message
+            assert len(await told(here, "NodeGroups")) == 2
+            await anyio.sleep(60)
+            assert len(await told(here, "NodeGroups")) == 2
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-bad-input")
+def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 0, ("0", "3"), **OFFER), discovery=("gce:all",)) as (here, _):
+            await ask(here, "a")
+            await anyio.sleep(30)
+            assert await size_of(here.user, "g") == 0
+            assert (await condition(here, "Ready"))[0] == "False"
+
+    play(story)
+
+
+# Shrinking.
+
+
+async def bind(
+    here: World, name: str, node: str, *, owned: bool = True, cpu: str = "1", **labels: str
+) -> None:
+    manifest = pod(name, cpu, nodeSelector=POOL)
+    manifest["metadata"]["labels"] = labels
+    manifest["spec"]["nodeName"] = node
+    if owned:
+        owner = (await groups_of(here.user))["g"]  # of whatever kind: it only has to be there
+        reference = {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+        }
+        manifest["metadata"]["ownerReferences"] = [reference]
+    made = await here.user.create(manifest)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await here.user.merge(made, {"status": ready}, guard={}, subresource="status")
+
+
+async def nodes(here: World) -> list[str]:
+    return sorted(one.name for one in await here.user.list(Node) if one.metadata.labels.get("pool") == "x")
+
+
+SOON = {OPTIONS + "scaledownunneededtime": "2m"}
+
+
+@pytest.mark.rule("node-groups-shrink")
+def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 4, ("2", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            await anyio.sleep(80)
+            assert await size_of(here.user, "g") == 4
+            await anyio.sleep(120)
+            assert await size_of(here.user, "g") == 2
+            await anyio.sleep(900)
+            assert (await size_of(here.user, "g"), len(await nodes(here))) == (2, 2)
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-shrink")
+def test_a_node_that_is_hardly_used_is_emptied_and_its_very_machine_goes() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            busy, idle = await nodes(here)
+            await bind(here, "b1", busy, cpu="3")
+            await bind(here, "i1", idle)
+            await anyio.sleep(300)
+            assert await nodes(here) == [busy]
+            assert [one.name for one in await here.user.list(Pod, NAMESPACE)] == ["b1"]
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-pdb")
+def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            busy, idle = await nodes(here)
+            await bind(here, "b1", busy, cpu="3")
+            await bind(here, "i1", idle, app="kept")
+            budget = {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "kept", "namespace": NAMESPACE},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+            }
+            made = await here.user.create(budget)
+            await anyio.sleep(400)
+            assert await nodes(here) == [busy, idle]
+            assert (await size_of(here.user, "g")) == 2
+            await here.user.delete(made)
+            await anyio.sleep(120)
+            assert await nodes(here) == [busy]
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-shrink")
+@pytest.mark.parametrize("why", ["not replicated", "too busy", "no room", "marked"])
+def test_a_node_stays_whose_pods_could_not_go_elsewhere(why: str) -> None:
+    async def story() -> None:
+        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            busy, idle = await nodes(here)
+            await bind(here, "b1", busy, cpu="3500m" if why == "no room" else "3")
+            await bind(here, "i1", idle, owned=why != "not replicated", cpu="2" if why == "too busy" else "1")
+            if why == "marked":
+                said = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+                found = await here.user.get(Node, idle)
+                await here.user.merge(found, {"metadata": {"annotations": said}}, guard={})
+            await anyio.sleep(600)
+            assert len(await nodes(here)) == 2
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-rollout")
+def test_nodes_of_a_group_that_is_rolled_out_are_left_alone() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            status = {"status": {"upToDateReplicas": 1}}
+            for _ in range(400):
+                live = (await groups_of(here.user))["g"].object
+                await here.user.merge(live, status, guard={}, subresource="status")
+                await anyio.sleep(1)
+            assert await size_of(here.user, "g") == 3
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-shrink")
+def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 2, ("0", "10"), **OFFER, **SOON), scale_down=QUICK) as (here, _):
+            busy, idle = await nodes(here)
+            await bind(here, "b1", busy, cpu="3")
+            await bind(here, "i1", idle, app="kept")
+            budget = {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "kept", "namespace": NAMESPACE},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+            }
+            await here.user.create(budget)
+            await anyio.sleep(300)
+            taints = encode(await here.user.get(Node, idle))["spec"].get("taints") or []
+            assert [one["key"] for one in taints] == [LEAVING]
+            await ask(here, "a", cpu="2")
+            await anyio.sleep(20)
+            assert "taints" not in encode(await here.user.get(Node, idle))["spec"]
+            assert await size_of(here.user, "g") == 2
+
+    play(story)
+
+
+@pytest.mark.rule("node-groups-shrink")
+def test_where_it_is_switched_off_nothing_goes() -> None:
+    async def story() -> None:
+        off = ScaleDownSpec(enabled=False)
+        async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=off) as (here, _):
+            await anyio.sleep(600)
+            assert await size_of(here.user, "g") == 3
+
+    play(story)
+
+
+# Two clusters.
+
+
+@pytest.mark.rule("node-groups-clusters")
+def test_groups_of_a_management_cluster_are_sized_by_the_pods_of_another() -> None:
+    async def story() -> None:
+        async with world(1, *definitions(), delays=Delays()) as here:
+            server = ApiServer(clock=here.clock)
+            workload = InProcessTransport(server)
+            there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
+            await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
+            await here.user.create(group("g", 0, ("0", "10"), **OFFER))
+            await here.user.create(autoscaler(workload="work"))
+            ours = make_controller(settings=Settings(API), management="manage")
+            manager = Manager(ours, clusters={"manage": here.transport, "work": workload}, clock=here.clock)
+            async with manager:
+                await ask(here, "not-this-one")
+                await ask(there, "a", "b")
+                await anyio.sleep(60)
+                assert await size_of(here.user, "g") == 2
+            with pytest.raises(NotFound):
+                await there.user.get(API.kind("MachineDeployment"), "g", NAMESPACE)
+
+    play(story)

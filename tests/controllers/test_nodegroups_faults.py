@@ -1,0 +1,171 @@
+"""Node groups while requests go wrong and others write the same objects; and the incident, over seeds."""
+
+import os
+import random
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
+from controllers.nodegroups import incident as conflicts
+from reconcile import Manager
+from reconcile.incidents import Logic, Verdict, bundled_incidents
+from reconcile.nodes import Delays
+from reconcile.testing import (
+    Cut,
+    Drop,
+    Expire,
+    Fault,
+    FaultPlan,
+    FaultyTransport,
+    LateTransport,
+    LoseReply,
+    Refuse,
+    RefuseAsStale,
+    When,
+    simulate,
+)
+from tests.controllers.nodegroups import (
+    API,
+    MACHINES,
+    autoscaler,
+    definitions,
+    group,
+    groups_of,
+    pod,
+    size_of,
+    wait_in_vain,
+)
+from tests.controllers.test_nodegroups_at_work import OFFER, POOL, PRIORITIES, QUICK, SOON, say
+from tests.controllers.world import NAMESPACE, World, world
+
+SEEDS = 8
+PLAYED = int(os.environ.get("NODE_GROUP_SEEDS", SEEDS))
+WRITES = 12
+"""The writes of a quiet scale-up and scale-down that the sweep spoils, one after the other."""
+SPOILS = (RefuseAsStale(), LoseReply(), Drop(), Refuse(500, "InternalError", "no"), Refuse(429, "", "wait"))
+
+
+def faults(chance: random.Random) -> Iterator[Fault]:
+    """Some requests that go wrong, spread over the run."""
+    for _ in range(10):
+        yield Fault(When("write", nth=chance.randint(1, 25)), chance.choice(SPOILS))
+    for _ in range(3):
+        yield Fault(When("list", "*/machine*", nth=chance.randint(1, 30)), Refuse(500, "InternalError", "no"))
+    for path in ("/api/v1/pods", "/api/v1/nodes", "*/nodeautoscalers"):
+        yield Fault(
+            When("watch", path), chance.choice((Cut(chance.randint(1, 9)), Expire(chance.randint(1, 9))))
+        )
+
+
+async def meddle(here: World, chance: random.Random) -> None:
+    """Somebody else sizes the best group by one, up and down, by test and replace; and touches it."""
+    for number in range(6):
+        await anyio.sleep(chance.uniform(0.5, 8))
+        best = (await groups_of(here.user))["best"]
+        await here.user.scale(best.object, lambda size: min(6, max(0, size + chance.choice((-1, 1)))))
+        said = {"metadata": {"annotations": {"somebody": str(number)}}}
+        await here.user.merge(best.object, said, guard={})
+
+
+async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
+    """Pods come, nodes come; pods go, nodes go: with every size within its bounds, and rest at the end."""
+    chance = random.Random(seed)
+    async with world(seed, *definitions(), delays=Delays()) as here:
+        for name in ("best", "second"):
+            await here.user.create(group(name, 0, ("0", "6"), **OFFER, **SOON))
+        await say(here, PRIORITIES)
+        await here.user.create(autoscaler(expanders=("priority",), scale_down=QUICK))
+        recorded = FaultyTransport(here.transport, plan)
+        ours = make_controller(settings=Settings(API))
+        async with (
+            Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
+            Manager(ours, transport=LateTransport(recorded, seed), clock=here.clock),
+        ):
+            pods = [pod(f"p{number}", nodeSelector=POOL) for number in range(4)]
+            for one in pods:
+                await wait_in_vain(here.user, one)
+            if meddling:
+                await meddle(here, chance)
+            await anyio.sleep(90)
+            found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
+            assert [one.name for one in found.status.groups if one.backoff_until] == [], seed
+            sizes = [await size_of(here.user, name) for name in ("best", "second")]
+            assert sizes[0] >= 4, (seed, sizes)
+            assert sizes[1] == 0, (seed, sizes)
+            for one in pods:
+                await here.user.delete(await here.user.unstructured(one), grace_seconds=0)
+            await anyio.sleep(420)
+            assert [await size_of(here.user, name) for name in ("best", "second")] == [0, 0], seed
+            assert [one.name for one in (await groups_of(here.user))["best"].machines] == [], seed
+            sent = len(recorded.writes)
+            await anyio.sleep(60)
+            assert recorded.writes[sent:] == [], seed
+        for request in recorded.writes:
+            if request.path.endswith("/scale") and isinstance(request.body, list):
+                assert 0 <= request.body[-1]["value"]["replicas"] <= 6, (seed, request)
+
+
+@pytest.mark.rule("node-groups-simulated", "capi-2d-lost-update")
+def test_whatever_goes_wrong_the_best_group_gets_the_nodes_and_they_all_go_again() -> None:
+    for seed in range(PLAYED):
+        plan = FaultPlan(tuple(faults(random.Random(seed))))
+        simulate(lambda seed=seed, plan=plan: told(plan, seed, meddling=True), seed=seed)  # type: ignore[misc]
+    print(f"seeds played: {PLAYED}, in full (NODE_GROUP_SEEDS): 2000")
+
+
+@pytest.mark.rule("node-groups-simulated")
+def test_any_single_write_may_go_wrong_in_any_way() -> None:
+    every = [(nth, spoil) for nth in range(1, WRITES + 1) for spoil in SPOILS]
+    full = bool(os.environ.get("NODE_GROUP_SEEDS"))
+    chosen = every if full else random.Random(0).sample(every, SEEDS)
+    for seed, (nth, spoil) in enumerate(chosen):
+        plan = FaultPlan((Fault(When("write", nth=nth), spoil),))
+        simulate(lambda seed=seed, plan=plan: told(plan, seed, meddling=False), seed=seed)  # type: ignore[misc]
+    print(f"places played: {len(chosen)}, in full (NODE_GROUP_SEEDS): {len(every)}")
+
+
+# The incident.
+
+
+def played(seed: int, logic: Logic) -> Verdict:
+    async def run() -> Verdict:
+        async with world(seed, *definitions(published=seed == 0), delays=Delays()) as here:
+            return await conflicts.play(here.stage, logic)
+        raise AssertionError("unreachable")
+
+    return simulate(run, seed=seed)
+
+
+@pytest.mark.rule("node-groups-incident")
+@pytest.mark.parametrize("seed", range(2))
+def test_the_best_group_is_reached_through_a_storm_of_conflicts(seed: int) -> None:
+    verdict = played(seed, "ours")
+    assert verdict.ok, verdict
+    assert "0 groups backed off" in verdict.explanation
+
+
+@pytest.mark.rule("node-groups-incident")
+@pytest.mark.parametrize("seed", range(2))
+def test_the_original_takes_the_best_group_out_of_its_place(seed: int) -> None:
+    verdict = played(seed, "original")
+    assert not verdict.ok
+    assert "0 groups backed off" not in verdict.explanation
+
+
+@pytest.mark.rule("node-groups-incident")
+def test_a_storm_that_did_not_come_is_no_proof() -> None:
+    async def run() -> Verdict:
+        async with world(0, *definitions(), delays=Delays()) as here:
+            calm = conflicts.Scenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)
+            return await conflicts.play(here.stage, "ours", calm)
+        raise AssertionError("unreachable")
+
+    verdict = simulate(run)
+    assert not verdict.ok
+    assert "fewer conflicts than the 20" in verdict.explanation
+
+
+def test_the_incident_is_found_by_its_entry_point() -> None:
+    assert bundled_incidents()["node-group-conflicts"].name == "node-group-conflicts"

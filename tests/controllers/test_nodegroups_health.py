@@ -1,0 +1,205 @@
+"""cluster-autoscaler's clusterstate: which nodes are there, coming, late or broken, and what follows."""
+
+import datetime
+from collections.abc import Iterable, Mapping
+
+import pytest
+from attrs import evolve
+
+from controllers.nodegroups.annotations import Options
+from controllers.nodegroups.groups import NodeGroup
+from controllers.nodegroups.health import (
+    NOT_IN_TIME,
+    Assessed,
+    GroupState,
+    assess,
+    is_cluster_healthy,
+    is_healthy,
+    readiness_of,
+)
+from controllers.nodegroups.machines import Machine
+from controllers.nodegroups.views import NodeView
+from reconcile import ObjectMeta
+from reconcile.blocks import NodeTemplate, Terms
+from reconcile.kinds import Node
+from tests.controllers.test_nodegroups_tables import SOME
+
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+LONG_AGO = NOW - datetime.timedelta(hours=5)
+TERMS = Terms()
+
+
+def later(minutes: float) -> datetime.datetime:
+    return NOW + datetime.timedelta(minutes=minutes)
+
+
+def node(name: str, ready: bool = True, created: datetime.datetime = LONG_AGO) -> NodeView:
+    return NodeView(name, f"x:/{name}", created, ready, NodeTemplate({}), Node(metadata=ObjectMeta(name)))
+
+
+def machine(name: str, state: str = "running", created: datetime.datetime = LONG_AGO) -> Machine:
+    provider = "" if state == "pending" else f"x:/{name}"
+    return Machine(name, "stage", name, SOME, created, provider, state=state)  # type: ignore[arg-type]
+
+
+def names(count: int) -> list[str]:
+    return [f"n{number}" for number in range(count)]
+
+
+def a_group(machines: Iterable[Machine], size: int, smallest: int = 0) -> NodeGroup:
+    return NodeGroup(
+        "MachineDeployment", "stage", "g", "u", size, smallest, 10, SOME, Options(), machines=tuple(machines)
+    )
+
+
+def assessed(
+    group: NodeGroup,
+    nodes: Iterable[NodeView],
+    before: GroupState | None = None,
+    now: datetime.datetime = NOW,
+) -> Assessed:
+    by_provider: Mapping[str, NodeView] = {one.provider: one for one in nodes}
+    return assess(group, readiness_of(group, by_provider, now), before, now, TERMS)
+
+
+@pytest.mark.rule("capi-2d-state-ok")
+def test_with_a_scale_up_under_way_a_group_is_healthy_and_its_nodes_are_coming() -> None:
+    found = assessed(a_group(map(machine, names(3)), 5), map(node, names(3)))
+    assert (found.healthy, found.upcoming, found.state.growing_since) == (True, 2, NOW)
+    assert found.state.backoff is None
+
+
+@pytest.mark.rule("capi-2d-state-missing")
+def test_up_to_three_missing_nodes_or_45_percent_are_put_up_with() -> None:
+    found = assessed(a_group(map(machine, names(10)), 10), map(node, names(7)))
+    assert is_healthy(found.readiness, 10, 0)
+    fewer = assessed(a_group(map(machine, names(10)), 10), map(node, names(5)))
+    assert not is_healthy(fewer.readiness, 10, 0)
+    half = assessed(a_group(map(machine, names(10)), 10), map(node, names(6)))
+    assert is_healthy(half.readiness, 10, 0)
+
+
+@pytest.mark.rule("capi-2d-state-unready")
+def test_a_cluster_with_too_many_unready_nodes_is_not_healthy() -> None:
+    def cluster(unready: int, count: int) -> bool:
+        nodes = [node(name, ready=number >= unready) for number, name in enumerate(names(count))]
+        return is_cluster_healthy(nodes, 900.0, NOW)
+
+    assert cluster(3, 3)
+    assert cluster(4, 10)
+    assert not cluster(5, 10)
+
+
+@pytest.mark.rule("capi-2d-state-unready")
+def test_a_node_that_has_not_started_yet_is_coming_and_one_that_never_does_is_unready() -> None:
+    fresh = node("n0", ready=False, created=NOW - datetime.timedelta(minutes=5))
+    group = a_group([machine("n0")], 1)
+    assert assessed(group, [fresh]).readiness.not_started == 1
+    assert assessed(group, [fresh]).upcoming == 1
+    late = assessed(group, [fresh], now=later(30))
+    assert (late.readiness.unready, late.upcoming) == (1, 0)
+
+
+@pytest.mark.rule("capi-2d-state-expired")
+def test_nodes_that_do_not_come_in_time_are_no_longer_hoped_for_and_the_group_backs_off() -> None:
+    group = a_group(map(machine, names(3)), 5)
+    before = assessed(group, map(node, names(3))).state
+    in_time = assessed(group, map(node, names(3)), before, later(14))
+    assert (in_time.expired, in_time.upcoming) == (0, 2)
+    found = assessed(group, map(node, names(3)), before, later(16))
+    assert (found.expired, found.upcoming, found.news) == (2, 0, (NOT_IN_TIME,))
+    backoff = found.state.backoff
+    assert backoff is not None
+    assert (backoff.seconds, backoff.until) == (300, later(21))
+
+
+@pytest.mark.rule("capi-2d-state-expired")
+def test_only_the_part_that_did_not_come_has_expired() -> None:
+    before = assessed(a_group(map(machine, names(3)), 6), map(node, names(3))).state
+    group = a_group(map(machine, names(5)), 6)
+    found = assessed(group, map(node, names(5)), before, later(16))
+    assert found.expired == 1
+
+
+@pytest.mark.rule("capi-2d-state-expired")
+def test_a_larger_size_gives_the_nodes_their_time_anew() -> None:
+    before = assessed(a_group(map(machine, names(3)), 5), map(node, names(3))).state
+    grown = assessed(a_group(map(machine, names(3)), 6), map(node, names(3)), before, later(14))
+    assert assessed(grown.group, map(node, names(3)), grown.state, later(20)).expired == 0
+
+
+@pytest.mark.rule("capi-2d-state-scale-down")
+def test_a_node_that_is_going_is_neither_missing_nor_coming() -> None:
+    group = evolve(a_group(map(machine, names(5)), 4), removing=("n4",))
+    found = assessed(group, map(node, names(5)))
+    assert (found.readiness.leaving, found.upcoming, found.healthy) == (1, 0, True)
+
+
+@pytest.mark.rule("capi-2d-state-upcoming")
+def test_what_is_coming_is_counted_for_each_group_by_itself() -> None:
+    one = assessed(a_group(map(machine, names(1)), 3), [node("n0")])
+    other = assessed(a_group([machine("n0"), machine("n1", "pending")], 2), [node("n0", ready=False)])
+    assert (one.upcoming, other.upcoming) == (2, 1)
+
+
+@pytest.mark.rule("capi-2d-state-size")
+def test_a_group_with_more_nodes_than_its_size_awaits_none() -> None:
+    found = assessed(a_group(map(machine, names(5)), 3), map(node, names(5)))
+    assert (found.upcoming, found.state.growing_since) == (0, None)
+
+
+@pytest.mark.rule("capi-2d-state-unregistered")
+def test_a_machine_without_a_node_is_coming_until_its_time_is_over() -> None:
+    fresh = machine("n1", created=NOW - datetime.timedelta(minutes=5))
+    group = a_group([machine("n0"), fresh], 2)
+    assert assessed(group, [node("n0")]).upcoming == 1
+    late = assessed(group, [node("n0")], now=later(30))
+    assert (late.readiness.unregistered, late.upcoming) == (("n1",), 0)
+    assert late.state.backoff is not None
+
+
+@pytest.mark.rule("capi-2d-state-deleted")
+def test_a_node_whose_machine_is_gone_is_not_one_of_the_group() -> None:
+    found = assessed(a_group([machine("n0")], 1), [node("n0"), node("n1")])
+    assert [one.name for one in found.readiness.nodes] == ["n0"]
+
+
+@pytest.mark.rule("capi-2d-state-backoff")
+def test_after_five_minutes_a_group_may_grow_again_and_a_second_failure_lasts_longer() -> None:
+    group = a_group(map(machine, names(3)), 5)
+    first = assessed(group, map(node, names(3)))
+    failed = assessed(group, map(node, names(3)), first.state, later(16))
+    once = failed.state.backoff
+    assert once is not None
+    assert not once.holds(later(16) + datetime.timedelta(minutes=5, seconds=1))
+    twice = assessed(group, map(node, names(3)), failed.state, later(40)).state.backoff
+    assert twice is not None
+    assert twice.seconds == 600
+
+
+@pytest.mark.rule("capi-2d-state-backoff")
+def test_a_success_does_not_make_the_next_failure_a_first_one() -> None:
+    group = a_group(map(machine, names(3)), 5)
+    failed = assessed(group, map(node, names(3)), assessed(group, map(node, names(3))).state, later(16))
+    well = assessed(a_group(map(machine, names(5)), 5), map(node, names(5)), failed.state, later(30))
+    assert well.state.growing_since is None
+    again = assessed(a_group(map(machine, names(5)), 7), map(node, names(5)), well.state, later(40))
+    failing = assessed(a_group(map(machine, names(5)), 7), map(node, names(5)), again.state, later(60))
+    assert failing.state.backoff_seconds == 600
+
+
+@pytest.mark.rule("capi-2d-state-failures")
+def test_a_machine_that_failed_is_counted_once() -> None:
+    group = a_group([machine("n0"), machine("n1", "failed")], 2)
+    found = assessed(group, [node("n0")])
+    assert found.news == ("machine n1 failed",)
+    again = assessed(group, [node("n0")], found.state, later(1))
+    assert again.news == ()
+    assert again.state.backoff_until == found.state.backoff_until
+
+
+@pytest.mark.rule("capi-2d-state-suspended")
+def test_nodes_that_are_not_ready_for_long_are_not_taken_for_coming_ones() -> None:
+    nodes = [node("n0"), node("n1", ready=False)]
+    found = assessed(a_group(map(machine, names(2)), 2), nodes)
+    assert (found.readiness.unready, found.upcoming, found.healthy) == (1, 0, True)

@@ -1,0 +1,94 @@
+"""node-groups beside cluster-autoscaler, in shadow, and for some autoscalers only."""
+
+import anyio
+import pytest
+
+from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
+from reconcile import Caution, Manager, OriginalAtWork
+from reconcile.nodes import Delays
+from reconcile.testing import FaultyTransport, simulate
+from tests.controllers.nodegroups import (
+    API,
+    CAPACITIES,
+    autoscaler,
+    definitions,
+    group,
+    pod,
+    size_of,
+    wait_in_vain,
+)
+from tests.controllers.world import NAMESPACE, World, world
+
+IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0"
+
+
+def deployment(image: str) -> dict[str, object]:
+    labels = {"app": "ca"}
+    containers = [{"name": "a", "image": image}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "scaler", "namespace": NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+    }
+
+
+async def asked(here: World, caution: Caution) -> FaultyTransport:
+    """A manager for a while, in a world where a pod waits for a node."""
+    await here.user.create(group("first", 0, ("0", "3"), **CAPACITIES))
+    await here.user.create(autoscaler())
+    await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
+    recorded = FaultyTransport(here.transport)
+    controller = make_controller(settings=Settings(API))
+    manager = Manager(controller, transport=recorded, clock=here.clock, caution=caution)
+    async with manager:
+        await anyio.sleep(30)
+    return recorded
+
+
+@pytest.mark.rule("node-groups-caution")
+def test_it_does_not_start_beside_cluster_autoscaler_unless_told_to_take_over() -> None:
+    async def run() -> None:
+        async with world(0, *definitions(), delays=Delays()) as here:
+            await here.user.create(deployment(IMAGE))
+            with pytest.raises(OriginalAtWork, match="cluster-autoscaler"):
+                await asked(here, Caution())
+            assert await size_of(here.user, "first") == 0
+        async with world(0, *definitions(), delays=Delays()) as here:
+            await here.user.create(deployment(IMAGE))
+            await asked(here, Caution(take_over=True))
+            assert await size_of(here.user, "first") == 1
+
+    simulate(run)
+
+
+@pytest.mark.rule("node-groups-caution")
+def test_in_shadow_no_group_is_sized() -> None:
+    async def run() -> None:
+        async with world(0, *definitions(), delays=Delays()) as here:
+            recorded = await asked(here, Caution(dry_run=True))
+            assert recorded.writes == []
+            assert await size_of(here.user, "first") == 0
+
+    simulate(run)
+
+
+@pytest.mark.rule("node-groups-caution")
+def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
+    async def run() -> None:
+        async with world(0, *definitions(), delays=Delays()) as here:
+            await asked(here, Caution(selector="mine=yes"))
+            assert await size_of(here.user, "first") == 0
+            found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
+            await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
+            recorded = FaultyTransport(here.transport)
+            controller = make_controller(settings=Settings(API))
+            caution = Caution(selector="mine=yes")
+            async with Manager(controller, transport=recorded, clock=here.clock, caution=caution):
+                await anyio.sleep(30)
+            assert await size_of(here.user, "first") == 1
+
+    simulate(run)
