@@ -4,7 +4,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile import ApiError, Context, Controller, Gone, Result, StaleVersion, StatusError, Watch, encode
+from reconcile import (
+    ApiError,
+    Context,
+    Controller,
+    Gone,
+    Result,
+    StaleVersion,
+    StatusError,
+    Watch,
+    encode,
+    unstructured,
+)
 
 from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
 from .claims import Claimants, claimed
@@ -13,6 +24,8 @@ from .models import AIBRIX, RayClusterReplicaSet
 from .template import Fault, selector_faults
 
 NAME = "ray-cluster-replica-sets"
+# One cluster that the model does not fit must not hold up the others of its set.
+WholeCluster = unstructured("ray.io/v1", "RayCluster")
 PREFIX_LENGTH = 44
 """Of a generated name: with a dash and five characters of the server it is a name that KubeRay takes (50)."""
 
@@ -46,7 +59,7 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     if faults:
         _refuse(ctx, faults)
         return None
-    found = await claimed(ctx, RayCluster, spec.selector)
+    found = await claimed(ctx, WholeCluster, spec.selector)
     clusters = [cluster_of(one) for one in found]
     now = ctx.clock.now()
     plan = plan_set(spec.replicas, clusters, now, spec.min_ready_seconds)
