@@ -1,8 +1,10 @@
 """Pods, nodes and pools: what fits where, which pool grows, and when one is left alone."""
 
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from reconcile import (
     Forbidden,
     Invalid,
     NotFound,
+    ObjectMeta,
     OutcomeUnknown,
     PreconditionFailed,
     ServerError,
@@ -45,6 +48,8 @@ from reconcile.blocks import (
     pod_needs,
 )
 from reconcile.blocks.capacity_pods import requests_of
+from reconcile.kinds import Pod, PodSpec
+from reconcile.testing import FakeClient, run_once
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -461,3 +466,34 @@ def test_a_failure_within_a_back_off_moves_its_end_and_not_its_length() -> None:
 def test_only_a_quota_is_a_lack_of_capacity_among_failed_requests(error: Any, kind: str) -> None:
     assert class_of(error) == kind
     assert (kind in LACKING) == (kind == "quota")
+
+
+# The how-to page.
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "hold-capacity-pools.md"
+CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+NAMES: dict[str, Any] = {"__name__": "hold_capacity_pools"}
+exec(compile(CODE, str(PAGE), "exec"), NAMES)
+Rack: Any = NAMES["Rack"]
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.read_text().splitlines()) < 50
+    assert len(CODE.splitlines()) < 40
+
+
+@pytest.mark.rule("capacity-decide")
+async def test_racks_grow_by_what_pods_need_and_not_again_while_their_machines_come() -> None:
+    spec = NAMES["RackSpec"]
+    client = FakeClient(Rack(metadata=ObjectMeta("a", "default"), spec=spec(most=1)))
+    await client.create(Rack(metadata=ObjectMeta("b", "default"), spec=spec()))
+    for number in range(3):
+        requests = {"cpu": "6", "memory": "1Gi"}
+        container = {"name": "a", "image": "a", "resources": {"requests": requests}}
+        metadata = ObjectMeta(f"p{number}", "default")
+        await client.create(Pod(metadata=metadata, spec=PodSpec(containers=(container,))))
+    for _ in range(2):
+        made = await run_once(NAMES["racks"], "default/a", client)
+        assert made.error is None
+    sizes = [(await client.get(Rack, name, "default")).spec.replicas for name in ("a", "b")]
+    assert sizes == [1, 2]
