@@ -2,7 +2,17 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from reconcile import ApiError, Context, Controller, Original, OutcomeUnknown, Result, ServerTimeout, Watch
+from reconcile import (
+    ApiError,
+    Context,
+    Controller,
+    Original,
+    OutcomeUnknown,
+    Result,
+    ServerTimeout,
+    Watch,
+    Write,
+)
 from reconcile.blocks import Decision
 from reconcile.incidents import Logic
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
@@ -11,7 +21,7 @@ from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_
 from .downscale import Candidate, Situation, plan_scale_down
 from .groups import Refused
 from .health import Assessed, assess, is_cluster_healthy, readiness_of
-from .look import BadDiscovery, Found, Term, Workload, find_groups, look_at
+from .look import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
 from .models import NodeAutoscaler, Unneeded
 from .passing import Pass, Settings
 from .upscale import grow
@@ -54,8 +64,18 @@ def make_controller(
         watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
         replaces=CLUSTER_AUTOSCALER,
+        writes=_writes(given.api),
         clusters=[management] if management else [],
     )
+
+
+def _writes(api: ClusterApi) -> Iterable[Write]:
+    """What is written, and read besides what is watched. Infrastructure templates have kinds of their own."""
+    sized = [api.kind(kind) for kind in ("MachineDeployment", "MachineSet", "MachinePool")]
+    yield from (Write(kind, ("get", "list", "patch")) for kind in (*sized, api.kind("Machine")))
+    yield from (Write(kind, ("get", "patch"), subresource="scale") for kind in sized)
+    yield Write(Node, ("patch",))
+    yield Write(Pod, ("create",), subresource="eviction")
 
 
 async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: Logic = "ours") -> Result:
