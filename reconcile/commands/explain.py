@@ -11,14 +11,8 @@ from reconcile.commands.asking import Manager, manager_options, named
 
 PERIOD = 1.0
 
-_EXAMPLE = """\b
-Example:
-  reconcile explain Site default/web
-  reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090
-"""
 
-
-@click.command(epilog=_EXAMPLE)
+@click.command()
 @click.argument("kind")
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--follow", "-f", is_flag=True, help="Go on, with each run as it ends, until Ctrl-C.")

@@ -42,6 +42,11 @@ COMMANDS = {
         "Play incidents on the original's logic and on ours.",
         ("reconcile demo --once",),
     ),
+    "dev": Entry(
+        "reconcile.commands.dev:dev",
+        "Run an operator while you write it, on a cluster of its own.",
+        ("reconcile dev greeter",),
+    ),
     "run": Entry(
         "reconcile.commands.run:run",
         "Run controllers on a cluster, or on an embedded one.",
@@ -58,25 +63,28 @@ COMMANDS = {
     "explain": Entry(
         "reconcile.commands.explain:explain",
         "Say why an object was reconciled, and with what result.",
-        ("reconcile explain site default/web --follow",),
+        (
+            "reconcile explain Site default/web",
+            "reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090",
+        ),
     ),
     "top": Entry(
         "reconcile.commands.top:top",
         "Show the busiest keys, queues and informers of a manager.",
-        ("reconcile top --once",),
+        ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
     ),
     "trigger": Entry(
         "reconcile.commands.trigger:trigger",
         "Have an object reconciled now.",
-        ("reconcile trigger site default/web",),
+        ("reconcile trigger Site default/web",),
     ),
     "pause": Entry(
         "reconcile.commands.trigger:pause",
         "Let an object rest until it is resumed.",
-        ("reconcile pause site default/web",),
+        ("reconcile pause Site default/web",),
     ),
     "resume": Entry(
-        "reconcile.commands.trigger:resume", "Undo pause.", ("reconcile resume site default/web",)
+        "reconcile.commands.trigger:resume", "Undo pause.", ("reconcile resume Site default/web",)
     ),
     "apiserver": Entry(
         "reconcile.commands.apiserver:apiserver",

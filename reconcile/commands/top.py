@@ -16,14 +16,8 @@ from reconcile.commands.asking import Manager, manager_options
 PERIOD = 2.0
 KEYS = 15
 
-_EXAMPLE = """\b
-Example:
-  reconcile top
-  reconcile top --once --json --manager http://127.0.0.1:9090
-"""
 
-
-@click.command(epilog=_EXAMPLE)
+@click.command()
 @click.option("--once", is_flag=True, help="Show it once and end.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, once.")
 @manager_options

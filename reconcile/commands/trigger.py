@@ -15,7 +15,7 @@ def _act(action: str, done: str, kind: str, name: str, as_json: bool, manager: M
         click.echo(f"{kind} {name} {done} (controller {', '.join(told['controllers'])})")
 
 
-@click.command(epilog="\b\nExample:\n  reconcile trigger Site default/web\n")
+@click.command()
 @click.argument("kind")
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -28,7 +28,7 @@ def trigger(kind: str, name: str, as_json: bool, manager: Manager) -> None:
     _act("trigger", "will run", kind, name, as_json, manager)
 
 
-@click.command(epilog="\b\nExample:\n  reconcile pause Site default/web\n")
+@click.command()
 @click.argument("kind")
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -42,7 +42,7 @@ def pause(kind: str, name: str, as_json: bool, manager: Manager) -> None:
     _act("pause", "rests", kind, name, as_json, manager)
 
 
-@click.command(epilog="\b\nExample:\n  reconcile resume Site default/web\n")
+@click.command()
 @click.argument("kind")
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")

@@ -1,0 +1,187 @@
+"""`reconcile dev`: an operator at work while it is being written."""
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+from attrs import define, evolve, field
+from rich.console import Console
+
+from informers import ApiError
+from reconcile.commands.cluster import Cluster, embedded_cluster
+from reconcile.commands.dev_reloading import Sources
+from reconcile.commands.dev_screen import Shown, make_screen
+from reconcile.commands.errors import Problem
+from reconcile.commands.logs import configure_logs
+from reconcile.commands.operators import Operator
+from reconcile.commands.stopping import alone, on_signal
+from reconcile.manager import Manager
+from reconcile.models import definition_of, kind_of
+from reconcile.permissions import is_custom
+
+LOOK_SECONDS = 0.5
+STOP_SECONDS = 2.0
+_OBJECTS = 100
+
+
+@click.command()
+@click.argument("module")
+@click.option("--nodes", type=click.IntRange(0, 1000), default=3, help="Simulated nodes. Default: 3.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
+)
+def dev(module: str, nodes: int, port: int) -> None:
+    """Run the operator of MODULE while you write it, until Ctrl-C.
+
+    MODULE is a module with a Manager or with Controllers, or my_module:manager. It runs on an API
+    server in this process, with simulated nodes; the kubeconfig is printed, and yours is neither read
+    nor written. Whenever a file of the operator changes it is imported and started anew, while the
+    objects stay. What does not import is told, and the former one goes on.
+    """
+    sys.dont_write_bytecode = True  # a stale one could hide a change within the same second
+    sources = Sources(module)
+    operator = sources.load()
+    _check(operator)
+    with tempfile.TemporaryDirectory(prefix="reconcile-dev-") as folder, ExitStack() as stack:
+        console = Console(highlight=False)
+        terminal = console.is_terminal and not console.is_dumb_terminal
+        log = Path(folder) / "dev.log"
+        stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
+        configure_logs(stream, pretty=True)
+        work = Development(sources, operator, console, log if terminal else None)
+        anyio.run(work.run, Path(folder), nodes, port)
+    click.echo("\nstopped")
+
+
+def _check(operator: Operator) -> None:
+    if operator.manager.options.clusters:
+        raise Problem(
+            "the manager works in several clusters, and there is one here", "name one that works in one"
+        )
+
+
+@define
+class Development:
+    """An operator on its cluster, from the first start to Ctrl-C. `log` has its log; None: stderr has."""
+
+    sources: Sources
+    operator: Operator
+    console: Console
+    log: Path | None
+    note: str = field(default="", init=False)
+    _running: Manager | None = field(default=None, init=False)
+    _starts: int = field(default=0, init=False)
+
+    async def run(self, folder: Path, nodes: int, port: int) -> None:
+        """Until a signal."""
+        with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel):
+            async with (
+                embedded_cluster(folder, port=port, nodes=nodes) as cluster,
+                anyio.create_task_group() as group,
+            ):
+                group.start_soon(self._show, cluster)
+                while True:
+                    await self._work(cluster)
+
+    async def _work(self, cluster: Cluster) -> None:
+        """Run the operator until its files have changed and the new ones can be imported."""
+        ended = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._run, cluster, ended)
+            operator = await self._next_operator()
+            if self._running is not None:
+                self._running.stop()
+                with anyio.move_on_after(2 * STOP_SECONDS):
+                    await ended.wait()
+            group.cancel_scope.cancel()
+        self.operator = operator
+
+    async def _run(self, cluster: Cluster, ended: anyio.Event) -> None:
+        """Run the manager once; what ends it is told, and then it is the next change that helps."""
+        self._starts += 1
+        try:
+            running = self._manager(cluster)
+            await self._prepare(cluster, running)
+            self._running = running
+            self._tell_start()
+            await running.run()
+        except Exception as error:
+            self.note = f"the manager ended: {type(error).__name__}: {error}; change a file to start it anew"
+        finally:
+            self._running = None
+            ended.set()
+
+    def _manager(self, cluster: Cluster) -> Manager:
+        self.operator.manager.configure()
+        running = self.operator.manager.on(cluster.transport())
+        options = evolve(running.options, leader_election=None, stop_seconds=STOP_SECONDS)
+        running.options = options if options.serve else evolve(options, serve="127.0.0.1:0")
+        return running
+
+    async def _prepare(self, cluster: Cluster, running: Manager) -> None:
+        kinds = dict.fromkeys(kind for controller in running.controllers for kind in controller.kinds)
+        for kind in kinds:
+            if is_custom(kind):
+                await cluster.client.apply(definition_of(kind))
+        if running.options.namespace:
+            await cluster.make_namespace(running.options.namespace)
+
+    def _tell_start(self) -> None:
+        names = ", ".join(controller.name for controller in self.operator.manager.controllers)
+        self.note = f"started {names}" if self._starts == 1 else f"started {names} anew ({self._starts - 1})"
+
+    async def _next_operator(self) -> Operator:
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            if not self.sources.changed():
+                continue
+            try:
+                operator = self.sources.reload()
+                _check(operator)
+            except Problem as problem:
+                self.note = f"not reloaded: {' '.join(problem.message.split())}"
+                continue
+            return operator
+
+    # --- what is shown ----------------------------------------------------------------------------
+
+    async def _show(self, cluster: Cluster) -> None:
+        screen = make_screen(self.console)
+        with screen.showing():
+            while True:
+                screen.refresh(await self._shown(cluster))
+                await anyio.sleep(LOOK_SECONDS)
+
+    async def _shown(self, cluster: Cluster) -> Shown:
+        running = self._running
+        head = [f"API server on {cluster.url}, {cluster.nodes} simulated nodes"]
+        head.append(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+        if self.log is not None:
+            head.append(f"logs go to {self.log}")
+        if running is not None and running.address:
+            head.append(f"reconcile top --manager http://{running.address}")
+        state = {} if running is None else running.state()
+        return Shown(head, self.note, await self._objects(cluster), state)
+
+    async def _objects(self, cluster: Cluster) -> Sequence[tuple[str, str, str]]:
+        found = []
+        for controller in self.operator.manager.controllers:
+            resource = kind_of(controller.kind).resource
+            try:
+                snapshots = await cluster.client.snapshots(resource)
+            except ApiError:  # its definition is not installed yet
+                continue
+            for one in snapshots[:_OBJECTS]:
+                found.append((resource.kind, str(one.key), _conditions(one.to_dict())))
+        return found
+
+
+def _conditions(body: dict[str, Any]) -> str:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return ", ".join(f"{one.get('type')}={one.get('status')}" for one in conditions)

@@ -1,0 +1,164 @@
+"""How `reconcile dev` shows what happens: one view on a terminal, plain lines everywhere else."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from reconcile.commands.top import summary
+
+ROWS = 12
+
+
+@frozen
+class Shown:
+    """What is known at one moment. `state` is what `/debug/state` says; empty while no manager runs."""
+
+    head: Sequence[str]
+    note: str
+    objects: Sequence[tuple[str, str, str]]
+    """Kind, key and what its conditions say."""
+    state: Mapping[str, Any]
+
+
+class Screen(Protocol):
+    """Where it is shown."""
+
+    def showing(self) -> AbstractContextManager[object]:
+        """While inside, `refresh` may be called."""
+        ...
+
+    def refresh(self, shown: Shown) -> None:
+        """Show what is so now."""
+        ...
+
+
+def make_screen(console: Console) -> Screen:
+    """The view, or lines where the console is no terminal."""
+    return _View(console) if console.is_terminal and not console.is_dumb_terminal else _Lines(console)
+
+
+@define
+class _View:
+    console: Console
+    _live: Live = field(init=False)
+
+    def showing(self) -> AbstractContextManager[object]:
+        self._live = Live(console=self.console, auto_refresh=False)
+        return self._live
+
+    def refresh(self, shown: Shown) -> None:
+        self._live.update(view_of(shown), refresh=True)
+
+
+def view_of(shown: Shown) -> Group:
+    """Everything, one table below the other."""
+    told = summary(shown.state) if shown.state else {"controllers": (), "keys": ()}
+    storms = list(storms_of(shown.state))
+    return Group(
+        *(Text(line) for line in shown.head),
+        Text(shown.note, style="bold"),
+        _table("object", ["kind", "key", "conditions"], shown.objects, "no objects yet: kubectl apply one"),
+        _table(
+            "queue",
+            ["controller", "waiting", "running", "runs", "failures"],
+            [
+                [str(one[name]) for name in ("name", "waiting", "running", "runs", "failures")]
+                for one in told["controllers"]
+            ],
+            "no manager runs",
+        ),
+        _table(
+            "run",
+            ["key", "result", "woken by", "runs a minute"],
+            [
+                [one["key"], one["last"], one["woken_by"], f"{one['runs_a_minute']:g}"]
+                for one in told["keys"][:ROWS]
+            ],
+            "no runs yet",
+        ),
+        _table("storm", ["controller", "key"], storms, "no storms"),
+    )
+
+
+def _table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> Table | Text:
+    if not rows:
+        return Text(f"\n{none}", style="dim")
+    table = Table(box=None, pad_edge=False, title=f"{name}s", title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column.upper(), overflow="fold")
+    for row in rows[:ROWS]:
+        table.add_row(*(Text(cell) for cell in row))
+    if len(rows) > ROWS:
+        table.add_row(Text(f"and {len(rows) - ROWS} more", style="dim"))
+    return table
+
+
+def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Controller and key of each storm there is now."""
+    for name, one in state.get("controllers", {}).items():
+        for key in one["storms"]:
+            yield name, key
+
+
+@define
+class _Lines:
+    """A line for each thing that is new."""
+
+    console: Console
+    _said: set[str] = field(factory=set)
+    _note: str = ""
+    _objects: dict[tuple[str, str], str] = field(factory=dict)
+
+    def showing(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def refresh(self, shown: Shown) -> None:
+        for line in shown.head:
+            self._once(line, line)
+        if shown.note != self._note:
+            self._note = shown.note
+            self._say(shown.note)
+        self._show_objects(shown.objects)
+        for line, name in runs_of(shown.state):
+            self._once(line, name)
+        for controller, key in storms_of(shown.state):
+            self._once(f"storm: {controller} {key}", f"storm {controller} {key}")
+
+    def _show_objects(self, objects: Sequence[tuple[str, str, str]]) -> None:
+        now = {(kind, key): conditions for kind, key, conditions in objects}
+        for (kind, key), conditions in now.items():
+            if self._objects.get((kind, key)) != conditions:
+                self._say(f"object: {kind} {key} {conditions}".rstrip())
+        for kind, key in self._objects.keys() - now.keys():
+            self._say(f"object: {kind} {key} is gone")
+        self._objects = now
+
+    def _once(self, line: str, name: str) -> None:
+        if name not in self._said:
+            self._said.add(name)
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+def runs_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line for each run that is remembered, oldest first, and what it is told apart by."""
+    found = [
+        (run["ended_ago"], name, key, run)
+        for name, one in state.get("controllers", {}).items()
+        for key, runs in one["recent"].items()
+        for run in runs
+    ]
+    for _, name, key, run in sorted(found, key=lambda one: -one[0]):
+        causes = ", ".join(run["causes"]) or "nothing"
+        wrote = "; ".join(str(one) for one in run["wrote"]) or "nothing"
+        error = f": {run['error']}" if run["error"] else ""
+        line = f"run: {name} {key} {run['result']}{error}, woken by {causes}; wrote {wrote}"
+        yield " ".join(line.split()), run["reconcile_id"]

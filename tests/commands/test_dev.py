@@ -1,0 +1,196 @@
+"""`reconcile dev`: an operator at work while it is being written."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from reconcile.commands.dev_reloading import Sources
+from reconcile.commands.dev_screen import Shown, make_screen, view_of
+from reconcile.commands.errors import Problem
+from reconcile.commands.main import reconcile
+from tests.commands.helpers import Command, running
+
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.fixture
+def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(reconcile, ["init", "greeter"]).exit_code == 0
+    return tmp_path / "greeter"
+
+
+@pytest.fixture
+def command(greeter: Path) -> Iterator[Command]:
+    with running("dev", "greeter", home=greeter) as started:
+        yield started
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command) -> None:
+    kubeconfig = command.wait_for("export KUBECONFIG=").partition("=")[2]
+
+    def kubectl(*arguments: str) -> str:
+        asked = [str(KUBECTL), "--kubeconfig", kubeconfig, *arguments]
+        environment = {**os.environ, "HOME": str(greeter)}
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=30, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert command.wait_for("started") == "started greeter"
+    kubectl("apply", "-f", str(greeter / "sample.yaml"))
+    command.wait_for("object: Greeter default/sample Ready=True")
+    assert "wrote " in command.wait_for("run: greeter default/sample")
+    message = ("get", "configmap", "sample-config", "-o", "jsonpath={.data.message}")
+    assert kubectl(*message) == "hello"
+
+    reconciler = greeter / "greeter" / "reconciler.py"
+    edit(reconciler, "wanted.spec.message}", "wanted.spec.message.upper(}")
+    assert "reconciler.py" in command.wait_for("not reloaded: ")
+    edit(reconciler, "wanted.spec.message.upper(}", "wanted.spec.message.upper()}")
+    command.wait_for("started greeter anew (1)")
+    command.wait_for("run: greeter default/sample")
+    assert kubectl(*message) == "HELLO"
+
+    edit(greeter / "greeter" / "models.py", "    message: str", "    volume: int = 0\n    message: str")
+    command.wait_for("started greeter anew (2)")
+    assert "volume" in kubectl(
+        "get", "crd", "greeters.example.com", "-o", "jsonpath={.spec.versions[0].schema}"
+    )
+
+    assert command.seconds_to_end(signal.SIGINT) < 5
+    assert command.process.returncode == 0
+    assert not Path(kubeconfig).exists()
+
+
+def test_a_module_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    with running("dev", "nowhere", home=tmp_path) as command:
+        assert command.process.wait(timeout=30) == 2
+        assert command.complaints.startswith("error: there is no module nowhere")
+
+
+# --- reloading ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    (tmp_path / "beside_it.py").write_text("name = 'first'\n")
+    (tmp_path / "watched_operator.py").write_text(
+        "import beside_it\nfrom reconcile import Controller\nfrom reconcile.kinds import Pod\n"
+        "async def keep(ctx): ...\ncontroller = Controller(Pod, keep, name=beside_it.name)\n"
+    )
+    yield Sources("watched_operator")
+    for name in ("beside_it", "watched_operator"):
+        sys.modules.pop(name, None)
+
+
+def names(sources: Sources) -> list[str]:
+    return [controller.name for controller in sources.reload().manager.controllers]
+
+
+def test_a_change_of_a_module_beside_it_is_a_change(sources: Sources, tmp_path: Path) -> None:
+    assert [one.name for one in sources.load().manager.controllers] == ["first"]
+    assert not sources.changed()
+    (tmp_path / "beside_it.py").write_text("name = 'second'\n")
+    assert sources.changed()
+    assert not sources.changed()
+    assert names(sources) == ["second"]
+
+
+def test_what_does_not_import_leaves_the_former_modules(sources: Sources, tmp_path: Path) -> None:
+    sources.load()
+    (tmp_path / "beside_it.py").write_text("name = 1 / 0\n")
+    assert sources.changed()
+    with pytest.raises(Problem, match="ZeroDivisionError"):
+        sources.reload()
+    assert sys.modules["beside_it"].name == "first"
+    (tmp_path / "beside_it.py").write_text("name = 'third'\n")
+    assert sources.changed()
+    assert names(sources) == ["third"]
+
+
+# --- what is shown -------------------------------------------------------------------------------------
+
+
+def shown(conditions: str = "Ready=True", note: str = "started site", storms: bool = True) -> Shown:
+    run = {
+        "reconcile_id": "1",
+        "ended_ago": 1.0,
+        "causes": ["update of sites default/web"],
+        "wrote": ["apply deployments default/web"],
+        "result": "ok",
+        "error": "",
+    }
+    controller = {
+        "runs": 7,
+        "failures": 1,
+        "workers": 10,
+        "queue": {"depths": {"0": 2}},
+        "running": [],
+        "resting": [],
+        "storms": {"default/web": {}} if storms else {},
+        "recent": {"default/web": [run]},
+    }
+    state = {"server": "s", "leading": True, "controllers": {"site": controller}, "informers": []}
+    return Shown(["API server on s"], note, [("Site", "default/web", conditions)], state)
+
+
+def test_the_view_has_objects_queues_runs_and_storms() -> None:
+    console = Console(file=StringIO(), width=120, record=True)
+    console.print(view_of(shown()))
+    said = console.export_text()
+    for part in (
+        "API server on s",
+        "Site  default/web  Ready=True",
+        "update of sites",
+        "storms",
+        "default/web",
+    ):
+        assert part in said
+    row = next(line for line in said.splitlines() if line.startswith("site ") and "7" in line)
+    assert row.split() == ["site", "2", "0", "7", "1"]
+
+
+def test_before_anything_runs_the_view_says_so() -> None:
+    console = Console(file=StringIO(), width=120, record=True)
+    console.print(view_of(Shown([], "", [], {})))
+    said = console.export_text()
+    assert "no objects yet" in said
+    assert "no storms" in said
+
+
+def test_without_a_terminal_each_thing_is_one_line_and_said_once() -> None:
+    out = StringIO()
+    screen = make_screen(Console(file=out, width=40))
+    with screen.showing():
+        screen.refresh(shown(storms=False))
+        screen.refresh(shown(storms=False))
+        screen.refresh(shown("Ready=False"))
+        screen.refresh(Shown(["API server on s"], "started site", [], {}))
+    assert out.getvalue().splitlines() == [
+        "API server on s",
+        "started site",
+        "object: Site default/web Ready=True",
+        "run: site default/web ok, woken by update of sites default/web; wrote apply deployments default/web",
+        "object: Site default/web Ready=False",
+        "storm: site default/web",
+        "object: Site default/web is gone",
+    ]
