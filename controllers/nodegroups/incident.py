@@ -41,7 +41,7 @@ class Scenario:
     rewrites: float = 20.0
     conflicts: int = 20
     rounds: int = 8
-    patience: float = 12.0
+    patience: float = 8.0
 
 
 @define

@@ -116,6 +116,45 @@ def test_a_group_grows_by_what_pods_need_on_the_published_definition_and_then_re
     play(story)
 
 
+def shapes() -> dict[str, Any]:
+    """An infrastructure provider's templates, which say what their machines will be like."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "shapes.infrastructure.example.com"},
+        "spec": {
+            "group": "infrastructure.example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Shape", "plural": "shapes", "singular": "shape", "listKind": "ShapeList"},
+            "versions": [version],
+        },
+    }
+
+
+@pytest.mark.rule("capi-2d-from-zero")
+def test_a_group_grows_from_zero_by_what_its_infrastructure_template_says() -> None:
+    async def story() -> None:
+        async with at_work(group("g", 0, ("0", "10"), **{CAPACITY + "labels": "pool=x"})) as (here, _):
+            await here.user.apply(shapes())
+            shape = {
+                "apiVersion": "infrastructure.example.com/v1beta1",
+                "kind": "Shape",
+                "metadata": {"name": "g", "namespace": NAMESPACE},
+            }
+            await ask(here, "a", "b", "c")
+            await anyio.sleep(20)
+            assert await size_of(here.user, "g") == 0
+            made = await here.user.create(await here.user.unstructured(shape))
+            capacity = {"cpu": "8", "memory": "16Gi"}
+            await here.user.merge(made, {"status": {"capacity": capacity}}, guard={})
+            await anyio.sleep(20)
+            assert await size_of(here.user, "g") == 1
+
+    play(story)
+
+
 @pytest.mark.rule("node-groups-grow")
 def test_what_fits_nowhere_is_left_alone_and_a_condition_says_why() -> None:
     async def story() -> None:
