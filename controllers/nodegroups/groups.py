@@ -9,7 +9,6 @@ from reconcile import Object
 from reconcile.blocks import NodeTemplate
 
 from .annotations import (
-    CLUSTER_API,
     MAX_SIZE,
     MIN_SIZE,
     PAUSED,
@@ -139,7 +138,8 @@ def read_group(
     kind: GroupKind = manifest["kind"]
     name, annotations = metadata["name"], metadata.get("annotations") or {}
     called = f"{kind}/{metadata['namespace']}/{name}"
-    if kind == "MachineSet" and _owner(metadata) == "MachineDeployment":
+    owners = {one["kind"] for one in metadata.get("ownerReferences") or ()}
+    if kind == "MachineSet" and "MachineDeployment" in owners:
         return NoGroup(called, "its MachineDeployment is sized")
     if metadata.get("deletionTimestamp"):
         return NoGroup(called, "it is being deleted")
@@ -192,11 +192,6 @@ def with_machines(
     ]
     found = evolve(group, machines=tuple(sorted(own, key=lambda machine: machine.name)))
     return evolve(found, removing=still_going(found, group.removing, group.size))
-
-
-def _owner(metadata: Mapping[str, Any]) -> str:
-    owners = metadata.get("ownerReferences") or ()
-    return next((one["kind"] for one in owners if one["apiVersion"].startswith(f"{CLUSTER_API}/")), "")
 
 
 def _is_rolling(manifest: Mapping[str, Any]) -> bool:

@@ -87,16 +87,15 @@ async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Term]) ->
     Asked of the server each time: what a group's size is now decides, not what it was.
     """
     manifests: list[tuple[Object, dict[str, Any]]] = []
+    owners: dict[str, tuple[str, ...]] = {}
     for kind in ("MachineDeployment", "MachineSet", "MachinePool"):
         for obj in await _all(client, api.kind(kind), terms):
+            if kind == "MachineSet":
+                owners[obj.uid] = tuple(one.uid for one in obj.metadata.owner_references)
             manifest = encode(obj)
             if any(term.means(manifest) for term in terms):
                 manifests.append((obj, manifest))
     machines, troubles = await _machines(client, api, terms)
-    owners = {
-        obj.uid: tuple(one.uid for one in obj.metadata.owner_references)
-        for obj in await _all(client, api.kind("MachineSet"), terms)
-    }
     groups, others = [], []
     for obj, manifest in manifests:
         infrastructure = None

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from reconcile import Object
 
-from .annotations import CLUSTER_API, DELETE_MACHINE, MARKED
+from .annotations import DELETE_MACHINE, MARKED
 
 State = Literal["pending", "running", "deleting", "failed"]
 InstanceState = Literal["Creating", "Running", "Deleting"]
@@ -82,11 +82,7 @@ def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
         MARKED in (metadata.get("annotations") or {}),
         _state(metadata, status, provider, error),
         error,
-        tuple(
-            one["uid"]
-            for one in metadata.get("ownerReferences") or ()
-            if one["apiVersion"].startswith(f"{CLUSTER_API}/")
-        ),
+        tuple(one["uid"] for one in metadata.get("ownerReferences") or ()),
     )
 
 
