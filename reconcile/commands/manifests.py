@@ -62,7 +62,7 @@ def manifests(
 ) -> None:
     """Print what it takes to run the operator of MODULE in a cluster.
 
-    MODULE is a module with a Manager or with Controllers, my_module:manager, or a bundled controller.
+    MODULE is a module with a Manager or with Controllers, or my_module:manager.
     These are its CustomResourceDefinitions, a ServiceAccount, the least rights that it runs with, a
     Deployment with probes and leader election, and a PodDisruptionBudget. The rights follow from what
     its controllers declare: their kind, owns=, watches= and writes=.
@@ -102,6 +102,12 @@ def manifests(
 
 
 def _check(deployed: Deployed, operator: Operator) -> None:
+    bundled = next((target for target in operator.targets if ":" not in target), "")
+    if bundled:
+        raise Problem(
+            f"the bundled controller {bundled} does not declare all that it writes",
+            "run a copy that does: attrs.evolve(controller, writes=[...]) in a module of yours",
+        )
     if operator.manager.options.clusters:
         raise Problem(
             "the manager works in several clusters, and manifests are for one",

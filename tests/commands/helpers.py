@@ -69,18 +69,27 @@ class Command:
 
 
 @contextmanager
-def running(*arguments: str, home: Path, path: Path | None = None) -> Iterator[Command]:
-    """`reconcile ARGUMENTS` in the folder `home`, with `path` before everything else that is installed."""
+def running(
+    *arguments: str,
+    home: Path,
+    path: Path | None = None,
+    python: str = sys.executable,
+    root: Path | None = ROOT,
+) -> Iterator[Command]:
+    """`reconcile ARGUMENTS` in the folder `home`, with `path` before everything else that is installed.
+
+    It is that of `root`, or for None what is installed for the interpreter `python`.
+    """
     environment = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(str(p) for p in (path, ROOT) if p is not None),
+        "PYTHONPATH": os.pathsep.join(str(p) for p in (path, root) if p is not None),
         "TMPDIR": str(home),
     }
     with open(home / "stderr", "w+") as stderr:
         process = subprocess.Popen(
             (
-                sys.executable,
+                python,
                 "-c",
                 "import sys; from reconcile.commands import main; sys.exit(main())",
                 *arguments,

@@ -353,8 +353,7 @@ def test_controllers_without_a_manager_are_run_by_their_names(
     assert arguments[:3] == ["run", "two_of_them:pods", "two_of_them:secrets"]
 
 
-def test_a_bundled_controller_has_manifests_too() -> None:
-    made = json.loads(invoke("worker-groups", "--json").output)["items"]
-    assert {one["metadata"]["name"] for one in made if one["kind"] == "CustomResourceDefinition"} == {
-        "rayclusters.ray.io"
-    }
+def test_a_controller_that_does_not_declare_what_it_writes_is_refused() -> None:
+    result = CliRunner().invoke(reconcile, ["manifests", "worker-groups"], standalone_mode=False)
+    assert isinstance(result.exception, Problem)
+    assert "worker-groups does not declare all that it writes" in result.exception.message
