@@ -8,10 +8,12 @@ from attrs import frozen
 from reconcile.controller import OBJECT_VERBS, Controller
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
+from reconcile.run_record import Sent
 
 READ = ("get", "list", "watch")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 """All of them, in the order in which a rule names them."""
+_VERB_OF = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @frozen
@@ -63,6 +65,28 @@ def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Itera
         yield _permission(watch.kind, READ)
     for write in controller.writes:
         yield _permission(write.kind, write.verbs, write.subresource)
+
+
+def undeclared(controller: Controller[Any], sent: Iterable[Sent]) -> Sequence[str]:
+    """What its `writes=` would have to name besides, as it would stand there, to allow what a run sent.
+
+    Nothing where all of it is declared. Events are not asked about: everyone may tell them.
+    """
+    allowed = {(right.group, right.resource): right.verbs for right in permissions_of([controller])}
+    missing: dict[tuple[str, str], list[str]] = {}
+    for one in sent:
+        plural = f"{one.resource.plural}/{one.subresource}" if one.subresource else one.resource.plural
+        verb = _VERB_OF.get(one.method, one.method.lower())
+        if verb not in allowed.get((one.resource.group, plural), ()):
+            verbs = missing.setdefault((one.resource.kind, one.subresource), [])
+            verbs += [] if verb in verbs else [verb]
+    return [_said(kind, verbs, part) for (kind, part), verbs in missing.items()]
+
+
+def _said(kind: str, verbs: Sequence[str], part: str) -> str:
+    subresource = f', subresource="{part}"' if part else ""
+    named = "".join(f'"{verb}", ' for verb in verbs).rstrip(" " if len(verbs) == 1 else ", ")
+    return f"Write({kind}, ({named}){subresource})"
 
 
 def lease_permissions(name: str) -> Sequence[Permission]:
@@ -170,4 +194,5 @@ __all__ = [
     "merged",
     "permissions_of",
     "review_permissions",
+    "undeclared",
 ]

@@ -11,6 +11,7 @@ from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.models import Object, kind_of
 from reconcile.passes import Passes
+from reconcile.permissions import undeclared
 from reconcile.recorder import Recorder
 from reconcile.requests import Request, Result
 from reconcile.testing.fake import FakeClient
@@ -25,7 +26,9 @@ class Pass:
 
     `writes` are its mutating requests in order, as `apply deployments default/web`; events are told
     apart, as `Warning Reason: message`. `conditions` are those of the object afterwards, by type.
-    `retry` says whether the key would be tried again with back-off, for `error`.
+    `retry` says whether the key would be tried again with back-off, for `error`. `undeclared` is what the
+    controller's `writes=` lacks for what the run sent, each as one would write it there; without it
+    `reconcile manifests` would not allow the run.
     """
 
     result: Result
@@ -34,6 +37,7 @@ class Pass:
     conditions: Mapping[str, Mapping[str, Any]]
     error: Exception | None
     retry: bool
+    undeclared: Sequence[str] = ()
 
 
 async def run_once(controller: Controller[T], key: str | Key | Request | Object, client: FakeClient) -> Pass:
@@ -58,6 +62,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
         conditions=await _conditions(controller, request, client),
         error=outcome.error,
         retry=outcome.stale or (outcome.error is not None and not outcome.terminal),
+        undeclared=[] if outcome.record is None else undeclared(controller, outcome.record.sent),
     )
 
 

@@ -25,7 +25,7 @@ from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from reconcile.originals import Original
 from reconcile.permissions import is_custom, lookout_permissions, permissions_of
-from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, simulate
+from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, run_once, simulate
 from reconcile.testing.control_plane import embedded
 
 KUBECTL = shutil.which("kubectl")
@@ -270,6 +270,41 @@ def test_writes_allow_what_they_name() -> None:
     assert rights["pods/eviction"] == ("create",)
     assert rights["deployments/scale"] == ("get", "create", "update", "patch")
     assert "pods" not in rights
+
+
+async def keep_more(ctx: Context[ConfigMap]) -> None:
+    await ctx.client.create(Secret(metadata=ObjectMeta("made", "default")))
+    pod = await ctx.client.get(Pod, "p", "default")
+    await ctx.client.delete(pod)
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        ((), ['Write(Secret, ("create",))', 'Write(Pod, ("delete",))']),
+        ((Write(Pod, ("get",)), Secret), ['Write(Pod, ("delete",))']),
+        ((Pod, Secret), []),
+    ],
+)
+async def test_one_pass_tells_what_is_written_without_being_declared(
+    writes: Sequence[type[Object] | Write], said: Sequence[str]
+) -> None:
+    config = ConfigMap(metadata=ObjectMeta("c", "default"))
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    controller = Controller(ConfigMap, keep_more, writes=writes)
+    done = await run_once(controller, config, FakeClient(config, pod))
+    assert done.error is None
+    assert done.undeclared == said
+
+
+async def test_what_a_site_does_is_declared() -> None:
+    site = Site(metadata=ObjectMeta("web", "default"), spec=SiteSpec("nginx:1"))
+    assert (await run_once(sites, site, FakeClient(site))).undeclared == []
 
 
 def test_a_write_with_a_verb_that_no_role_knows_is_refused() -> None:
