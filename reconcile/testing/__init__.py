@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from reconcile.testing.requests import RecordedRequest
     from reconcile.testing.running import Run
     from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
-    from reconcile.testing.story import pytest_parameter, story
+    from reconcile.testing.telling import pytest_parameter, story
     from reconcile.testing.waiting import NoLonger, NotYet, consistently, eventually
     from reconcile.testing.world import World
 

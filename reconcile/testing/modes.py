@@ -20,7 +20,7 @@ from reconcile.testing.requests import target_of
 from reconcile.testing.running import Run, Theatre
 from reconcile.testing.scenario import Scenario
 from reconcile.testing.shrinking import same_rule, shrink
-from reconcile.testing.story import story
+from reconcile.testing.telling import story
 
 LAGS = (1, 2, 3)
 BATCH = 25
