@@ -199,9 +199,12 @@ def _apply(
     *,
     force: bool,
 ) -> dict[str, Any]:
-    before = _unmanaged(live) if live is not None else {}
-    managers = _decoded(live["metadata"].get("managedFields") if live is not None else None, node)
-    if live is not None and not managers:
+    if live is None:
+        mine = Ownership(field_set(node, intent), api_version, time)
+        return _applied(merge(node, {}, intent), intent, tracked({owner: mine}), owner)
+    before = _unmanaged(live)
+    managers = _decoded(live["metadata"].get("managedFields"), node)
+    if not managers:
         first = manager_for(_BEFORE_FIRST_APPLY, UPDATE, api_version, owner.subresource)
         managers = _updated({}, {}, before, node, first, api_version, time)
     merged = merge(node, before, intent)
@@ -217,10 +220,17 @@ def _apply(
     result = dict(tracked(released(applied, taken.union(change.removed), keeper=owner)))
     if change and owner in result:
         result[owner] = Ownership(result[owner].fields, api_version, time)
+    return _applied(merged, intent, result, owner)
+
+
+def _applied(
+    merged: dict[str, Any], intent: dict[str, Any], managers: Managers, owner: Manager
+) -> dict[str, Any]:
+    """What is to be stored, with the managers of its fields."""
     obj: dict[str, Any] = copied(merged)
     if owner.name == _KUBECTL and _annotation(obj):
         obj["metadata"]["annotations"][_LAST_APPLIED] = _last_applied(intent)
-    if entries := encode(result):
+    if entries := encode(managers):
         obj.setdefault("metadata", {})["managedFields"] = entries
     return obj
 

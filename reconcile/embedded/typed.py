@@ -58,6 +58,9 @@ class Comparison:
         return bool(self.added or self.removed or self.modified)
 
 
+_NO_DIFFERENCE = Comparison()
+
+
 def is_granular_map(node: Node, value: Any) -> bool:
     """Whether the value is a map whose members are owned one by one."""
     return isinstance(value, dict) and node.type in ("object", "") and not node.atomic_map
@@ -182,15 +185,14 @@ def _all_new(node: Node, value: Any) -> FieldSet:
 def compare(node: Node, old: Any, new: Any) -> Comparison:
     """How `new` differs from `old`; either may be `ABSENT`, not both."""
     if old == new and same(old, new):
-        return Comparison()
+        return _NO_DIFFERENCE
     if _both(is_granular_map, node, old, new):
         before, after = _mapping(old), _mapping(new)
-        names = list(dict.fromkeys([*before, *after]))
-        nodes = (node.child(name) or ANYTHING for name in names)
-        parts = {
-            field_element(name): compare(child, before.get(name, ABSENT), after.get(name, ABSENT))
-            for name, child in zip(names, nodes, strict=True)
-        }
+        parts: dict[str, Comparison] = {}
+        for name in {**before, **after}:
+            left, right = before.get(name, ABSENT), after.get(name, ABSENT)
+            if left is not right:
+                parts[field_element(name)] = compare(node.child(name) or ANYTHING, left, right)
         return _combined(parts, old, new)
     if _both(is_granular_list, node, old, new):
         before, after = _by_element(node, old), _by_element(node, new)
