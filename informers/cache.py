@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
+from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import define, evolve
 
@@ -34,7 +35,7 @@ class _Entry:
     everywhere: bool
     inherits: bool
     users: int = 0
-    scope: anyio.CancelScope | None = None
+    task: TaskHandle[None] | None = None
 
 
 class Cache:
@@ -64,6 +65,7 @@ class Cache:
         self._clock = clock or SystemClock()
         self._entries: dict[Resource, _Entry] = {}
         self._group: TaskGroup | None = None
+        self._news: anyio.Event | None = None
 
     # --- what is followed -----------------------------------------------------------------------
 
@@ -85,8 +87,7 @@ class Cache:
         entry = self._entries.get(resource)
         if entry is None:
             entry = self._entries[resource] = self._make(resource, everywhere)
-            if self._group is not None:
-                self._group.start_soon(self._run, entry)
+            self._start(entry)
         elif everywhere and entry.informer.namespaces:
             followed = ", ".join(entry.informer.namespaces)
             raise ValueError(
@@ -103,8 +104,8 @@ class Cache:
         if entry.users > 0:
             return
         del self._entries[resource]
-        if entry.scope is not None:
-            entry.scope.cancel()
+        if entry.task is not None:
+            entry.task.cancel()
 
     def find(self, resource: Resource) -> Informer | None:
         """The informer of a resource, if it is declared."""
@@ -160,26 +161,53 @@ class Cache:
         """Run every informer, also those declared from now on, until cancelled."""
         try:
             async with anyio.create_task_group() as group:
-                self._group = group
-                for entry in self._entries.values():
-                    group.start_soon(self._run, entry)
+                self.start(group)
                 await anyio.sleep_forever()
         finally:
-            self._group = None
+            self.end()
+
+    def start(self, group: TaskGroup) -> None:
+        """As `run`, in a task group that is there already, until it is cancelled; then call `end`."""
+        self._group = group
+        for entry in self._entries.values():
+            self._start(entry)
+
+    def end(self) -> None:
+        """The task group of `start` has ended."""
+        self._group = None
 
     async def wait_synced(self, seconds: float = SYNC_SECONDS) -> None:
         """Wait for the first list of every resource.
 
         What stands in the way (401, 403 with the RBAC rule that is missing, 404) is logged at once.
-        Raises CacheSyncFailed with it after `seconds`: a role or a definition may still be on its way.
+        Raises a group of CacheSyncFailed with it after `seconds`: a role or a definition may still be on
+        its way.
         """
-        async with anyio.create_task_group() as group:
-            for informer in self:
-                group.start_soon(_wait_synced, informer, seconds)
+        late = [informer for informer in self if not informer.synced]
+        told: set[Resource] = set()
+        with anyio.move_on_after(seconds):
+            while late:
+                _tell_refused(late, told)
+                await self._change()
+                late = [informer for informer in late if not informer.synced]
+        errors = [CacheSyncFailed(_why_late(informer, seconds)) for informer in late if not informer.synced]
+        if errors:
+            raise ExceptionGroup("not followed", errors)
 
-    async def _run(self, entry: _Entry) -> None:
-        with anyio.CancelScope() as entry.scope:
-            await entry.informer.run()
+    async def _change(self) -> None:
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
+
+    def _announce(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
+
+    def _start(self, entry: _Entry) -> None:
+        if self._group is not None:
+            name = f"informer of {entry.informer.resource}"
+            entry.task = self._group.create_task(_run(entry.informer), name=name)
 
     def _make(self, resource: Resource, everywhere: bool) -> _Entry:
         options = self._options.get(resource, InformerOptions()).over(self._defaults)
@@ -189,22 +217,31 @@ class Cache:
         elif inherits:
             options = evolve(options, namespaces=tuple(self._namespaces))
         informer = Informer(self.transport, resource, options=options, clock=self._clock)
+        informer.on_announce = self._announce
         return _Entry(informer, everywhere, inherits and bool(self._namespaces))
 
     def _inheriting(self) -> list[_Entry]:
         return [entry for entry in self._entries.values() if entry.inherits]
 
 
-async def _wait_synced(informer: Informer, seconds: float) -> None:
-    def refused() -> bool:
-        return isinstance(informer.error, Unauthorized | Forbidden | NotFound)
+async def _run(informer: Informer) -> None:
+    try:
+        await informer.run()
+    except Exception as error:
+        error.add_note(f"in the informer of {informer.resource}")
+        raise
 
-    started = anyio.current_time()
-    if await informer.wait_until(lambda: informer.synced or refused(), seconds) and not informer.synced:
-        _log.warning("not followed yet", resource=str(informer.resource), why=explain(informer))
-        await informer.wait_until(lambda: informer.synced, started + seconds - anyio.current_time())
-    if not informer.synced:
-        raise CacheSyncFailed(explain(informer) or f"no list of {informer.resource} within {seconds:g} s")
+
+def _tell_refused(late: Sequence[Informer], told: set[Resource]) -> None:
+    """Say of whom the server will hear nothing; once of each resource."""
+    for informer in late:
+        if informer.resource not in told and isinstance(informer.error, Unauthorized | Forbidden | NotFound):
+            told.add(informer.resource)
+            _log.warning("not followed yet", resource=str(informer.resource), why=explain(informer))
+
+
+def _why_late(informer: Informer, seconds: float) -> str:
+    return explain(informer) or f"no list of {informer.resource} within {seconds:g} s"
 
 
 def explain(informer: Informer) -> str:

@@ -96,7 +96,8 @@ class Informer:
         self._handlers = Handlers(self._log)
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
         self._shards = selects(shard=options.shard) if options.shard else None
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
+        self.on_announce: Callable[[], None] | None = None
         self._group: TaskGroup | None = None
         self._last_event: datetime.datetime | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}
@@ -216,7 +217,7 @@ class Informer:
         """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
         with anyio.move_on_after(seconds):
             while not reached():
-                await self._changed.wait()
+                await self._change()
         return reached()
 
     async def wait_version(self, version: int, seconds: float) -> bool:
@@ -226,7 +227,12 @@ class Informer:
     async def wait_synced(self) -> None:
         """Wait for the first list."""
         while not self.synced:
-            await self._changed.wait()
+            await self._change()
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
 
     # --- running --------------------------------------------------------------------------------
 
@@ -242,7 +248,10 @@ class Informer:
                     if registration.resync is not None:
                         group.start_soon(self._resync, registration, registration.resync)
                 for part in self._parts.values():
-                    group.start_soon(self._run_part, part)
+                    if part.namespace:
+                        group.start_soon(self._run_part, part)
+                    else:
+                        await part.feed.run()  # the only one, and never taken away: it needs no task
                 await anyio.sleep_forever()
         finally:
             self._group = None
@@ -298,8 +307,11 @@ class Informer:
         self._last_event = self._clock.now()
 
     def _announce(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
+        if self.on_announce is not None:
+            self.on_announce()
 
 
 @frozen(eq=False)

@@ -1,6 +1,7 @@
 """What of an object a store keeps: what is dropped, changed or compressed on the way in."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -74,6 +75,7 @@ class Shape:
 EVERYTHING_BUT_MANAGED_FIELDS = Shape()
 
 
+@lru_cache(maxsize=1024)
 def segments(pointer: str) -> tuple[str, ...]:
     """The steps of a JSON pointer. Raises ValueError if it is none."""
     if pointer and not pointer.startswith("/"):

@@ -221,6 +221,7 @@ class Clusters:
         """Nothing runs any more."""
         for cluster in self.members:
             cluster.runners.end()
+            cluster.cache.end()
 
     def _first_round_is_over(self) -> bool:
         if any(cluster.works for cluster in self.members):

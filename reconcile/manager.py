@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from logging import INFO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,7 +294,8 @@ class Manager(Life):
             raise RuntimeError("a manager runs once; make another one")
         if not self._configured:
             self.configure()
-        self._log.info("configuration", **shown(self.options))
+        if self._log.isEnabledFor(INFO):
+            self._log.info("configuration", **shown(self.options))
         async with self._observed():
             await self._run(task_status)
 
@@ -391,8 +393,7 @@ class Manager(Life):
                 if self._metrics is not None:
                     informers.start_soon(self._metrics.watch_loop)
                 for cluster in clusters:
-                    what = f"the informers of {cluster.name or 'the cluster'}"
-                    informers.start_soon(noted, cluster.cache.run, what)
+                    cluster.cache.start(informers)
                 await self._run_workers(clusters, task_status)
                 informers.cancel_scope.cancel()
         except BaseExceptionGroup as group:

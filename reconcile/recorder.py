@@ -65,7 +65,8 @@ class Recorder:
         """Write what is noted, until cancelled."""
         while True:
             self._news = anyio.Event()
-            await self.flush()
+            if self._due:
+                await self.flush()
             await self._news.wait()
 
     async def flush(self) -> None:

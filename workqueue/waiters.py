@@ -44,13 +44,18 @@ class Waiters:
         """Wait to be woken; until `due` (the event loop's clock) where nobody watches for that yet."""
         event = anyio.Event()
         self.waiting[event] = None
-        watches = self._watcher is None and due < math.inf
-        if watches:
-            self._watcher = event
         try:
-            with anyio.CancelScope(deadline=due if watches else math.inf):
+            if self._watcher is None and due < math.inf:
+                await self._watch_until(due, event)
+            else:
                 await event.wait()
         finally:
             self.waiting.pop(event, None)
-            if watches:
-                self._watcher = None
+
+    async def _watch_until(self, due: float, event: anyio.Event) -> None:
+        self._watcher = event
+        try:
+            with anyio.CancelScope(deadline=due):
+                await event.wait()
+        finally:
+            self._watcher = None
