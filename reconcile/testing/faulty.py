@@ -232,6 +232,10 @@ class FaultyTransport(PassingTransport):
 
     async def _after(self, call: "_Call", status: int) -> Response | None:
         """What comes to pass between the server's answer and the caller: perhaps another answer."""
+        if not call.met:
+            self._stay_dead()
+            self._record(call, status=status, server_status=status)
+            return None
         self._record(call, server_status=status)
         for fault in call.met:
             if isinstance(fault, SlowReply):
@@ -260,14 +264,19 @@ class FaultyTransport(PassingTransport):
             chunks = spoiled(chunks, call.spoiling, lambda fault: self._note(call, fault), call.name)
         self._watches[call.request.path] += 1
         watch = self._watches[call.request.path]
-        for number in itertools.count(1):
-            chunk = await anext(chunks, b"")
-            self._stay_dead()
-            if not chunk:
-                return
-            if self._listening:
-                self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
-            yield chunk
+        try:
+            for number in itertools.count(1):
+                chunk = await anext(chunks, b"")
+                self._stay_dead()
+                if not chunk:
+                    return
+                if self._listening:
+                    self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
+                yield chunk
+        finally:
+            # Left to the collector, it would be closed by a task of its own, whenever that comes by.
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
 
     def _record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
         before = self.requests[call.number]

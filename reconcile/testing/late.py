@@ -88,8 +88,7 @@ async def _arriving(
     sent: deque[tuple[float, bytes]] = deque()
     last_due = 0.0
     while True:
-        now = anyio.current_time()
-        if sent and sent[0][0] <= now:
+        if sent and sent[0][0] <= anyio.current_time():
             yield sent.popleft()[1]
             continue
         if watch.closed:
@@ -97,14 +96,11 @@ async def _arriving(
                 return
             await anyio.sleep_until(sent[0][0])
             continue
-        if sent:
-            # What happens while the first line is on its way has its own lag from then on.
-            with anyio.CancelScope(deadline=sent[0][0]):
-                await watch.wait()
-        else:
-            await watch.wait()
+        # What happens while the first line is on its way has its own lag from then on.
+        await watch.wait(sent[0][0] if sent else math.inf)
+        now = anyio.current_time()
         for line in watch.take():
-            last_due = max(last_due, anyio.current_time() + chance.uniform(*lag))
+            last_due = max(last_due, now + chance.uniform(*lag))
             sent.append((last_due, line))
 
 
