@@ -1,6 +1,7 @@
 """`reconcile init`: a small operator that is right, to begin with."""
 
 import importlib.metadata
+import importlib.util
 import keyword
 import re
 import sys
@@ -89,10 +90,16 @@ def _check_name(name: str) -> None:
         raise Problem(
             f"{name!r} is no name for an operator", "at most 40 of a-z, 0-9 and dashes, a letter first"
         )
-    if package in _TAKEN or keyword.iskeyword(package) or package in sys.stdlib_module_names:
+    if package in _TAKEN or keyword.iskeyword(package) or _is_importable(package):
         raise Problem(
             f"{name} is the name of another package of Python", "choose another, such as my-" + name
         )
+
+
+def _is_importable(package: str) -> bool:
+    """Whether an import of that name would give something else; a mere folder of that name is nothing."""
+    found = importlib.util.find_spec(package)
+    return package in sys.stdlib_module_names or (found is not None and found.origin is not None)
 
 
 def _new(name: str, group: str) -> Project:

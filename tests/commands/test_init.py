@@ -148,6 +148,7 @@ def test_a_sample_that_the_server_would_refuse_is_said_to_be_one(
     [
         (["Big"], "'Big' is no name for an operator"),
         (["json"], "json is the name of another package"),
+        (["yaml"], "yaml is the name of another package"),
         (["class"], "class is the name of another package"),
         (["there"], "there is there already"),
         (["new", "--group", "nonsense"], "'nonsense' is no API group"),
