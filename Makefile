@@ -50,6 +50,8 @@ sweep: setup ## the bundled controllers under every single fault, and 2,000 seed
 	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_autoscaling_simulated.py
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_fleets_simulated.py
+	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_simulated.py
+	@NODE_GROUP_SEEDS=2000 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_faults.py
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py
