@@ -45,6 +45,7 @@ class Options:
 @click.option(
     "--json", "report", metavar="FILE", type=click.Path(path_type=Path), help="Write what was counted."
 )
+@click.option("--only", metavar="NAME", multiple=True, help="Play this incident, and others named so.")
 @click.option(
     "--sabotage", metavar="NAME", help="Put the original's logic in place of ours there. Implies --once."
 )
@@ -52,7 +53,14 @@ class Options:
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
 )
 @click.pass_context
-def demo(ctx: click.Context, once: bool, report: Path | None, sabotage: str | None, port: int) -> None:
+def demo(
+    ctx: click.Context,
+    once: bool,
+    report: Path | None,
+    only: tuple[str, ...],
+    sabotage: str | None,
+    port: int,
+) -> None:
     """Play incidents that really happened: with the original's logic, and with ours.
 
     Everything happens on an API server in this process, with a kubeconfig of its own; yours is
@@ -60,11 +68,9 @@ def demo(ctx: click.Context, once: bool, report: Path | None, sabotage: str | No
     Ctrl-C.
     """
     options = Options(once or sabotage is not None, report, sabotage, port)
-    incidents = _load_incidents()
+    incidents = _chosen(_load_incidents(), only)
     if sabotage is not None and sabotage not in incidents:
-        raise Problem(
-            f"there is no incident {sabotage}", f"the incidents are {', '.join(incidents) or 'none'}"
-        )
+        raise _unknown(sabotage, incidents)
     if report is not None:
         _check_writable(report)
     manager = Manager(*bundled_controllers(), stop_seconds=_STOP_SECONDS)
@@ -85,6 +91,18 @@ def _load_incidents() -> Mapping[str, Incident]:
         return bundled_incidents()
     except Exception as error:
         raise Problem("the incidents cannot be imported", f"{type(error).__name__}: {error}") from error
+
+
+def _chosen(incidents: Mapping[str, Incident], only: Sequence[str]) -> Mapping[str, Incident]:
+    """Those that are asked for by name, or all."""
+    for name in only:
+        if name not in incidents:
+            raise _unknown(name, incidents)
+    return {name: incident for name, incident in incidents.items() if not only or name in only}
+
+
+def _unknown(name: str, incidents: Mapping[str, Incident]) -> Problem:
+    return Problem(f"there is no incident {name}", f"the incidents are {', '.join(incidents) or 'none'}")
 
 
 def _check_writable(path: Path) -> None:

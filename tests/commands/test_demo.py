@@ -120,6 +120,13 @@ def test_a_sabotaged_incident_fails_the_run_and_the_others_are_played_as_ever(
     assert "did not hold: quick (sabotaged)" in capsys.readouterr().out
 
 
+def test_one_incident_can_be_played_alone(offer: Offer, home: Path) -> None:
+    offer(fake_incidents.quick, fake_incidents.lucky)
+    assert main(["demo", "--once", "--only", "lucky", "--json", str(home / "out.json")]) == 0
+    played = json.loads((home / "out.json").read_text())["incidents"]
+    assert [incident["name"] for incident in played] == ["lucky"]
+
+
 def test_an_original_that_gets_through_is_a_note(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
     offer(fake_incidents.lucky)
     assert main(["demo", "--once"]) == 0
@@ -158,6 +165,14 @@ def test_nothing_is_left_of_a_demo_that_went_well(offer: Offer, home: Path) -> N
 def test_an_unknown_incident_cannot_be_sabotaged(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
     assert "the incidents are quick, lucky" in complaint(capsys, "--sabotage", "nonsense")
+
+
+def test_an_unknown_incident_cannot_be_played_alone_and_none_sabotaged_that_is_left_out(
+    offer: Offer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(fake_incidents.quick, fake_incidents.lucky)
+    assert "the incidents are quick, lucky" in complaint(capsys, "--only", "nonsense")
+    assert "the incidents are lucky" in complaint(capsys, "--only", "lucky", "--sabotage", "quick")
 
 
 def test_a_report_that_cannot_be_written_is_found_before_the_start(
