@@ -106,7 +106,14 @@ class Runner(Generic[T]):
         self._trigger = _trigger_of(self.enqueue_at, traces)
         resource = kind_of(controller.kind).resource
         self.guard = StormGuard(
-            controller.storms, resource, controller.name, passes.client, self._tell, passes.log, metrics
+            controller.storms,
+            resource,
+            controller.name,
+            passes.client,
+            self._tell,
+            passes.log,
+            metrics,
+            polls=controller.every is not None,
         )
         passes.echoes.resources = {kind_of(kind).resource for kind in controller.kinds}
         self._primary = self._declare(cache, resource)

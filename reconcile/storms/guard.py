@@ -39,7 +39,11 @@ Tell = Callable[[Snapshot, str, str], None]
 
 @define(eq=False)
 class StormGuard:
-    """The storms of one controller. `manager` is the field manager of its writes."""
+    """The storms of one controller. `manager` is the field manager of its writes.
+
+    One that `polls` is woken by a timer to look at the world: a run of it that finds more to do than the run
+    before has waited for nothing.
+    """
 
     policy: Storms
     resource: Resource
@@ -48,12 +52,15 @@ class StormGuard:
     tell: Tell
     log: structlog.stdlib.BoundLogger
     metrics: StormMetrics | None = None
+    polls: bool = False
     meter: Meter = field(init=False)
     _storms: dict[Request, Storm] = field(factory=dict, init=False)
     _stepped: dict[Request, tuple[int, frozenset[Any]]] | None = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.meter = Meter(self.resource)
+        if self.polls:
+            self._stepped = None
 
     @property
     def storming(self) -> bool:

@@ -418,3 +418,20 @@ def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: boo
             assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
 
     played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported() -> None:
+    async def poll(ctx: Context[Toy]) -> None:
+        if ctx.object.status.size == 0:
+            ctx.status(size=1)
+            return
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
+            await world.make("a")
+            await anyio.sleep(20)
+            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
