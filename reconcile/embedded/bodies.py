@@ -76,7 +76,7 @@ def _manager_causes(manager: str) -> list[FieldCause]:
     causes: list[FieldCause] = []
     if len(manager.encode()) > MAX_MANAGER_LENGTH:
         causes.append(value_too_long("fieldManager", MAX_MANAGER_LENGTH))
-    for position, letter in enumerate(manager):
+    for position, letter in enumerate("" if manager.isprintable() else manager):
         if not letter.isprintable():
             why = f"invalid character U+{ord(letter):04X} (at position {position})"
             causes.append(value_invalid("fieldManager", manager, why))

@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -38,15 +39,20 @@ _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d
 
 def built_in_rules() -> Mapping[tuple[str, str], KindRules]:
     """The rules by group and kind, for one server."""
+    service = KindRules(ClusterIPs().prepare, accept, service_name_faults, checks=4)
+    return {**_rules_of_all(), ("", "Service"): service}
+
+
+@cache
+def _rules_of_all() -> Mapping[tuple[str, str], KindRules]:
+    """Those in which no server keeps anything."""
     return {**_core_rules(), **_workload_rules(), **_cluster_rules()}
 
 
 def _core_rules() -> dict[tuple[str, str], KindRules]:
-    addresses = ClusterIPs()
     return {
         ("", "Namespace"): KindRules(_prepare_namespace, check_name=label_faults),
         ("", "Pod"): KindRules(prepare_pod, validate_pod),
-        ("", "Service"): KindRules(addresses.prepare, accept, service_name_faults, checks=4),
         ("", "Secret"): KindRules(_prepare_secret, _validate_secret, checks=4),
         ("", "ConfigMap"): KindRules(_prepare_config_map, _validate_config_map, checks=4),
         ("", "Endpoints"): KindRules(cluster.prepare_endpoints),
