@@ -98,6 +98,7 @@ class Informer:
         self._shards = selects(shard=options.shard) if options.shard else None
         self._changed: anyio.Event | None = None
         self.on_announce: Callable[[], None] | None = None
+        """Called wherever something may have changed: for a cache that waits for all its informers."""
         self._group: TaskGroup | None = None
         self._last_event: datetime.datetime | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}

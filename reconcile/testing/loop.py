@@ -16,14 +16,12 @@ What asyncio promises is kept, because libraries are built on it; what it only h
 
 import asyncio
 import functools
-import gc
 import itertools
 import linecache
 import math
 import random  # noqa: TID251 -- it is the seed that chooses here, and nothing else
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from contextvars import Context
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple
@@ -48,9 +46,6 @@ Arguments = TypeVarTuple("Arguments")
 
 TICKS_AT_ONE_TIME = 200_000
 """After so many rounds of the loop with no time passing, a simulation is called stuck."""
-
-GARBAGE_LOOKS = 20_000
-"""So many new objects come between two looks of the garbage collector while a simulation runs."""
 
 CLEANUP_SECONDS = 60.0
 """What cancelled tasks may take to end, in virtual seconds, once the time limit has struck."""
@@ -172,19 +167,7 @@ def simulate(
     cancelled and has ended first.
     """
     factory = functools.partial(VirtualTimeLoop, seed, limit_seconds=limit_seconds)
-    with _collecting_seldom():
-        return anyio.run(fn, *args, backend="asyncio", backend_options={"loop_factory": factory})
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    """A run makes little garbage of the cyclic sort: the collector need not look every 700 objects."""
-    young, *older = gc.get_threshold()
-    gc.set_threshold(max(young, GARBAGE_LOOKS) if young else 0, *older)
-    try:
-        yield
-    finally:
-        gc.set_threshold(young, *older)
+    return anyio.run(fn, *args, backend="asyncio", backend_options={"loop_factory": factory})
 
 
 class _NoSelector:
