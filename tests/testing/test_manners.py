@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import reconcile.testing
+
 CONFTEST = """
 import asyncio, datetime, json, os, pathlib, random, sys, time
 import pytest
@@ -276,3 +278,8 @@ def run(folder: Path, *options: str, **variables: str) -> "subprocess.CompletedP
         timeout=55,
         check=False,
     )
+
+
+def test_no_public_name_of_the_kit_is_hidden_by_a_module_of_that_name() -> None:
+    modules = {file.stem for file in Path(reconcile.testing.__file__).parent.glob("*.py")}
+    assert not modules.intersection(reconcile.testing.__all__)
