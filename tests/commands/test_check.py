@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from controllers import workergroups
 from reconcile.commands.main import main, reconcile
 
 _NUMBERS = itertools.count()
@@ -123,6 +124,15 @@ def test_clashing_names_are_told(written: Callable[[str], str], capsys: pytest.C
     assert "Spec.pod_ip and .other are both 'podIp' in JSON" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["controllers.workergroups", "controllers.registrysecrets"])
+@pytest.mark.parametrize("module", ["controllers.nodegroups", "controllers.registrysecrets"])
 def test_our_own_kinds_have_nothing_to_mend(module: str) -> None:
     assert main(["check", module]) == 0
+
+
+def test_of_worker_groups_it_sees_no_scale_which_their_definition_adds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`spec.replicas` of a RayCluster is there for clusters of one group, so it has no default."""
+    assert main(["check", "controllers.workergroups"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert "scale" in workergroups.definition()["spec"]["versions"][0]["subresources"]
