@@ -10,6 +10,9 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from tests.clients.gadgets import FINALIZER, definition, deployment, gadget, image_of
 
+# What a client leaves open is its own affair, and it is found whenever garbage is collected next.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
 GROUP = "asyncio.example.com"
 PLACE = (GROUP, "v1", "default", "gadgets")
 
