@@ -92,7 +92,8 @@ def _container(options: Object, ray: Object, environment: Mapping[str, Manifest]
         "securityContext": options.get("securityContext") or {},
         "volumeMounts": [_shared_logs(ray), *(options.get("volumeMounts") or ())],
     }
-    return thawed({name: value for name, value in made.items() if value not in ({}, [])})  # type: ignore[no-any-return]
+    container: Manifest = thawed({name: value for name, value in made.items() if value not in ({}, [])})
+    return container
 
 
 def _shared_logs(ray: Object) -> Manifest:
