@@ -336,7 +336,14 @@ class WorkQueue(Generic[K]):
             key = self._ready.pop()
         except IndexError:
             return None
-        wish = self._queued.pop(key)
+        wish = self._queued[key]
+        priority, ready_at, _ = wish
+        try:
+            item = self._item(key, wish)
+        except BaseException:  # of the limiter, which may be anybody's
+            self._ready.push(key, priority, ready_at)
+            raise
+        del self._queued[key]
         if not self._queued:
             self._queued.clear()  # a dict keeps the table of its largest size until then
         self._working[key] = now
@@ -348,9 +355,8 @@ class WorkQueue(Generic[K]):
         if self._waiters.waiting:
             self._keep_watch()
         if self._metrics is not None:
-            priority, ready_at, _ = wish
             self._metrics.started(priority, now - ready_at)
-        return self._item(key, wish)
+        return item
 
     def _keep_watch(self) -> None:
         if self._delayed:

@@ -416,3 +416,25 @@ def test_a_queue_that_no_event_loop_has_used_says_that_it_needs_one() -> None:
     assert queue.status().ready == 0
     with pytest.raises(anyio.NoEventLoopError):
         queue.add("a")
+
+
+@pytest.mark.anyio
+async def test_a_key_whose_limiter_fails_at_the_hand_out_stays_in_the_queue() -> None:
+    class Failing(KeyBackoff[str]):
+        fails = True
+
+        def retries(self, key: str) -> int:
+            if self.fails:
+                raise LookupError(key)
+            return super().retries(key)
+
+    limiter = Failing()
+    queue: WorkQueue[str] = WorkQueue(limiter=limiter)
+    queue.add("a", cause="why")
+    with pytest.raises(LookupError):
+        await take(queue)
+    assert (queue.status().ready, queue.status().working) == (1, 0)
+    limiter.fails = False
+    async with queue.get() as item:
+        assert (item.key, item.causes) == ("a", ("why",))
+    assert queue.status().ready == 0
