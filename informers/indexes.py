@@ -1,6 +1,6 @@
 """Indexes over snapshots: which places are found under which value, never behind the objects."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -48,6 +48,10 @@ class Index:
         if found is None:
             return ()
         return list(found) if isinstance(found, dict) else [found]
+
+    def values(self) -> Collection[Any]:
+        """The values that have a place."""
+        return self._places.keys()
 
     def add(self, snapshot: Snapshot) -> None:
         """Have a snapshot found."""

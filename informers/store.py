@@ -139,6 +139,14 @@ class Store:
             found += [objects[place] for place in table.indexes[name].places(value)]
         return found
 
+    def index_values(self, name: str) -> Collection[Any]:
+        """The values under which the index `name` finds anything. Raises KeyError for an unknown index."""
+        if name not in self._functions:
+            raise KeyError(name)
+        return dict.fromkeys(
+            chain.from_iterable(table.indexes[name].values() for table in self._tables.values())
+        )
+
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index all objects, present and future. Raises ValueError if the name is taken."""
         if name in self._functions:

@@ -31,7 +31,7 @@ from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.redaction import SecretValues
 from reconcile.run_record import RunRecord
-from reconcile.selectors import Labels
+from reconcile.selectors import Fields, Labels
 from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
 from reconcile.writing import guard_of
 
@@ -305,7 +305,7 @@ class Client(Applier):
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         owner: Object | None = None,
         propagation: Propagation | None = None,
     ) -> int:

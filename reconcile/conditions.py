@@ -6,6 +6,12 @@ from typing import Any
 from reconcile.diffing import same
 from reconcile.models import Condition
 
+__all__ = [
+    "find_condition",
+    "is_true",
+    "merge_conditions",
+]
+
 
 def merge_conditions(
     before: Sequence[Mapping[str, Any]],

@@ -11,7 +11,7 @@ from reconcile import predicates
 from reconcile.background import InBackground
 from reconcile.context import Context
 from reconcile.departures import OnGone
-from reconcile.models import Object, kind_of
+from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.originals import Original
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.redaction import redacted
@@ -28,6 +28,7 @@ Reconciler: TypeAlias = (
 )
 """An `async def`, in the event loop; or a plain function, in a thread, which may block."""
 Cleanup: TypeAlias = Reconciler[T]
+"""What undoes an object's work before it goes. Giving one is what adds the finalizer."""
 Names = str | Key | None | Iterable["str | Key"]
 Trigger = Callable[[Request, Cause, int], None]
 
@@ -43,10 +44,12 @@ class Watch(Generic[T, W]):
     """Objects of another kind that wake a controller.
 
     With `by`, the controller's own objects say which of them they use: `by` gets such an object and
-    returns the name (in its namespace), the `Key`, or several, of the objects of `kind`. With `to`,
-    the watched object says whom it concerns: `to` gets it and returns `Request`s. `everywhere`
-    follows the kind in all namespaces, also where the manager is kept to one. `wakes` chooses among
-    the changes of the watched objects; without it every one counts.
+    returns the name (in its namespace), the `Key`, or several, of the objects of `kind`. `by_labels`
+    returns the selector of those it uses instead (in its namespace; in all, if it has none): it is woken
+    by what the selector chooses or did choose before the change. With `to`, the watched object says whom
+    it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
+    where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
+    every one counts.
     """
 
     kind: type[W]
@@ -54,11 +57,12 @@ class Watch(Generic[T, W]):
     to: Callable[[W], Iterable[Request]] | None = None
     everywhere: bool = False
     wakes: Predicate = field(default=EVERY_CHANGE, converter=as_predicate)
+    by_labels: Callable[[T], LabelSelector | None] | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         kind_of(self.kind)
-        if (self.by is None) == (self.to is None):
-            raise TypeError(f"Watch({self.kind.__name__}): give by= or to=, one of the two")
+        if sum(way is not None for way in (self.by, self.by_labels, self.to)) != 1:
+            raise TypeError(f"Watch({self.kind.__name__}): give by=, by_labels= or to=, one of the three")
 
 
 def _names(given: "str | Iterable[str]") -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from reconcile.bundled import INCIDENTS, entries, load
 from reconcile.observer import Change, Observer, observe
 
 Logic: TypeAlias = Literal["ours", "original"]
+"""Whose planning an incident is played with."""
 Report: TypeAlias = Callable[[str], None]
+"""Takes a line about what is going on."""
 
 
 @frozen

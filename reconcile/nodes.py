@@ -31,9 +31,11 @@ from reconcile.models.codec import format_time
 from reconcile.requests import Result, TerminalError
 
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
+"""The annotation of a pod that says what it does instead of running (see the top of this module)."""
 SOON = 0.001
 """A wait shorter than this (s) is none: it could be too short for a clock to see it pass."""
 STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
+"""The annotation of a pod that says how many seconds it takes to stop."""
 
 Phase = Literal["schedule", "start", "fail", "ready", "end", "wait"]
 

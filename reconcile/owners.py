@@ -4,6 +4,15 @@ from typing import TypeVar
 
 from reconcile.models import Object, OwnerReference, kind_of
 
+__all__ = [
+    "AlreadyOwned",
+    "can_own",
+    "controller_of",
+    "is_owned",
+    "with_owner",
+    "without_owner",
+]
+
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 

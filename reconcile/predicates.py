@@ -17,9 +17,28 @@ from attrs import frozen
 from informers import Snapshot
 from informers.selectors import selects
 
+__all__ = [
+    "Changed",
+    "Predicate",
+    "Test",
+    "Verdict",
+    "annotations",
+    "as_predicate",
+    "default",
+    "deletion",
+    "finalizers",
+    "generation",
+    "labels",
+    "replaced",
+    "selector",
+    "updates",
+    "version",
+]
+
 Verdict: TypeAlias = bool | None
 """True wakes, False does not, None has nothing to say."""
 Test: TypeAlias = Callable[[Snapshot | None, Snapshot | None], Verdict]
+"""Asked about any change: the old state and the new one; None stands for absence."""
 Changed: TypeAlias = Callable[[Snapshot, Snapshot], bool]
 """Asked about an update: the old state and the new one."""
 

@@ -30,7 +30,7 @@ from reconcile.limiter import RateLimiter
 from reconcile.models import Object, decode, kind_of
 from reconcile.redaction import SecretValues, is_sensitive
 from reconcile.run_record import RunRecord
-from reconcile.selectors import Labels, matches, parse_labels, selector_text
+from reconcile.selectors import Fields, Labels, matches, parse_labels, selector_text
 from reconcile.sending import JSON, Sender
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -169,15 +169,15 @@ class Reader:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         owner: Object | None = None,
         index: tuple[str, Any] | None = None,
         live: bool = False,
     ) -> Sequence[O]:
         """The objects of a kind, in all namespaces or in one, that fit everything that is given.
 
-        `labels` is a mapping of labels that must be equal, or text such as `a=b,c in (d,e),!f`;
-        `fields` a field selector in the same two forms, which only the server can answer. `owner` is
+        `labels` is a mapping of labels that must be equal, text such as `a=b,c in (d,e),!f`, or a
+        `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is
         any owner, by uid. `index` is the name of an index of the kind's informer, and a value; raises
         NotDeclared if the kind is not cached, KeyError for an unknown index.
         """
@@ -193,7 +193,7 @@ class Reader:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         owner: Object | None = None,
         index: tuple[str, Any] | None = None,
         live: bool = False,
@@ -227,7 +227,7 @@ class Reader:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         size: int = PAGE,
     ) -> AsyncIterator[Sequence[O]]:
         """The objects of a kind as the server has them, page by page, all pages of one state.
@@ -264,7 +264,7 @@ class Reader:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         since: str = "",
     ) -> AsyncIterator[AsyncIterator[WatchEvent[O]]]:
         """One watch as the server sends it: `async with client.watch(Pod) as events: async for ...`.
@@ -341,7 +341,7 @@ class Reader:
         return Key(self._placed_namespace(resource, key.namespace), key.name)
 
     async def _read_all(
-        self, resource: Resource, namespace: str, labels: Labels, fields: Labels
+        self, resource: Resource, namespace: str, labels: Labels, fields: Fields
     ) -> Sequence[Snapshot]:
         """All objects, of one state; in one piece where the pages expire while they are read."""
         try:
@@ -351,7 +351,7 @@ class Reader:
         return [Snapshot.from_json(item) for page in pages for item in page]
 
     async def _pages(
-        self, resource: Resource, namespace: str, labels: Labels, fields: Labels, size: int
+        self, resource: Resource, namespace: str, labels: Labels, fields: Fields, size: int
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
         query = _selectors(labels, fields)
         if size:
@@ -374,7 +374,7 @@ def _cached(
     return informer.store.list(namespace)
 
 
-def _selectors(labels: Labels, fields: Labels) -> dict[str, str]:
+def _selectors(labels: Labels, fields: Fields) -> dict[str, str]:
     parse_labels(labels)
     named = {"labelSelector": selector_text(labels), "fieldSelector": selector_text(fields)}
     return {name: text for name, text in named.items() if text}

@@ -13,10 +13,24 @@ from attrs import frozen
 
 from reconcile.models import Object, encode
 
+__all__ = [
+    "DELETION_COST",
+    "FINAL_PHASES",
+    "Removal",
+    "Replica",
+    "ReplicaDiff",
+    "ReplicaLike",
+    "diff_replicas",
+    "is_active",
+    "rank_victims",
+    "replica_of",
+]
+
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which users say which pods are cheaper to lose (an integer, 0 without)."""
 
 FINAL_PHASES = ("Failed", "Succeeded")
+"""The phases of a pod that has ended."""
 
 Reason = Literal["listed", "not-ready", "cheapest", "newest"]
 

@@ -6,9 +6,13 @@ from typing import Literal
 
 from attrs import frozen
 
+from reconcile.models import LabelSelector
+
 Operator = Literal["in", "notin", "exists", "absent", "above", "below"]
-Labels = Mapping[str, str] | str | None
-"""A selector as a reader gives it: labels that must be equal, or text (`a=b,c in (d,e),!f`)."""
+Fields = Mapping[str, str] | str | None
+"""A field selector as a reader gives it: fields that must be equal, or text (`status.phase=Running`)."""
+Labels = Fields | LabelSelector
+"""A label selector: labels that must be equal, text (`a=b,c in (d,e),!f`), or the selector of an object."""
 
 _SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
 _EQUAL = re.compile(r"([^\s=!<>]+)\s*(==|=|!=|<|>)\s*([^\s=!<>]*)")
@@ -46,6 +50,8 @@ def parse_labels(labels: Labels) -> tuple[Requirement, ...]:
     """The requirements of a selector, all of which must hold. Raises ValueError for what is none."""
     if labels is None:
         return ()
+    if isinstance(labels, LabelSelector):
+        labels = labels.text()
     if not isinstance(labels, str):
         return tuple(Requirement(key, "in", (value,)) for key, value in labels.items())
     return tuple(_requirement(part.strip()) for part in _COMMA.split(labels) if part.strip())
@@ -58,6 +64,8 @@ def matches(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> b
 
 def selector_text(terms: Labels) -> str:
     """The selector as a query carries it; field selectors (`status.phase`: `Running`) are written alike."""
+    if isinstance(terms, LabelSelector):
+        return terms.text()
     if terms is None or isinstance(terms, str):
         return terms or ""
     return ",".join(f"{key}={value}" for key, value in terms.items())

@@ -22,6 +22,7 @@ class Synced:
 
 
 SYNCED = Synced()
+"""What a source yields once it has delivered all that it knew at its start."""
 
 
 @frozen

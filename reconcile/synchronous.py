@@ -21,7 +21,7 @@ from reconcile.editing import Draft
 from reconcile.models import Intent, Object, Unstructured
 from reconcile.reading import PAGE
 from reconcile.requests import Cause, Request
-from reconcile.selectors import Labels
+from reconcile.selectors import Fields, Labels
 from reconcile.sending import FieldValidation
 
 T = TypeVar("T", bound=Object)
@@ -62,7 +62,7 @@ class SyncClient:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         owner: Object | None = None,
         index: tuple[str, Any] | None = None,
         live: bool = False,
@@ -77,7 +77,7 @@ class SyncClient:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         size: int = PAGE,
     ) -> Iterator[Sequence[O]]:
         """The objects of a kind as the server has them, page by page. Raises Expired."""
@@ -230,7 +230,7 @@ class SyncClient:
         namespace: str = "",
         *,
         labels: Labels = None,
-        fields: Labels = None,
+        fields: Fields = None,
         owner: Object | None = None,
         propagation: Propagation | None = None,
     ) -> int:

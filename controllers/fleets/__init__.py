@@ -24,3 +24,4 @@ def make_controllers() -> tuple[Controller[Any], ...]:
 
 
 controllers = make_controllers()
+"""The two controllers of fleets, as `reconcile run fleets` runs them."""

@@ -97,6 +97,7 @@ class Scaled:
 
 
 Probe = Callable[[Context[Any], Target], Awaitable[bool]]
+"""Whether something takes requests in the place of a target that has no replicas."""
 
 
 async def always_ready(ctx: Context[Any], target: Target) -> bool:

@@ -35,9 +35,15 @@ class Source(Protocol):
     """One metric. `target` is what one pod is to have of it, in thousandths; `name` tells it from others."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What tells it from the other metrics of an autoscaler."""
+        ...
+
     @property
-    def target(self) -> int: ...
+    def target(self) -> int:
+        """What one pod is to have of it, in thousandths."""
+        ...
+
     async def read(self, sight: Sight) -> Reading:
         """What it says now. It may raise only what ends the run: all else is `Missing`."""
         ...

@@ -74,6 +74,7 @@ class Samples:
 
 
 Reading: TypeAlias = Samples | Sum | PerPodAverage | Missing
+"""What a source says at one time."""
 
 
 def ceil_div(number: int, divisor: int) -> int:

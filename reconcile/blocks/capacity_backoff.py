@@ -25,6 +25,7 @@ from informers import (
 ErrorClass: TypeAlias = Literal[
     "conflict", "throttled", "transient", "invalid", "forbidden", "quota", "gone", "capacity"
 ]
+"""What sort of failure a request for machines met (see `class_of`)."""
 RETRIED: frozenset[ErrorClass] = frozenset({"conflict", "throttled", "transient"})
 """What passes by itself."""
 LACKING: frozenset[ErrorClass] = frozenset({"quota", "capacity"})

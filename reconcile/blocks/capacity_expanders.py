@@ -45,6 +45,7 @@ class Chosen:
 
 
 Expander: TypeAlias = Callable[[Sequence[Option]], Chosen]
+"""Chooses which of several pools grows; of those that it leaves, the next expander chooses."""
 
 
 class BadPriorities(ValueError):

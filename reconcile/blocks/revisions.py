@@ -21,6 +21,7 @@ from reconcile.owners import controller_of
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
 HASH_LABEL = "pod-template-hash"
+"""The label of a set, and of all that it selects: the hash of its template, as Deployments have it."""
 TEMPLATE = "rollout.reconcile-runtime/template"
 """Annotation of a set: a digest of the template that it was made of."""
 

@@ -120,3 +120,4 @@ class Kill:
 
 
 Act = Apply | Edit | Touch | Delete | Release | Recreate | Wait | JumpClock | DelayGarbage | Kill
+"""One step of a scenario."""

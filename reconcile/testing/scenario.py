@@ -27,6 +27,7 @@ FreeInvariant = Literal[
     "generations", "backs-off", "requests", "leader",
 ]  # fmt: skip
 FREE_INVARIANTS: tuple[FreeInvariant, ...] = get_args(FreeInvariant)
+"""The names of what holds of every operator, which `Scenario(without=)` may leave out."""
 
 Controllers: TypeAlias = "Callable[[], Controller[Any] | Iterable[Controller[Any]]]"
 

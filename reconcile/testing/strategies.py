@@ -18,6 +18,8 @@ from reconcile.models.fields import ModelField, fields_of, split_annotated, unio
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
+__all__ = ["field_values", "objects", "values"]
+
 T = TypeVar("T")
 O = TypeVar("O", bound=Object)  # noqa: E741
 

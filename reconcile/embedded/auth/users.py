@@ -29,6 +29,7 @@ class User:
 
 
 ADMIN = User("system:admin", (SUPERUSERS, AUTHENTICATED))
+"""Who may do everything, whatever the roles say."""
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 
 
