@@ -1,6 +1,6 @@
 """What an informer knows: one snapshot per key, and indexes over them that are never behind."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 

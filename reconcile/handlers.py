@@ -1,16 +1,18 @@
 """From a change of an object to the keys that it concerns: one handler for each way a kind is named."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
-from attrs import frozen
+from attrs import field, frozen
 
-from informers import Delta, Informer, Key, Snapshot
+from informers import Delta, Informer, Key, Snapshot, Store
 from reconcile.controller import Watch
-from reconcile.models import DoesNotFit, decode, kind_of
+from reconcile.models import DoesNotFit, LabelSelector, decode, kind_of
 from reconcile.predicates import Predicate
 from reconcile.requests import Cause, Request
+
+R = TypeVar("R")
 
 Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
 """Takes a key, the cause, and the change that it comes from."""
@@ -76,14 +78,14 @@ class Used:
 
     watch: Watch[Any, Any]
     informer: Informer
-    users: Callable[[Key], Iterable[Snapshot]]
+    users: Callable[[Delta], Iterable[Snapshot]]
     enqueue: Enqueue
 
     def __call__(self, delta: Delta) -> None:
         if not wakes(self.watch.wakes, delta):
             return
         cause = cause_of(self.informer, delta)
-        for user in self.users(delta.last.key):
+        for user in self.users(delta):
             self.enqueue(Request(*user.key), cause, delta)
 
 
@@ -117,15 +119,69 @@ class References:
 
     def __call__(self, snapshot: Snapshot) -> Iterable[Key]:
         assert self.watch.by is not None
-        try:
-            named = self.watch.by(decode(self.kind, snapshot.raw))
-        except DoesNotFit:
-            return ()
-        except Exception:
-            self.log.exception("by= of a watch failed", key=str(snapshot.key), kind=self.watch.kind.__name__)
-            return ()
+        named = _asked(self.watch.by, "by", self, snapshot)
         if named is None:
             return ()
         names = [named] if isinstance(named, str | Key) else list(named)
-        namespace = snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
+        namespace = _namespace_of(self.watch, snapshot)
         return [name if isinstance(name, Key) else Key(namespace, name) for name in names]
+
+    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects that name the one that changed, by this index of theirs."""
+        return store.by_index(index, delta.last.key)
+
+
+@frozen
+class Chosen:
+    """What a selector chooses, in a namespace or in all; an index knows it by its text."""
+
+    namespace: str
+    text: str
+    selector: LabelSelector = field(eq=False)
+
+    def concerns(self, delta: Delta) -> bool:
+        """Whether the object is chosen, or was before it changed."""
+        if self.namespace not in ("", delta.last.key.namespace):
+            return False
+        states = (delta.new, delta.old)
+        return any(state is not None and self.selector.matches(state.labels) for state in states)
+
+
+@frozen
+class Selections:
+    """The index of which objects use what their selectors choose: what `by_labels` answers."""
+
+    kind: type[Any]
+    watch: Watch[Any, Any]
+    log: structlog.stdlib.BoundLogger
+
+    def __call__(self, snapshot: Snapshot) -> Iterable[Chosen]:
+        assert self.watch.by_labels is not None
+        selector = _asked(self.watch.by_labels, "by_labels", self, snapshot)
+        if selector is None:
+            return ()
+        return (Chosen(_namespace_of(self.watch, snapshot), selector.text(), selector),)
+
+    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects whose selector concerns the one that changed, by this index of theirs."""
+        for chosen in store.index_values(index):
+            if chosen.concerns(delta):
+                yield from store.by_index(index, chosen)
+
+
+def _asked(
+    question: Callable[[Any], R], name: str, index: References | Selections, snapshot: Snapshot
+) -> R | None:
+    """What an object answers; nothing where it does not fit its model, or the question fails."""
+    try:
+        return question(decode(index.kind, snapshot.raw))
+    except DoesNotFit:
+        return None
+    except Exception:
+        kind = index.watch.kind.__name__
+        index.log.exception(f"{name}= of a watch failed", key=str(snapshot.key), kind=kind)
+        return None
+
+
+def _namespace_of(watch: Watch[Any, Any], snapshot: Snapshot) -> str:
+    return snapshot.key.namespace if kind_of(watch.kind).resource.namespaced else ""

@@ -20,7 +20,7 @@ from reconcile.background import Backgrounds
 from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
 from reconcile.deadlines import Limit
-from reconcile.handlers import Mapped, Owned, References, Used, cause_of, wakes
+from reconcile.handlers import Mapped, Owned, References, Selections, Used, cause_of, wakes
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.recorder import FLUSH_SECONDS
@@ -261,12 +261,14 @@ class Runner(Generic[T]):
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
-        if watch.by is None:
+        if watch.to is not None:
             self._listen(informer, Mapped(watch, informer, self._hear))
             return
+        used = References if watch.by is not None else Selections
+        store, function = self._primary.store, used(self.controller.kind, watch, self._log)
         self._indexes.append(index)
-        self._primary.store.add_index(index, References(self.controller.kind, watch, self._log))
-        users = partial(self._primary.store.by_index, index)
+        store.add_index(index, function)
+        users = partial(function.users, store, index)
         self._listen(informer, Used(watch, informer, users, self._hear))
 
     def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:

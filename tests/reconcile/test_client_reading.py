@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from informers import Cache, Key, Snapshot
 from reconcile import Client, Expired, NotDeclared, NotFound, ObjectMeta, PreconditionFailed, kind_of
-from reconcile.kinds import ConfigMap, Deployment, Pod
+from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.limiter import RateLimiter
 from reconcile.selectors import parse_labels, selector_text
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
@@ -69,6 +69,15 @@ async def test_a_label_selector_finds_the_same_in_the_cache_as_on_the_server(
     names = sorted(o.name for o in await reader.list(ConfigMap, "default", labels=selector))
     assert "".join(names) == found
     assert len(client.transport.requests) - before == (0 if where == "cache" else 1)
+
+
+@pytest.mark.parametrize("where", ["cache", "server"])
+async def test_the_selector_of_an_object_finds_what_its_text_finds(where: str) -> None:
+    client = several()
+    reader = cached(client) if where == "cache" else client
+    selector = LabelSelector({"rank": "1"}, (LabelRequirement("tier", "In", ("web", "db")),))
+    assert [o.name for o in await reader.list(ConfigMap, "default", labels=selector)] == ["a"]
+    assert len(await reader.list(ConfigMap, "default", labels=LabelSelector())) == 4
 
 
 @pytest.mark.parametrize("wrong", ["a in b", "a=b=c", "a (b)", "rank>x", "=b", "a b"])

@@ -9,9 +9,19 @@ import anyio
 import pytest
 
 from informers import Delta, Snapshot
-from reconcile import Context, Controller, Key, ObjectMeta, OwnerReference, Request, Watch, predicates
+from reconcile import (
+    Context,
+    Controller,
+    Key,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    Request,
+    Watch,
+    predicates,
+)
 from reconcile.handlers import wakes
-from reconcile.kinds import ConfigMap, Secret
+from reconcile.kinds import ConfigMap, Namespace, Secret
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
 
 
@@ -228,6 +238,58 @@ def test_a_by_that_fails_is_logged_and_harms_no_other_object(caplog: pytest.LogC
     assert "by= of a watch failed" in caplog.text
 
 
+@pytest.mark.rule("watch-labels")
+@pytest.mark.parametrize("seed", range(3))
+def test_an_object_wakes_exactly_those_whose_selector_chooses_it_or_did_before(seed: int) -> None:
+    runs = Runs()
+
+    def labelled(**labels: str) -> Any:
+        return lambda config: config.with_metadata(labels=labels)
+
+    async def scenario(world: World) -> None:
+        watch: Watch[Toy, ConfigMap] = Watch(
+            ConfigMap,
+            by_labels=lambda toy: LabelSelector({"tier": toy.spec.secret}) if toy.spec.secret else None,
+        )
+        async with world.running(Controller(Toy, runs.note, watches=[watch])):
+            for name, tier in (("a", "web"), ("b", "web"), ("c", "data"), ("d", None)):
+                await world.make(name, secret=tier)
+            await anyio.sleep(3)
+            config = ConfigMap(metadata=ObjectMeta("f", "default", labels={"tier": "web"}))
+            made = await world.client.create(config)
+            assert await runs.during() == ["a", "b"]
+            await world.client.modify(ConfigMap, "f", "default", labelled(tier="data"))
+            assert await runs.during() == ["a", "b", "c"]
+            await world.client.modify(Toy, "a", "default", resized(2))
+            await anyio.sleep(3)
+            await world.client.modify(
+                Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(secret="data"))
+            )
+            await anyio.sleep(3)
+            await world.client.delete(made)
+            assert await runs.during() == ["a", "c"]
+            elsewhere = ObjectMeta("f", "kube-system", labels={"tier": "data"})
+            await world.client.create(ConfigMap(metadata=elsewhere))
+            assert await runs.during() == []
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("watch-labels")
+def test_an_empty_selector_chooses_what_is_in_no_namespace_too() -> None:
+    runs = Runs()
+
+    async def scenario(world: World) -> None:
+        watch: Watch[Toy, Namespace] = Watch(Namespace, by_labels=lambda toy: LabelSelector())
+        async with world.running(Controller(Toy, runs.note, watches=[watch])):
+            await world.make("a")
+            await anyio.sleep(3)
+            await world.client.create(Namespace(metadata=ObjectMeta("new")))
+            assert set(await runs.during()) == {"a"}
+
+    played(scenario)
+
+
 @pytest.mark.rule("watch-to")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_map_function_is_asked_about_the_old_and_the_new_state(seed: int) -> None:
@@ -333,8 +395,8 @@ def test_an_object_made_again_wakes_whatever_the_predicate_says_of_changes(seed:
     played(scenario, seed)
 
 
-def test_a_watch_says_by_or_to_and_not_both() -> None:
+def test_a_watch_says_one_way_and_not_two() -> None:
     neither_or_both: list[Any] = [{}, {"by": lambda toy: None, "to": lambda secret: []}]
     for wrong in neither_or_both:
-        with pytest.raises(TypeError, match="give by= or to=, one of the two"):
+        with pytest.raises(TypeError, match="give by=, by_labels= or to=, one of the three"):
             Watch(Secret, **wrong)
