@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from reconcile.consistency import CacheBehind
     from reconcile.context import Context
     from reconcile.controller import Cleanup, Controller, Reconciler, Watch, Write
+    from reconcile.declarations import UndeclaredWrite
     from reconcile.departures import Gone
     from reconcile.installed import NotAsDeclared
     from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
@@ -168,6 +169,7 @@ __all__ = [
     "Transport",
     "TransportError",
     "Unauthorized",
+    "UndeclaredWrite",
     "Unreachable",
     "Unset",
     "Unstructured",

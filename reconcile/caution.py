@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from informers import Clock, Forbidden, NotFound, Transport, get_logger
+from informers import Clock, Forbidden, NotFound, Resource, Transport, get_logger
 from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.models import kind_of
@@ -103,7 +103,7 @@ class Lookout:
     transport: Transport
     clock: Clock
     own: frozenset[str]
-    namespace: str = ""
+    namespaces: Sequence[str] = ()
     selector: str = ""
 
     async def look(self, controllers: Iterable[Controller[Any]]) -> None:
@@ -116,14 +116,20 @@ class Lookout:
                 continue
             resource = kind_of(controller.kind).resource
             found = (
-                await self._status_writer(resource.path(self.namespace), own)
+                await self._status_writer(resource, own)
                 or await self._lease(original)
                 or await self._deployment(original)
             )
             if found:
                 raise OriginalAtWork(controller.name, original, resource.name, found)
 
-    async def _status_writer(self, path: str, own: frozenset[str]) -> str:
+    async def _status_writer(self, resource: Resource, own: frozenset[str]) -> str:
+        for namespace in self.namespaces or ("",):
+            if found := await self._status_writer_at(resource.path(namespace), own):
+                return found
+        return ""
+
+    async def _status_writer_at(self, path: str, own: frozenset[str]) -> str:
         query = {"labelSelector": self.selector} if self.selector else {}
         async for item in self._items(path, query):
             for entry in item.metadata.managed_fields:
@@ -187,8 +193,8 @@ def lookout_of(caution: Caution, client: Client, own: Iterable[str]) -> Lookout 
     if caution.dry_run or caution.take_over:
         return None
     names = frozenset((client.field_manager, *own))
-    namespace = "" if client.cache is None else client.cache.namespace
-    return Lookout(client.transport, client.clock, names, namespace, caution.selector)
+    namespaces = () if client.cache is None else client.cache.namespaces
+    return Lookout(client.transport, client.clock, names, namespaces, caution.selector)
 
 
 def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:

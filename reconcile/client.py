@@ -29,6 +29,7 @@ from reconcile.diffing import pointers, sets_null
 from reconcile.editing import Draft, finished
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
+from reconcile.reading import Check
 from reconcile.redaction import SecretValues
 from reconcile.run_record import RunRecord
 from reconcile.selectors import Fields, Labels
@@ -91,6 +92,10 @@ class Client(Applier):
             field_manager=manager,
             _for_key=True,
         )
+
+    def checked(self, check: Check) -> Self:
+        """The same client, which asks before each write whether it may be sent."""
+        return self._copied(_check=check)
 
     def with_options(
         self,

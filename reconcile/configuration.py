@@ -5,18 +5,20 @@ One table, OPTIONS, is what variables, flags and their documentation are made fr
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
-from attrs import asdict, evolve, fields_dict, frozen
+from attrs import asdict, evolve, field, fields_dict, frozen
 
 from informers import Clock, SystemClock, Transport
 from reconcile.blocking import THREADS, Blocking, InStep, Threads
 from reconcile.caution import NO_CAUTION, Caution
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
+from reconcile.declarations import Undeclared
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
+from reconcile.permissions import beyond_namespaces
 from reconcile.serving import is_loopback, parse_address
 
 if TYPE_CHECKING:
@@ -34,12 +36,22 @@ ByController: TypeAlias = N | Mapping[str, N]
 The empty name stands for all others.
 """
 
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 CLIENT_QPS = 50.0
 CLIENT_BURST = 100
 
 
 class ConfigurationError(ValueError):
     """An option that does not exist, or a value that is none."""
+
+
+def check_namespaces(names: Iterable[str]) -> Sequence[str]:
+    """The same, each once. Raises ValueError for what is no name of a namespace."""
+    found = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
+    for name in found:
+        if not _LABEL.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a namespace: a-z, 0-9 and dashes are wanted")
+    return found
 
 
 @frozen
@@ -71,6 +83,18 @@ class ManagerOptions:
     debug: bool = False
     caution: Caution = NO_CAUTION
     blocking: Blocking | None = None
+    namespaces: Sequence[str] = field(default=(), converter=check_namespaces)
+    undeclared: Undeclared | None = None
+
+    @property
+    def kept_to(self) -> Sequence[str]:
+        """The namespaces that are followed; none for all of them."""
+        return self.namespaces or ((self.namespace,) if self.namespace else ())
+
+    @property
+    def refuses_undeclared(self) -> bool:
+        """Whether an undeclared write fails; where nobody says, it does where the clock is a test's."""
+        return self.undeclared == "refuse"
 
     def request_limiter(self) -> RateLimiter | None:
         """What slows requests down: `limiter`, or else a new one as `client_qps` says; None: nothing."""
@@ -161,7 +185,7 @@ def _clusters(text: str) -> Mapping[str, str]:
 def check_clusters(clusters: Mapping[str, Transport | str]) -> Mapping[str, Transport | str]:
     """The same. Raises ValueError for what is no name: letters, digits and dashes, as of a DNS label."""
     for name in clusters:
-        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+        if not _LABEL.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a cluster: a-z, 0-9 and dashes are wanted")
     return clusters
 
@@ -191,6 +215,16 @@ def _ready_when(text: str) -> ReadyWhen:
     return cast(ReadyWhen, text)
 
 
+def _undeclared(text: str) -> Undeclared | None:
+    if text and text not in get_args(Undeclared):
+        raise ValueError(f"one of {', '.join(get_args(Undeclared))} is wanted, not {text!r}")
+    return cast(Undeclared, text) if text else None
+
+
+def _namespaces(text: str) -> Sequence[str]:
+    return check_namespaces(name.strip() for name in text.split(",")) if text else ()
+
+
 def _lease(text: str) -> LeaderElection | None:
     namespace, _, name = text.rpartition("/")
     if text and (not name or "/" in namespace):
@@ -214,6 +248,12 @@ _LEASE_TIMES = {"lease_seconds": "duration", "renew_seconds": "renew_deadline", 
 
 OPTIONS = (
     Option("namespace", "", "Keep to this namespace; empty for all of them.", str),
+    Option(
+        "namespaces",
+        "",
+        "Keep to these, with commas, and need Roles in them alone; empty: as `namespace` says.",
+        _namespaces,
+    ),
     Option(
         "selector",
         "",
@@ -266,6 +306,12 @@ OPTIONS = (
     ),
     Option("threads", "40", "So many blocking calls may run at a time, each in a thread.", _count),
     Option("debug", "false", "Render what is wanted twice, and let a run fail where it differs.", _switch),
+    Option(
+        "undeclared",
+        "",
+        "Of writes that no declaration names `warn`, or `refuse` them; empty: warn, but refuse in tests.",
+        _undeclared,
+    ),
     Option("client_qps", "50", "So many requests a second may all controllers make; 0: no limit.", _rate),
     Option("client_burst", "100", "So many requests may be made at once under that limit.", _count),
     Option("sync_seconds", "120", "So long the first lists may take.", _seconds),
@@ -304,7 +350,7 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
 
     Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
     """
-    terms = {field: changes[name] for name, field in _LEASE_TIMES.items() if name in changes}
+    terms = {term: changes[name] for name, term in _LEASE_TIMES.items() if name in changes}
     caution = {name: changes[name] for name in _CAUTIOUS if name in changes}
     changes = {name: value for name, value in changes.items() if name not in (*_LEASE_TIMES, *_CAUTIOUS)}
     election: LeaderElection | None = changes.get("leader_election", options.leader_election)
@@ -314,6 +360,8 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
         raise ConfigurationError("the times of a Lease say nothing without leader_election")
     if terms and election is not None:
         election = evolve(election, terms=_lease_terms(election.terms, terms))
+    if "namespace" in changes or "namespaces" in changes:
+        changes = {"namespace": "", "namespaces": (), **changes}
     if "client_qps" in changes:
         changes["limiter"] = None
     return _cautious(evolve(options, **{**changes, "leader_election": election}), caution)
@@ -339,9 +387,30 @@ def of_controller(option: "ByController[N]", name: str, own: N | None) -> N | No
     return option.get(name, option.get("") if own is None else own)
 
 
+def check_names(controllers: Collection[Controller[Any]]) -> None:
+    """Raises ValueError where two controllers have one name."""
+    names = [controller.name for controller in controllers]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two controllers are named {name!r}: give one of them another name=")
+
+
+def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
+    """Raises ConfigurationError where `namespaces` is given and a controller works beyond them."""
+    if options.namespace and options.namespaces:
+        raise ConfigurationError("namespace and namespaces are both given: give one of them")
+    reasons = beyond_namespaces(controllers) if options.namespaces else ()
+    if reasons:
+        raise ConfigurationError(
+            f"a manager of the namespaces {', '.join(options.namespaces)} needs Roles alone, and "
+            f"{reasons[0]}: leave that out, or give no namespaces="
+        )
+
+
 def check_controllers(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
     """Raises ConfigurationError where an option and a controller do not know each other's names."""
     names = [controller.name for controller in controllers]
+    check_reach(options, controllers)
     for controller in controllers:
         for cluster in controller.clusters:
             if cluster not in options.clusters:
@@ -372,9 +441,11 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
     values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
     values |= asdict(options.caution)
     values["clusters"] = ",".join(f"{name}={_place(way)}" for name, way in options.clusters.items())
+    values["namespaces"] = ",".join(options.namespaces)
+    values["undeclared"] = "refuse" if options.refuses_undeclared else "warn"
     if election is None:
         return {**values, "leader_election": ""}
-    times = {name: getattr(election.terms, field) for name, field in _LEASE_TIMES.items()}
+    times = {name: getattr(election.terms, term) for name, term in _LEASE_TIMES.items()}
     return {**values, "leader_election": f"{election.namespace}/{election.name}", **times}
 
 

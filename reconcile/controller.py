@@ -75,10 +75,11 @@ PART_VERBS = ("get", "create", "update", "patch")
 
 @frozen
 class Write:
-    """Objects that a controller writes and does not own, for `reconcile manifests` to allow it.
+    """Objects that a controller writes and does not own; what is not declared is no part of its rights.
 
     `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. With
-    `subresource` (`scale`, `eviction`) they are for that part of the object alone.
+    `subresource` (`scale`, `eviction`) they are for that part of the object alone, and `Object` as the kind
+    is then any kind: `Write(Object, ("get", "patch"), subresource="scale")`.
     """
 
     kind: type[Object]
@@ -86,7 +87,8 @@ class Write:
     subresource: str = ""
 
     def __attrs_post_init__(self) -> None:
-        kind_of(self.kind)
+        if self.kind is not Object or not self.subresource:
+            kind_of(self.kind)
         for verb in self.verbs:
             if verb not in (*OBJECT_VERBS, "list", "watch", "deletecollection"):
                 raise ValueError(f"Write({self.kind.__name__}): {verb!r} is no verb of RBAC on objects")
@@ -141,7 +143,8 @@ class Controller(_Options[T]):
     before one goes; `on_terminating` sees objects that are going without holding them (what a node
     does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
     concern it. `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
-    It and the other three are what `reconcile manifests` makes the rights of.
+    It and the other three are what `reconcile manifests` makes the rights of; a write that they do not name
+    is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
 
     `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.

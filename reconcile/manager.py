@@ -1,7 +1,7 @@
 """Runs controllers: connects them to a cluster, starts and stops everything in order."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from logging import INFO
@@ -26,6 +26,8 @@ from reconcile.configuration import (
     ReadyWhen,
     check_clusters,
     check_controllers,
+    check_names,
+    check_reach,
     check_serving,
     configured,
     from_environment,
@@ -35,6 +37,7 @@ from reconcile.configuration import (
 from reconcile.connecting import connected, define
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
+from reconcile.declarations import Undeclared
 from reconcile.desk import Desk
 from reconcile.health import Check, ping
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
@@ -43,7 +46,6 @@ from reconcile.limiter import RateLimiter
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.redaction import redact_event
-from reconcile.requests import Cause, Request
 from reconcile.reviews import Reviewer
 from reconcile.runner import Runner
 from reconcile.runners import Runners
@@ -73,8 +75,9 @@ class Manager(Life):
     `clusters` are several, by names of your own: each a transport, or a context of the kubeconfig. Each
     has a cache and a client of its own (`client_of`), and keys carry its name; one that cannot be read
     does not hold up the others. The first has the Lease, and is what `client` is for.
-    `namespace` keeps the manager to one namespace. `name` is the field manager of writes that belong
-    to no controller. Names of controllers are unique in one manager.
+    `namespace` keeps the manager to one namespace, `namespaces` to these, and then it needs Roles alone:
+    kinds without namespaces and watches `everywhere` are refused. `name` is the field manager of writes
+    that belong to no controller. Names of controllers are unique in one manager.
 
     With `leader_election`, workers run and writes are sent only while this manager leads; until then it
     is a warm standby, with synced caches and filled queues.
@@ -98,6 +101,7 @@ class Manager(Life):
     `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
     With `debug` each run is rehearsed, and fails where what it wants comes out differently (`Impure`).
     `caution` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
+    `undeclared` writes are refused or logged; if it is not said, refused where the clock is a test's.
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
     process's) when it starts; `reconcile.configuration` has the table.
@@ -113,6 +117,7 @@ class Manager(Life):
         clusters: Mapping[str, Transport | str] = _NOTHING,
         embedded: bool = False,
         namespace: str = "",
+        namespaces: Iterable[str] = (),
         name: str = "reconcile",
         clock: Clock | None = None,
         sync_seconds: float = 120.0,
@@ -135,10 +140,11 @@ class Manager(Life):
         threads: int = THREADS,
         debug: bool = False,
         caution: Caution = NO_CAUTION,
+        undeclared: Undeclared | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        _check_names(controllers)
+        check_names(controllers)
         if bool(embedded) + bool(clusters) + (transport is not None) > 1:
             raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
         self.controllers = controllers
@@ -146,6 +152,7 @@ class Manager(Life):
             parse_address(serve)
         self.options = ManagerOptions(
             namespace=namespace,
+            namespaces=namespaces,
             name=name,
             clock=clock or SystemClock(),
             sync_seconds=sync_seconds,
@@ -158,6 +165,7 @@ class Manager(Life):
             threads=threads,
             debug=debug,
             caution=caution,
+            undeclared=undeclared,
             blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
@@ -213,7 +221,7 @@ class Manager(Life):
         other = Manager(*self.controllers, transport=transport, environ=self._environ)
         other.options = evolve(self.options, embedded=False, clusters={})
         if namespace is not None:
-            other.options = evolve(other.options, namespace=namespace)
+            other.options = evolve(other.options, namespace=namespace, namespaces=())
         other._configured = self._configured
         return other
 
@@ -257,9 +265,10 @@ class Manager(Life):
         or is refused.
         """
         if self._clusters is None:
-            _check_names((*self.controllers, controller))
+            check_names((*self.controllers, controller))
             self.controllers = (*self.controllers, controller)
             return
+        check_reach(self.options, [controller])
         if self._server is not None:
             await define(self._server, self.client, controller.kinds)
         await self._clusters.add(controller)
@@ -406,7 +415,7 @@ class Manager(Life):
         options = self.options
         if self._metrics is not None:
             transport = self._metrics.metered(transport)
-        cache = Cache(transport, namespace=options.namespace, clock=options.clock)
+        cache = Cache(transport, namespaces=options.kept_to, clock=options.clock)
         if options.leader_election is not None:
             if self._elector is None:
                 client = Client(transport, field_manager=options.name, clock=options.clock)
@@ -484,17 +493,8 @@ class Manager(Life):
         traces = None if self._traces is None else self._traces.controller(shown_name)
         client_of = self.client_of if cluster else None
         passes = Passes(controller, client, recorder, log, self._blocking, timeout, client_of)
-        elsewhere = self._elsewhere if cluster else None
+        elsewhere = self._running.enqueue if cluster else None
+        passes.declarations.refuse = options.refuses_undeclared
         passes.debug = options.debug
         passes.selection = selection_of(options.caution.selector, self.controllers)
         return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere)
-
-    def _elsewhere(self, controller: str, request: Request, cause: Cause, priority: int) -> None:
-        self._running.enqueue(controller, request, cause, priority)
-
-
-def _check_names(controllers: Sequence[Controller[Any]]) -> None:
-    names = [controller.name for controller in controllers]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two controllers are named {name!r}: give one of them another name=")

@@ -18,6 +18,7 @@ from reconcile.consistency import Journal
 from reconcile.context import Context
 from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
 from reconcile.deadlines import Deadlines, Limit
+from reconcile.declarations import Declarations
 from reconcile.departures import Departures
 from reconcile.models import DoesNotFit, Object, kind_of
 from reconcile.recorder import Recorder
@@ -107,6 +108,7 @@ class Passes(Generic[T]):
     rendering: bool = False
     debug: bool = False
     selection: Selection | None = None
+    declarations: Declarations = field(init=False)
     departures: Departures[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
@@ -119,6 +121,8 @@ class Passes(Generic[T]):
         self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
         self.deadlines = Deadlines(self.timeout)
         self._resource = kind_of(self.controller.kind).resource
+        self.declarations = Declarations(self.controller, self.log)
+        self.client = self.client.checked(self.declarations.check)
         self.departures = Departures(self.controller.kind, self.controller.on_gone)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
@@ -183,7 +187,8 @@ class Passes(Generic[T]):
         if self.client_of is None:
             raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
         journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
-        return self.client_of(cluster).bound(journal, self.controller.name, beside=client)
+        there = self.client_of(cluster).checked(self.declarations.check)
+        return there.bound(journal, self.controller.name, beside=client)
 
     def _forget_distant(self, request: Request) -> None:
         for place in [

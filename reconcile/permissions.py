@@ -8,12 +8,10 @@ from attrs import frozen
 from reconcile.controller import OBJECT_VERBS, Controller
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
-from reconcile.run_record import Sent
 
 READ = ("get", "list", "watch")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 """All of them, in the order in which a rule names them."""
-_VERB_OF = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @frozen
@@ -67,28 +65,6 @@ def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Itera
         yield _permission(write.kind, write.verbs, write.subresource)
 
 
-def undeclared(controller: Controller[Any], sent: Iterable[Sent]) -> Sequence[str]:
-    """What its `writes=` would have to name besides, as it would stand there, to allow what a run sent.
-
-    Nothing where all of it is declared. Events are not asked about: everyone may tell them.
-    """
-    allowed = {(right.group, right.resource): right.verbs for right in permissions_of([controller])}
-    missing: dict[tuple[str, str], list[str]] = {}
-    for one in sent:
-        plural = f"{one.resource.plural}/{one.subresource}" if one.subresource else one.resource.plural
-        verb = _VERB_OF.get(one.method, one.method.lower())
-        if verb not in allowed.get((one.resource.group, plural), ()):
-            verbs = missing.setdefault((one.resource.kind, one.subresource), [])
-            verbs += [] if verb in verbs else [verb]
-    return [_said(kind, verbs, part) for (kind, part), verbs in missing.items()]
-
-
-def _said(kind: str, verbs: Sequence[str], part: str) -> str:
-    subresource = f', subresource="{part}"' if part else ""
-    named = "".join(f'"{verb}", ' for verb in verbs).rstrip(" " if len(verbs) == 1 else ", ")
-    return f"Write({kind}, ({named}){subresource})"
-
-
 def lease_permissions(name: str) -> Sequence[Permission]:
     """What leader election does, in the namespace of its Lease. No name can stand in a right to create."""
     leases = ("coordination.k8s.io", "leases")
@@ -136,7 +112,8 @@ def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
         used: list[tuple[str, type[Object]]] = [(f"Controller({controller.kind.__name__})", controller.kind)]
         used += [(f"owns={kind.__name__}", kind) for kind in controller.owns]
         used += [(f"Watch({watch.kind.__name__})", watch.kind) for watch in controller.watches]
-        used += [(f"Write({write.kind.__name__})", write.kind) for write in controller.writes]
+        named = [write.kind for write in controller.writes if write.kind is not Object]
+        used += [(f"Write({kind.__name__})", kind) for kind in named]
         outside = [said for said, kind in used if not kind_of(kind).resource.namespaced]
         reasons += [f"{said} is of a kind without namespaces" for said in outside]
         everywhere = [watch.kind for watch in controller.watches if watch.everywhere]
@@ -145,6 +122,8 @@ def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
 
 
 def _permission(kind: type[Object], verbs: Iterable[str], part: str = "") -> Permission:
+    if kind is Object:
+        return Permission("*", f"*/{part}", _ordered(verbs))
     resource = kind_of(kind).resource
     return Permission(
         resource.group, f"{resource.plural}/{part}" if part else resource.plural, _ordered(verbs)
@@ -194,5 +173,4 @@ __all__ = [
     "merged",
     "permissions_of",
     "review_permissions",
-    "undeclared",
 ]

@@ -1,8 +1,8 @@
 """How an operator reads: typed, through the cache where there is one, and never behind its own writes."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 from attrs import frozen
@@ -35,6 +35,8 @@ from reconcile.sending import JSON, Sender
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
+Check: TypeAlias = Callable[[str, Resource, str], None]
+"""Told the method, resource and subresource of a write before it is sent; raises where it is not to be."""
 PAGE = 500
 """Objects a page, as client-go asks for."""
 
@@ -95,6 +97,7 @@ class Reader:
         self._sender = Sender(transport, self.clock, limiter)
         self._journal = NoJournal() if cache is None else Journal()
         self._secrets: SecretValues | None = None
+        self._check: Check | None = None
         self.run: RunRecord | None = None
         """What the run that this client is bound to has written, and failed at."""
         self._decoded = Decoded()

@@ -177,7 +177,10 @@ class Writer(Reader):
         whole: bool = False,
     ) -> bytes:
         """Send a write, and note what a failure says of the cache. `whole`: the answer is the object."""
-        sent = Sent(method, resource, key, _subresource_of(resource, key, path), body, dry=self.dry_run)
+        part = _subresource_of(resource, key, path)
+        if self._check is not None:
+            self._check(method, resource, part)
+        sent = Sent(method, resource, key, part, body, dry=self.dry_run)
         try:
             answer = await self._noted(method, resource, key, path, body, headers, query)
         except ApiError as error:

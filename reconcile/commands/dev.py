@@ -129,8 +129,8 @@ class Development:
         for kind in kinds:
             if is_custom(kind):
                 await cluster.client.apply(definition_of(kind))
-        if running.options.namespace:
-            await cluster.make_namespace(running.options.namespace)
+        for namespace in running.options.kept_to:
+            await cluster.make_namespace(namespace)
 
     def _tell_start(self) -> None:
         names = ", ".join(controller.name for controller in self.operator.manager.controllers)

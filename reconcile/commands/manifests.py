@@ -84,7 +84,7 @@ def manifests(
         targets=operator.targets,
         controllers=operator.manager.controllers,
         replicas=replicas,
-        namespaces=_namespaces(namespaces if namespaces is not None else options.namespace),
+        namespaces=options.kept_to if namespaces is None else _namespaces(namespaces),
         tls=bool(options.serve_certificates),
         review=options.serve_review,
         owner_finalizers=owner_finalizers,

@@ -27,8 +27,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 class Deployed:
     """An operator as it is to run. Without `namespaces` it works in all of them.
 
-    `namespace` is where its pods and its Leases are. `lease` is the name of a Lease; it and `name` get the
-    namespace appended where there is a Deployment for each of several.
+    `namespace` is where its pods and its Lease are. `lease` is the name of that.
     """
 
     name: str
@@ -54,8 +53,8 @@ def documents_of(operator: Deployed, definitions: Sequence[Document]) -> Mapping
     files["namespace.yaml"] = [_object("v1", "Namespace", operator, operator.namespace, "")]
     files["service-account.yaml"] = [_object("v1", "ServiceAccount", operator, operator.name)]
     files["rbac.yaml"] = list(_roles(operator))
-    files["deployment.yaml"] = [_deployment(operator, watched) for watched in operator.namespaces or ("",)]
-    files["disruption-budget.yaml"] = [_budget(operator, watched) for watched in operator.namespaces or ("",)]
+    files["deployment.yaml"] = [_deployment(operator)]
+    files["disruption-budget.yaml"] = [_budget(operator)]
     return files
 
 
@@ -73,14 +72,15 @@ def kustomization(files: Iterable[str]) -> Document:
 
 def _roles(operator: Deployed) -> Iterable[Document]:
     rights = permissions_of(operator.controllers, owner_finalizers=operator.owner_finalizers)
-    leases = [right for one in _instances(operator) for right in lease_permissions(one.lease)]
     if not operator.namespaces:
         rights = [*rights, *lookout_permissions(operator.controllers)]
         rights = [*rights, *(review_permissions() if operator.review else ())]
         yield from _granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:
         yield from _granted(operator, operator.name, merged(rights), watched)
-    yield from _granted(operator, f"{operator.name}-leader", merged(leases), operator.namespace)
+    yield from _granted(
+        operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
+    )
 
 
 def _granted(
@@ -102,52 +102,30 @@ def _granted(
 # --- what runs ------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Instance:
-    """One Deployment: its name, its Lease, and the namespace it is kept to (empty: none)."""
-
-    name: str
-    lease: str
-    watched: str
-
-
-def _instance(operator: Deployed, watched: str) -> _Instance:
-    """A manager is kept to one namespace, so several make as many Deployments, each with its Lease."""
-    if len(operator.namespaces) < 2:
-        return _Instance(operator.name, operator.lease, watched)
-    return _Instance(f"{operator.name}-{watched}", f"{operator.lease}-{watched}", watched)
-
-
-def _instances(operator: Deployed) -> Sequence[_Instance]:
-    return [_instance(operator, watched) for watched in operator.namespaces or ("",)]
-
-
-def arguments_of(operator: Deployed, watched: str) -> Sequence[str]:
+def arguments_of(operator: Deployed) -> Sequence[str]:
     """What `reconcile` is told in a pod."""
-    lease = _instance(operator, watched).lease
-    namespace = [f"--namespace={watched}"] if watched else []
+    namespaces = [f"--namespaces={','.join(operator.namespaces)}"] if operator.namespaces else []
     return [
         "run",
         *operator.targets,
         "--yes",
-        *namespace,
-        f"--leader-election={operator.namespace}/{lease}",
+        *namespaces,
+        f"--leader-election={operator.namespace}/{operator.lease}",
         f"--serve=:{PORT}",
         "--ready-when=synced",
     ]
 
 
-def _deployment(operator: Deployed, watched: str) -> Document:
-    instance = _instance(operator, watched)
-    selected = _selected(operator, instance)
+def _deployment(operator: Deployed) -> Document:
+    selected = _selected(operator)
     pod = {
         "serviceAccountName": operator.name,
         "terminationGracePeriodSeconds": int(operator.stop_seconds) + STOP_MARGIN,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [_container(operator, watched)],
+        "containers": [_container(operator)],
     }
     return {
-        **_object("apps/v1", "Deployment", operator, instance.name),
+        **_object("apps/v1", "Deployment", operator, operator.name),
         "spec": {
             "replicas": operator.replicas,
             "selector": {"matchLabels": selected},
@@ -156,12 +134,12 @@ def _deployment(operator: Deployed, watched: str) -> Document:
     }
 
 
-def _container(operator: Deployed, watched: str) -> Document:
+def _container(operator: Deployed) -> Document:
     return {
         "name": "manager",
         "image": operator.image,
         "command": ["reconcile"],
-        "args": list(arguments_of(operator, watched)),
+        "args": list(arguments_of(operator)),
         "ports": [{"name": "serve", "containerPort": PORT}],
         "livenessProbe": {"httpGet": _page(operator, "/healthz"), "initialDelaySeconds": 15},
         "readinessProbe": {"httpGet": _page(operator, "/readyz"), "periodSeconds": 5},
@@ -179,17 +157,16 @@ def _page(operator: Deployed, path: str) -> Document:
     return {**page, "scheme": "HTTPS"} if operator.tls else page
 
 
-def _budget(operator: Deployed, watched: str) -> Document:
+def _budget(operator: Deployed) -> Document:
     """At most one pod may be evicted at a time; so a single replica does not hold up the drain of a node."""
-    instance = _instance(operator, watched)
     return {
-        **_object("policy/v1", "PodDisruptionBudget", operator, instance.name),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator, instance)}},
+        **_object("policy/v1", "PodDisruptionBudget", operator, operator.name),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator)}},
     }
 
 
-def _selected(operator: Deployed, instance: _Instance) -> Document:
-    return {"app.kubernetes.io/name": operator.name, "app.kubernetes.io/instance": instance.name}
+def _selected(operator: Deployed) -> Document:
+    return {"app.kubernetes.io/name": operator.name, "app.kubernetes.io/instance": operator.name}
 
 
 def _object(

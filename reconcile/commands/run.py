@@ -91,7 +91,7 @@ def run(
             _refuse_cluster_options(options, "a manager that names its clusters")
             for way in manager.options.clusters.values():
                 if isinstance(way, str):
-                    choose_connection(evolve(options, context=way), manager.options.namespace)
+                    choose_connection(evolve(options, context=way), _where(manager))
             ctx.exit(anyio.run(_run_alone, manager))
         elif embedded or manager.embedded:
             _refuse_cluster_options(options, "the embedded server")
@@ -100,7 +100,7 @@ def run(
             _refuse_cluster_options(options, "a Manager that brings its own transport")
             ctx.exit(anyio.run(_run_on, manager, manager.transport))
         else:
-            connection = choose_connection(options, manager.options.namespace)
+            connection = choose_connection(options, _where(manager))
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
     except (CannotServe, ConfigurationError) as error:
         raise Problem(str(error)) from None
@@ -198,8 +198,12 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
             raise Problem(str(error)) from None
 
 
+def _where(manager: Manager) -> str:
+    return ", ".join(manager.options.kept_to)
+
+
 async def _run_on(manager: Manager, transport: Transport) -> int:
-    _announce("of the manager itself", transport.server, manager.options.namespace)
+    _announce("of the manager itself", transport.server, _where(manager))
     with _stoppable() as stop:
         await _run(manager, transport, stop)
     return 0
@@ -217,10 +221,9 @@ async def _run_alone(manager: Manager) -> int:
 async def _run_embedded(manager: Manager) -> int:
     with _stoppable() as stop, tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         async with embedded_cluster(Path(folder)) as cluster:
-            namespace = manager.options.namespace
-            _announce("embedded", cluster.url, namespace)
+            _announce("embedded", cluster.url, _where(manager))
             await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
-            if namespace:
+            for namespace in manager.options.kept_to:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
             await _run(manager, cluster.transport(), stop)

@@ -9,9 +9,9 @@ from informers import Key, get_logger
 from reconcile.blocking import InStep
 from reconcile.client import Client
 from reconcile.controller import Controller
+from reconcile.declarations import Undeclared
 from reconcile.models import Object, kind_of
 from reconcile.passes import Passes
-from reconcile.permissions import undeclared
 from reconcile.recorder import Recorder
 from reconcile.requests import Request, Result
 from reconcile.testing.fake import FakeClient
@@ -27,7 +27,7 @@ class Pass:
     `writes` are its mutating requests in order, as `apply deployments default/web`; events are told
     apart, as `Warning Reason: message`. `conditions` are those of the object afterwards, by type.
     `retry` says whether the key would be tried again with back-off, for `error`. `undeclared` is what the
-    controller's `writes=` lacks for what the run sent, each as one would write it there; without it
+    controller's `writes=` lacks for what the run was to send, each as one would write it there; without it
     `reconcile manifests` would not allow the run.
     """
 
@@ -40,10 +40,18 @@ class Pass:
     undeclared: Sequence[str] = ()
 
 
-async def run_once(controller: Controller[T], key: str | Key | Request | Object, client: FakeClient) -> Pass:
+async def run_once(
+    controller: Controller[T],
+    key: str | Key | Request | Object,
+    client: FakeClient,
+    *,
+    undeclared: Undeclared = "warn",
+) -> Pass:
     """Reconcile one key once, without manager, cache or waiting. `key`: an object, or `namespace/name`.
 
-    A blocking call of the reconciler runs inline. A failure of the reconciler is in the pass, not raised.
+    A blocking call of the reconciler runs inline. A failure of the reconciler is in the pass, not raised;
+    a write that the controller does not declare is one (`UndeclaredWrite`), unless `undeclared` is `warn`:
+    then it is sent, and the pass lists all of them.
     """
     for kind in controller.kinds:
         client.serve(kind)
@@ -52,6 +60,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
     recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
     before = len(client.transport.requests)
     passes = Passes(controller, client, recorder, log, InStep())
+    passes.declarations.refuse = undeclared == "refuse"
     outcome = await passes.run(request)
     await recorder.flush()
     made = [r for r in client.transport.requests[before:] if r.mutating]
@@ -62,7 +71,7 @@ async def run_once(controller: Controller[T], key: str | Key | Request | Object,
         conditions=await _conditions(controller, request, client),
         error=outcome.error,
         retry=outcome.stale or (outcome.error is not None and not outcome.terminal),
-        undeclared=[] if outcome.record is None else undeclared(controller, outcome.record.sent),
+        undeclared=passes.declarations.missing,
     )
 
 

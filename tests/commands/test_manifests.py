@@ -95,7 +95,7 @@ def as_deployed(client: FakeClient, deployment: Document) -> Manager:
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     flags = dict(one.removeprefix("--").split("=", 1) for one in arguments if "=" in one)
     taken = {
-        name.replace("-", "_"): flags[name] for name in ("namespace", "leader-election") if name in flags
+        name.replace("-", "_"): flags[name] for name in ("namespaces", "leader-election") if name in flags
     }
     controller = evolve(sites, reconcile=telling)
     manager = Manager(controller, environ={}, clock=client.clock, sync_seconds=20).on(client.transport)
@@ -181,18 +181,14 @@ def rules_of(role: Document) -> dict[str, list[str]]:
 
 def test_named_namespaces_get_roles_and_the_cluster_none() -> None:
     options = ("--namespaces", "shop,blog")
+    (deployment,) = of_kind("Deployment", *options)
     assert not [one for one in documents(*options) if one["kind"].startswith("Cluster")]
     places = [(one["metadata"]["name"], one["metadata"]["namespace"]) for one in of_kind("Role", *options)]
     assert places == [("sites", "shop"), ("sites", "blog"), ("sites-leader", "sites-system")]
-    arguments = [
-        one["spec"]["template"]["spec"]["containers"][0]["args"] for one in of_kind("Deployment", *options)
-    ]
-    assert [next(a for a in one if a.startswith("--namespace=")) for one in arguments] == [
-        "--namespace=shop",
-        "--namespace=blog",
-    ]
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--namespaces=shop,blog" in arguments
     leases = of_kind("Role", *options)[-1]["rules"]
-    assert [rule.get("resourceNames") for rule in leases] == [None, ["sites-blog"], ["sites-shop"]]
+    assert [rule.get("resourceNames") for rule in leases] == [None, ["sites"]]
 
 
 def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:

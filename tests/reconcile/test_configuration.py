@@ -66,17 +66,20 @@ def test_every_option_can_be_said_in_text() -> None:
         "RECONCILE_TIMEOUT": "60",
         "RECONCILE_THREADS": "7",
         "RECONCILE_DEBUG": "true",
+        "RECONCILE_UNDECLARED": "refuse",
         "RECONCILE_CLIENT_QPS": "12.5",
         "RECONCILE_CLIENT_BURST": "3",
         "RECONCILE_SYNC_SECONDS": "7",
         "RECONCILE_STOP_SECONDS": "0.5",
         "HOME": "/root",
     }
-    assert set(environ) - {"HOME"} == {option.variable for option in OPTIONS}
+    other_way = {"RECONCILE_NAMESPACES"}
+    assert set(environ) - {"HOME"} == {option.variable for option in OPTIONS} - other_way
     manager = Manager(Controller(ConfigMap, idle, name="toy"), environ=environ)
     manager.configure()
     assert shown(manager.options) == {
         "namespace": "shop",
+        "namespaces": "",
         "selector": "team=a",
         "dry_run": False,
         "take_over": True,
@@ -95,6 +98,7 @@ def test_every_option_can_be_said_in_text() -> None:
         "timeout": 60.0,
         "threads": 7,
         "debug": True,
+        "undeclared": "refuse",
         "client_qps": 12.5,
         "client_burst": 3,
         "sync_seconds": 7.0,
