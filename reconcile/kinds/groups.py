@@ -38,6 +38,19 @@ class Deployment(BuiltIn):
     spec: DeploymentSpec
     status: DeploymentStatus = DeploymentStatus()
 
+    @property
+    def rolled_out(self) -> bool:
+        """Whether all its pods are of the present template and available: what kubectl rollout status awaits.
+
+        False until the Deployment controller has seen the present generation.
+        """
+        wanted = 1 if self.spec.replicas is None else self.spec.replicas
+        return (
+            self.status.observed_generation >= self.metadata.generation
+            and self.status.updated_replicas >= wanted
+            and self.status.replicas <= self.status.updated_replicas <= self.status.available_replicas
+        )
+
 
 @frozen
 class StatefulSetSpec(Open):
@@ -69,6 +82,19 @@ class StatefulSet(BuiltIn):
     spec: StatefulSetSpec
     status: StatefulSetStatus = StatefulSetStatus()
 
+    @property
+    def rolled_out(self) -> bool:
+        """Whether all its pods are of the present template and ready; not while a partition holds some back.
+
+        False until the StatefulSet controller has seen the present generation.
+        """
+        wanted = 1 if self.spec.replicas is None else self.spec.replicas
+        return (
+            self.status.observed_generation >= self.metadata.generation
+            and self.status.ready_replicas >= wanted
+            and self.status.current_revision == self.status.update_revision
+        )
+
 
 @frozen
 class DaemonSetSpec(Open):
@@ -95,6 +121,19 @@ class DaemonSet(BuiltIn):
 
     spec: DaemonSetSpec
     status: DaemonSetStatus = DaemonSetStatus()
+
+    @property
+    def rolled_out(self) -> bool:
+        """Whether each node that shall has a pod of its present template, and that is available.
+
+        False until the DaemonSet controller has seen the present generation.
+        """
+        wanted = self.status.desired_number_scheduled
+        return (
+            self.status.observed_generation >= self.metadata.generation
+            and self.status.updated_number_scheduled >= wanted
+            and self.status.number_available >= wanted
+        )
 
 
 @frozen

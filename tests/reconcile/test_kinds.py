@@ -153,3 +153,58 @@ def test_a_field_for_further_ones_is_a_mapping_with_a_default(spec: Any, message
     assert attrs.has(spec)
     with pytest.raises(TypeError, match=message):
         resource("example.com/v1")(type("Made", (Object,), {"__annotations__": {"spec": spec}}))
+
+
+UP = {
+    "Deployment": {"observed_generation": 2, "replicas": 3, "updated_replicas": 3, "available_replicas": 3},
+    "StatefulSet": {
+        "observed_generation": 2,
+        "ready_replicas": 3,
+        "current_revision": "b",
+        "update_revision": "b",
+    },
+    "DaemonSet": {
+        "observed_generation": 2,
+        "desired_number_scheduled": 3,
+        "updated_number_scheduled": 3,
+        "number_available": 3,
+    },
+}
+NOT_UP = {
+    "Deployment": [
+        {"observed_generation": 1},
+        {"updated_replicas": 2, "replicas": 2, "available_replicas": 2},
+        {"replicas": 4},
+        {"available_replicas": 2},
+    ],
+    "StatefulSet": [{"observed_generation": 1}, {"ready_replicas": 2}, {"update_revision": "c"}],
+    "DaemonSet": [
+        {"observed_generation": 1},
+        {"updated_number_scheduled": 2},
+        {"number_available": 2},
+    ],
+}
+
+
+def workload(kind: str, status: dict[str, Any], replicas: int | None = 3) -> Any:
+    sized = {} if kind == "DaemonSet" else {"replicas": replicas}
+    spec = getattr(kinds, f"{kind}Spec")(LabelSelector({"app": "a"}), {}, **sized)
+    said = getattr(kinds, f"{kind}Status")(**status)
+    return getattr(kinds, kind)(metadata=ObjectMeta("a", generation=2), spec=spec, status=said)
+
+
+@pytest.mark.parametrize("kind", UP)
+def test_a_workload_has_rolled_out_when_all_of_it_is_new_up_and_observed(kind: str) -> None:
+    assert workload(kind, UP[kind]).rolled_out
+
+
+@pytest.mark.parametrize(("kind", "status"), [(kind, one) for kind, many in NOT_UP.items() for one in many])
+def test_a_workload_has_not_rolled_out_while_anything_is_missing(kind: str, status: dict[str, Any]) -> None:
+    assert not workload(kind, {**UP[kind], **status}).rolled_out
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_workload_that_wants_no_number_wants_one(kind: str) -> None:
+    counts = {name: min(value, 1) for name, value in UP[kind].items() if name.endswith("replicas")}
+    assert workload(kind, {**UP[kind], **counts}, replicas=None).rolled_out
+    assert not workload(kind, {**UP[kind], **dict.fromkeys(counts, 0)}, replicas=None).rolled_out
