@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from reconcile.models.definition import difference
 from reconcile.models.fields import camel_case
-from reconcile.models.naming import class_name, python_name, singular
+from reconcile.models.naming import class_name, plural_of, python_name, singular
 from reconcile.models.schemas import QUANTITY_PATTERN
 from reconcile.models.source import Call, Code, literal, texts
 
@@ -361,7 +361,7 @@ def _names(spec: Mapping[str, Any], version: Mapping[str, Any], name: str) -> di
     said: dict[str, Code] = {}
     if names["kind"] != name:
         said["kind"] = literal(names["kind"])
-    if names["plural"] != f"{names['kind'].lower()}s":
+    if names["plural"] != plural_of(names["kind"]):
         said["plural"] = literal(names["plural"])
     if spec["scope"] == "Cluster":
         said["namespaced"] = "False"

@@ -32,6 +32,16 @@ def class_name(wire: str) -> str:
     return name
 
 
+def plural_of(kind: str) -> str:
+    """The name in URLs, as people spell it: `sites` for Site, `policies` for Policy, `boxes` for Box."""
+    name = kind.lower()
+    if re.search(r"(s|x|z|ch|sh)$", name):
+        return f"{name}es"
+    if re.search(r"[^aeiou]y$", name):
+        return f"{name[:-1]}ies"
+    return f"{name}s"
+
+
 def singular(name: str) -> str:
     """`Ports` is `Port`; what has no s at its end is an Item."""
     if name.endswith("ies"):

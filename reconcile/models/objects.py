@@ -10,6 +10,7 @@ from attrs import frozen
 from informers import Key, Resource
 from reconcile.models.columns import Column
 from reconcile.models.fields import Rule, field
+from reconcile.models.naming import plural_of
 from reconcile.models.reading import check_model
 from reconcile.models.scale import Scale, check_scale
 
@@ -152,7 +153,7 @@ def resource(
 ) -> Callable[[Class], Class]:
     """Make a subclass of `Object` the model of a kind.
 
-    `kind` is the class's name unless given, `plural` its lower case with an s. `columns` maps the
+    `kind` is the class's name unless given, `plural` its plural in lower case. `columns` maps the
     titles of printer columns to JSON paths or `Column`s (pairs do where two have one title);
     `rules` are CEL over the whole object;
     `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
@@ -175,7 +176,7 @@ def resource(
         name = kind or cls.__name__
         made = attrs.define(cls, frozen=True, kw_only=True, slots=False)
         made.__kind__ = Kind(
-            Resource(group, version, name, plural or f"{name.lower()}s", namespaced),
+            Resource(group, version, name, plural or plural_of(name), namespaced),
             singular=name.lower(),
             short_names=short_names,
             categories=categories,

@@ -18,7 +18,7 @@ from reconcile.commands.kinds import by_kind, models_in
 from reconcile.commands.main import main, reconcile
 from reconcile.models import decode
 from reconcile.models.generating import source_of
-from reconcile.models.naming import class_name, python_name, singular
+from reconcile.models.naming import class_name, plural_of, python_name, singular
 from tests.reconcile.by_example import check_wire_names, classes_in
 
 ROOT = Path(__file__).parents[2]
@@ -297,6 +297,22 @@ def test_a_scale_whose_spec_may_be_absent_is_left_out_too(tmp_path: Path) -> Non
 )
 def test_python_names(wire: str, name: str) -> None:
     assert python_name(wire, ()) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Site", "sites"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Gateway", "gateways"),
+        ("Ingress", "ingresses"),
+        ("Box", "boxes"),
+        ("Branch", "branches"),
+        ("Y", "ys"),
+    ],
+)
+def test_the_plural_of_a_kind_is_spelt_as_people_spell_it(kind: str, plural: str) -> None:
+    assert plural_of(kind) == plural
 
 
 def test_names_that_are_taken_get_another() -> None:
