@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 from informers import AlreadyExists, Snapshot
 from reconcile.client import Client
 from reconcile.context import Context
-from reconcile.controller import Controller
+from reconcile.controller import Controller, Write
 from reconcile.departures import Gone
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
@@ -128,6 +128,11 @@ class SimulatedNodes:
             self._keep,
             on_terminating=self._keep,
             on_gone=None if self.answers is None else self._gone,
+            writes=[
+                Write(Pod, ("get", "delete")),
+                Write(Pod, ("patch",), subresource="status"),
+                Write(Pod, ("create",), subresource="binding"),
+            ],
             name="simulated-nodes",
             wakes=_pod_changed,
             workers=20,

@@ -129,13 +129,20 @@ def make_controller(
     if logic == "original":
         keep = original.Original(fetch).keep
         return Controller(
-            PodAutoscaler, keep, watches=autoscaler.watches, name=NAME, every=every, timeout=30.0
+            PodAutoscaler,
+            keep,
+            watches=autoscaler.watches,
+            writes=autoscaler.writes,
+            name=NAME,
+            every=every,
+            timeout=30.0,
         )
     return Controller(
         PodAutoscaler,
         _Keeper(autoscaler).keep,
         owns=(hpa.HorizontalPodAutoscaler,),
         watches=autoscaler.watches,
+        writes=autoscaler.writes,
         on_gone=autoscaler.forget,
         replaces=AIBRIX,
         name=NAME,

@@ -16,6 +16,7 @@ from reconcile import (
     ObjectMeta,
     Snapshot,
     Transport,
+    Write,
     replicas,
 )
 from reconcile.blocks import Fetch, HttpFetch, ScrapeLimits
@@ -112,7 +113,10 @@ class Workload:
 
     @property
     def controller(self) -> Controller[Deployment]:
-        return Controller(Deployment, self._keep, owns=(Pod,), name="demo-deployments", every=2.0)
+        writes = [Write(kind, ("patch",), subresource="status") for kind in (Deployment, Pod)]
+        return Controller(
+            Deployment, self._keep, owns=(Pod,), writes=writes, name="demo-deployments", every=2.0
+        )
 
     async def _keep(self, ctx: Context[Deployment]) -> None:
         pods = await ctx.owned(Pod)

@@ -20,6 +20,7 @@ from reconcile import (
     StaleVersion,
     StatusError,
     Watch,
+    Write,
     encode,
 )
 from reconcile.blocks import (
@@ -70,6 +71,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
             Watch(RayClusterReplicaSet, to=claimants.whom),
             Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
         ],
+        writes=[Write(kind, ("patch",))],  # the revision and the end of a rollback stand in its metadata
         on_gone=gone,
         replaces=AIBRIX,
         name=NAME,

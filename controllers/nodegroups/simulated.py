@@ -11,7 +11,17 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile import AlreadyExists, Context, Controller, NotFound, ObjectMeta, Result, Unstructured, encode
+from reconcile import (
+    AlreadyExists,
+    Context,
+    Controller,
+    NotFound,
+    ObjectMeta,
+    Result,
+    Unstructured,
+    Write,
+    encode,
+)
 from reconcile.kinds import Node
 
 from .annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
@@ -32,7 +42,16 @@ class SimulatedMachines:
     def controller(self) -> Controller[Unstructured]:
         """Keeps as many machines as a MachineDeployment has replicas."""
         kind = self.api.kind("MachineDeployment")
-        return Controller(kind, self._keep, name="simulated-machines", every=30.0)
+        machine = self.api.kind("Machine")
+        writes = [
+            Write(kind, ("patch",), subresource="status"),
+            Write(self.api.kind("MachineSet"), ("get", "create")),
+            Write(machine, ("list", "create", "patch", "delete")),
+            Write(machine, ("patch",), subresource="status"),
+            Write(Node, ("get", "create", "patch", "delete")),
+            Write(Node, ("patch",), subresource="status"),
+        ]
+        return Controller(kind, self._keep, writes=writes, name="simulated-machines", every=30.0)
 
     async def _keep(self, ctx: Context[Unstructured]) -> Result | None:
         deployment = encode(ctx.object)

@@ -1,8 +1,9 @@
 """The controller of registry secrets: what a pipeline wants, kept by the public block `Copier`."""
 
-from reconcile import Context, Controller, Original, Storms
+from reconcile import Context, Controller, Original, Storms, Write
 from reconcile.blocks import Copier
 from reconcile.incidents import Logic
+from reconcile.kinds import Namespace, Secret
 
 from . import original
 from .models import KuberoPipeline
@@ -40,11 +41,18 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
             original.keep,
             cleanup=original.remove,
             watches=original.WATCHES,
+            writes=[Secret, Write(Namespace, ("create",))],
             storms=Storms(detect=False),  # helm-operator had no such guard
             name=NAME,
         )
     return Controller(
-        KuberoPipeline, keep, cleanup=copier.remove, watches=copier.watches, replaces=KUBERO, name=NAME
+        KuberoPipeline,
+        keep,
+        cleanup=copier.remove,
+        watches=copier.watches,
+        writes=copier.writes,
+        replaces=KUBERO,
+        name=NAME,
     )
 
 

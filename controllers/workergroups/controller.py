@@ -5,9 +5,9 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Original, Result, encode, unstructured
+from reconcile import Context, Controller, Original, Result, Write, encode, unstructured
 from reconcile.incidents import Logic
-from reconcile.kinds import Ingress, Job, Pod, Service, ServiceAccount
+from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 
 from .clusters import ClusterView
 from .farewell import let_go
@@ -67,6 +67,10 @@ def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> C
         keep,
         on_terminating=partial(let_go, redis_cleanup=settings.redis_cleanup),
         owns=[Pod, Service, Job, ServiceAccount, Role, RoleBinding, Ingress],
+        writes=[
+            Write(RayCluster, ("patch",)),  # the finalizer that a clean-up of Redis needs
+            Write(Secret, ("get", "create")),  # the token: made once, and never written again
+        ],
         replaces=KUBERAY,
         name="worker-groups",
     )

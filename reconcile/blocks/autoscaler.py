@@ -34,7 +34,7 @@ from reconcile.blocks.autoscaler_sources import Sight, Source
 from reconcile.blocks.autoscaler_units import Reading, Samples
 from reconcile.blocks.copies import Unusable
 from reconcile.context import Context
-from reconcile.controller import Watch
+from reconcile.controller import Watch, Write
 from reconcile.departures import Gone
 from reconcile.kinds import Pod
 from reconcile.models import Object, Unstructured
@@ -125,9 +125,10 @@ class Autoscaler(Generic[T]):
     `probe` says whether what takes requests in place of the last replica is ready to; it is asked before
     nothing is left. `fetch` is how pages are fetched.
 
-    Use it as `Controller(Kind, keep, watches=autoscaler.watches, on_gone=autoscaler.forget, every=10)`,
-    where `keep` awaits `autoscaler.scale(ctx)`. The status of the kind has `conditions`. What it remembers
-    lives in memory; after a restart nothing is taken away before the windows have been filled again.
+    Use it as `Controller(Kind, keep, watches=autoscaler.watches, writes=autoscaler.writes,
+    on_gone=autoscaler.forget, every=10)`, where `keep` awaits `autoscaler.scale(ctx)`. The status of the kind
+    has `conditions`. What it remembers lives in memory; after a restart nothing is taken away before the
+    windows have been filled again.
     """
 
     policy: Callable[[T], Policy]
@@ -140,6 +141,11 @@ class Autoscaler(Generic[T]):
     def watches(self) -> tuple[Watch[T, Pod], ...]:
         """What a controller has to watch for it: Pods, whose changes wake nobody."""
         return (Watch(Pod, to=lambda pod: (), wakes=Predicate(lambda old, new: False)),)
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """What a controller has to declare for it: the /scale of any kind. Name kinds, to allow less."""
+        return (Write(Object, ("get", "patch"), subresource="scale"),)
 
     async def forget(self, gone: Gone[T]) -> None:
         """Remember nothing of an object that is no more; as `on_gone=` of a controller."""

@@ -20,6 +20,7 @@ from reconcile.blocks.copy_plan import (
 )
 from reconcile.context import Context
 from reconcile.controller import Watch
+from reconcile.controller import Write as Permitted
 from reconcile.kinds import Namespace, Secret
 from reconcile.models import Object, ObjectMeta, encode, kind_of
 
@@ -71,8 +72,8 @@ class Copier(Generic[T]):
     them, unless another object of the kind wants them. `name` (default: the kind in lower case) tells
     copiers of one kind apart: it is in the labels, so copies made under another name are foreign.
 
-    Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches)`, where `keep` awaits
-    `copier.keep(ctx)`. The status of the kind has `conditions`.
+    Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)`,
+    where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
     """
 
     kind: type[T]
@@ -89,6 +90,14 @@ class Copier(Generic[T]):
             Watch(Secret, by=self._secrets_of, everywhere=True),
             Watch(Namespace, by=self._namespaces_of),
         )
+
+    @property
+    def writes(self) -> tuple[Permitted, ...]:
+        """What a controller has to declare for it: Secrets, and Namespaces where it makes or deletes some."""
+        verbs = ["create"] if self.namespaces is not _no_namespaces else []
+        verbs += ["delete"] if self.removal is not _always_copies else []
+        secrets = Permitted(Secret, ("get", "create", "patch", "delete"))
+        return (secrets, Permitted(Namespace, verbs)) if verbs else (secrets,)
 
     async def keep(self, ctx: Context[T]) -> Copied:
         """Make the copies of `ctx.object` what they should be; each is written at most once.
