@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_ar
 
 from attrs import asdict, evolve, field, fields_dict, frozen
 
-from informers import Clock, SystemClock, Transport
+from informers import Cache, Clock, InformerOptions, SystemClock, Transport
 from reconcile.blocking import THREADS, Blocking, InStep, Threads
 from reconcile.caution import NO_CAUTION, Caution
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
@@ -18,6 +18,7 @@ from reconcile.declarations import Undeclared
 from reconcile.health import Check
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
+from reconcile.models import Object, kind_of
 from reconcile.permissions import beyond_namespaces
 from reconcile.serving import is_loopback, parse_address
 
@@ -54,6 +55,17 @@ def check_namespaces(names: Iterable[str]) -> Sequence[str]:
     return found
 
 
+def _an_address(_: object, __: object, serve: str) -> None:
+    if serve:
+        parse_address(serve)
+
+
+def _of_kinds(_: object, __: object, informers: Mapping[type[Object], InformerOptions]) -> None:
+    for kind in informers:
+        if kind is not Object:
+            kind_of(kind)
+
+
 @frozen
 class ManagerOptions:
     """How a manager runs, whatever it runs and wherever; OPTIONS and `Manager` say what each means."""
@@ -66,7 +78,7 @@ class ManagerOptions:
     leader_election: LeaderElection | None
     embedded: bool = False
     clusters: Mapping[str, Transport | str] = {}
-    serve: str = ""
+    serve: str = field(default="", validator=_an_address)
     serve_certificates: str = ""
     serve_review: bool = False
     ready_when: ReadyWhen = "up"
@@ -85,11 +97,18 @@ class ManagerOptions:
     blocking: Blocking | None = None
     namespaces: Sequence[str] = field(default=(), converter=check_namespaces)
     undeclared: Undeclared | None = None
+    informers: Mapping[type[Object], InformerOptions] = field(factory=dict, validator=_of_kinds)
 
     @property
     def kept_to(self) -> Sequence[str]:
         """The namespaces that are followed; none for all of them."""
         return self.namespaces or ((self.namespace,) if self.namespace else ())
+
+    def cache_of(self, transport: Transport) -> Cache:
+        """A cache of one cluster, which follows and keeps what `informers` says."""
+        others = self.informers.get(Object)
+        given = {kind_of(kind).resource: said for kind, said in self.informers.items() if kind is not Object}
+        return Cache(transport, namespaces=self.kept_to, defaults=others, options=given, clock=self.clock)
 
     @property
     def refuses_undeclared(self) -> bool:

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from attrs import evolve
 
-from informers import Cache, Clock, SystemClock, Transport, get_logger
+from informers import Cache, Clock, InformerOptions, SystemClock, Transport, get_logger
 from reconcile.blocking import THREADS, Blocking
 from reconcile.caution import NO_CAUTION, Caution, lookout_of
 from reconcile.client import Client
@@ -43,6 +43,7 @@ from reconcile.health import Check, ping
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.life import Life
 from reconcile.limiter import RateLimiter
+from reconcile.models import Object
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.redaction import redact_event
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from reconcile.metrics import Metrics
     from reconcile.tracing import Traces
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[Any, Any] = {}
 
 
 class Manager(Life):
@@ -86,11 +87,11 @@ class Manager(Life):
     `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
     the process is up, or, by `ready_when`, when caches are synced, or when it also leads. With
     `serve_certificates`, a folder with `tls.crt` and `tls.key`, over TLS; they are taken anew when they
-    change. With `serve_review` the API server says who may get `/metrics` and `/debug/state`, by token;
-    else the latter is for this machine alone. `liveness` and
-    `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
-    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
-    `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
+    change. With `serve_review` the API server says who may get `/metrics` and `/debug/state`, by token; else
+    the latter is for this machine alone. `liveness` and `readiness` are further checks, by name: functions
+    that raise if something is not well. With `metrics`, a prometheus-client registry, or with `serve` and a
+    registry of its own, metrics are collected. With `traces`, an OpenTelemetry tracer provider, each run is
+    a span and its requests are children.
 
     `client_qps` requests a second (0: any number), `client_burst` of them at once, may all controllers
     together make; a `limiter` in its place does the same for several managers. It slows down nothing else:
@@ -101,6 +102,7 @@ class Manager(Life):
     `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
     With `debug` each run is rehearsed, and fails where what it wants comes out differently (`Impure`).
     `caution` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
+    `informers` says what of a kind is followed and kept in memory; `Object` stands for all others.
     `undeclared` writes are refused or logged; if it is not said, refused where the clock is a test's.
 
     Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
@@ -141,6 +143,7 @@ class Manager(Life):
         debug: bool = False,
         caution: Caution = NO_CAUTION,
         undeclared: Undeclared | None = None,
+        informers: Mapping[type[Object], InformerOptions] = _NOTHING,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
@@ -148,8 +151,6 @@ class Manager(Life):
         if bool(embedded) + bool(clusters) + (transport is not None) > 1:
             raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
         self.controllers = controllers
-        if serve:
-            parse_address(serve)
         self.options = ManagerOptions(
             namespace=namespace,
             namespaces=namespaces,
@@ -166,6 +167,7 @@ class Manager(Life):
             debug=debug,
             caution=caution,
             undeclared=undeclared,
+            informers=informers,
             blocking=blocking,
             leader_election=leader_election,
             embedded=embedded,
@@ -377,8 +379,7 @@ class Manager(Life):
         from reconcile.embedded import ApiServer, InProcessTransport
 
         server = ApiServer(clock=self.options.clock)
-        transport = InProcessTransport(server)
-        self._transport = transport
+        self._transport = transport = InProcessTransport(server)
         self._server = server
         client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
         await define(server, client, [kind for controller in self.controllers for kind in controller.kinds])
@@ -415,7 +416,7 @@ class Manager(Life):
         options = self.options
         if self._metrics is not None:
             transport = self._metrics.metered(transport)
-        cache = Cache(transport, namespaces=options.kept_to, clock=options.clock)
+        cache = options.cache_of(transport)
         if options.leader_election is not None:
             if self._elector is None:
                 client = Client(transport, field_manager=options.name, clock=options.clock)
@@ -433,8 +434,7 @@ class Manager(Life):
             dry_run=caution.dry_run,
             limiter=options.request_limiter(),
         )
-        make = partial(self._runner, name, client, cache)
-        runners = Runners(cache, make, options.sync_seconds)
+        runners = Runners(cache, partial(self._runner, name, client, cache), options.sync_seconds)
         lookout = lookout_of(caution, client, {controller.name for controller in self.controllers})
         return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 

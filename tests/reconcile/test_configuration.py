@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import Context, Controller, LeaderElection, LeaseTerms, Manager, RateLimiter
+from reconcile import Context, Controller, InformerOptions, LeaderElection, LeaseTerms, Manager, RateLimiter
 from reconcile.configuration import (
     OPTIONS,
     ConfigurationError,
@@ -245,10 +245,16 @@ def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is()
         "traces",
         "limiter",
         "caution",
+        "informers",
         "environ",
     }
     taken = set(inspect.signature(Manager).parameters) - {"controllers"}
     assert taken == objects | {option.name for option in ARGUMENTS}
+
+
+def test_what_is_kept_can_be_said_of_kinds_alone() -> None:
+    with pytest.raises(TypeError, match="str is not a kind"):
+        Manager(informers={str: InformerOptions()})  # type: ignore[dict-item]
 
 
 def test_an_embedded_server_and_a_transport_cannot_be_had_together() -> None:
