@@ -1,5 +1,6 @@
 """What a controller works on, why, and what comes of it."""
 
+from datetime import timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
 from attrs import field, frozen
@@ -72,16 +73,20 @@ class Cause:
         return f"{self.resource} {self.key} {self.verb} at {self.version}{who}{what}"
 
 
+def _seconds(given: float | timedelta | None) -> float | None:
+    return given.total_seconds() if isinstance(given, timedelta) else given
+
+
 @frozen
 class Result:
-    """What a reconcile wants next: nothing, a run `after` so many seconds, or one `again`.
+    """What a reconcile wants next: nothing, a run `after` so many seconds (or a timedelta), or one `again`.
 
     `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s, as after
     failures, which count on. Any other result lets the next failure count as the first. That run has the
     priority of this one, unless `priority` says another (higher runs first).
     """
 
-    after: float | None = None
+    after: float | None = field(default=None, converter=_seconds)
     again: bool = False
     priority: int | None = None
 

@@ -1,6 +1,7 @@
 """When a key runs again: results, priorities, errors, timers, resyncs, and objects that are no more."""
 
 import itertools
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -205,7 +206,13 @@ def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup() -> N
     played(scenario)
 
 
-@pytest.mark.parametrize("result", [{"after": 0}, {"after": -1}, {"after": 1, "again": True}])
+def test_a_result_may_say_its_time_as_a_duration() -> None:
+    assert Result(after=timedelta(minutes=2, milliseconds=500)) == Result(after=120.5)
+
+
+@pytest.mark.parametrize(
+    "result", [{"after": 0}, {"after": -1}, {"after": timedelta()}, {"after": 1, "again": True}]
+)
 def test_a_result_that_makes_no_sense_is_refused_where_it_is_made(result: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Result"):
         Result(**result)
