@@ -60,6 +60,7 @@ class StatefulSetSpec(Open):
     template: Mapping[str, Any]
     replicas: int | None = None
     service_name: str | None = None
+    volume_claim_templates: tuple[Mapping[str, Any], ...] | None = None
 
 
 @frozen
@@ -166,6 +167,11 @@ class Job(BuiltIn):
 
     spec: JobSpec
     status: JobStatus = JobStatus()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, well or not: its condition Complete or Failed is True."""
+        return any(c.type in ("Complete", "Failed") and c.status == "True" for c in self.status.conditions)
 
 
 @frozen

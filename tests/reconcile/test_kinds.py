@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile import Intent, Object, ObjectMeta, definition_of, encode, field, kinds, resource
-from reconcile.kinds import BuiltIn, ConfigMap, Pod, PodSpec, PodTemplate, Secret
+from reconcile.kinds import (
+    BuiltIn,
+    ConfigMap,
+    Job,
+    JobSpec,
+    JobStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodTemplate,
+    Secret,
+)
 from reconcile.models import Condition, LabelRequirement, LabelSelector, decode, structure, unstructure
 from reconcile.testing import FakeClient
 from tests.reconcile.by_example import other_than_default
@@ -27,6 +38,23 @@ def test_every_class_carries_a_field_that_it_does_not_have(cls: type[Any]) -> No
     value = structure(cls, {**other_than_default(cls, None), **ODD})
     assert value.further == ODD
     assert json.dumps(unstructure(value)["odd"]) == json.dumps(ODD["odd"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "finished"),
+    [
+        ((), False),
+        ((PodCondition("Complete", "True"),), True),
+        ((PodCondition("Suspended", "True"), PodCondition("Failed", "True")), True),
+        ((PodCondition("Failed", "False"),), False),
+        ((PodCondition("FailureTarget", "True"),), False),
+    ],
+)
+def test_a_job_is_finished_once_a_condition_says_that_it_has_ended(
+    conditions: tuple[PodCondition, ...], finished: bool
+) -> None:
+    job = Job(spec=JobSpec(template={}), status=JobStatus(conditions=conditions))
+    assert job.finished is finished
 
 
 ANY = st.recursive(
