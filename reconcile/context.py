@@ -164,7 +164,10 @@ class Context(Generic[T]):
         return await self.client.create(self._as_child(obj))
 
     async def delete(self, obj: Object, *, propagation: Propagation | None = None) -> None:
-        """Delete that very object; no error if it is gone already."""
+        """Delete that very object; no error if it is gone already.
+
+        Without `propagation` its own children go too, unless it is a Job: say `"Background"` for those.
+        """
         await self.client.delete(obj, propagation=propagation)
 
     def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:

@@ -16,8 +16,8 @@ async def prune(
     """Delete the children of `kinds` that the run of `client` has not written; says how many.
 
     A child is what `owner` controls, by uid. Those that are going already, and those of `spared`, are
-    left alone. Each is deleted by its uid. Does nothing where a request of the run has failed: what
-    should be there is not known then.
+    left alone. Each is deleted by its uid, and its own children with it (of a Job the API server would leave
+    them). Does nothing where a request of the run has failed: what should be there is not known then.
     """
     if client.run is None or not client.run.flawless:
         return 0
@@ -34,7 +34,7 @@ async def prune(
 
 async def _delete(client: Client, resource: Resource, child: Snapshot) -> bool:
     try:
-        await client.delete_snapshot(resource, child)
+        await client.delete_snapshot(resource, child, propagation="Background")
     except PreconditionFailed:
         return False
     return True

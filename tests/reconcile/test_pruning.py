@@ -14,12 +14,14 @@ from reconcile import (
     ObjectMeta,
     OwnerReference,
 )
-from reconcile.kinds import ConfigMap, Secret
+from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
+from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, RefuseAsStale, When, run_once
 from tests.reconcile.test_manager import Toy, World, played
 
 TOY = Toy(metadata=ObjectMeta("toy", "default"))
 NO_FAULTS = FaultPlan()
+A_POD = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
 
 
 def child(name: str, value: str = "") -> Intent[ConfigMap]:
@@ -87,6 +89,22 @@ async def test_children_that_were_created_edited_or_told_to_be_kept_stay() -> No
     assert (await Wanted(then=others).run(client)).error is None
     b, c, made = await names(client)
     assert (b, c, made[:5]) == ("b", "c", "made-")
+
+
+@pytest.mark.rule("prune-1")
+async def test_the_pods_of_a_job_go_with_it() -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        ctx.prune(Job)
+
+    client = FakeClient(TOY)
+    controller = Controller(Toy, keep, owns=[Job])
+    toy = await client.get(Toy, "toy", "default")
+    job = Job(metadata=ObjectMeta("j", "default"), spec=JobSpec(template={"spec": A_POD}))
+    made = await client.create(with_owner(job, toy, controller=True))
+    pod = Pod(metadata=ObjectMeta("p", "default"), spec=PodSpec(containers=({"name": "c", "image": "i"},)))
+    await client.create(with_owner(pod, made, controller=True))
+    assert (await run_once(controller, TOY, client)).writes == ["delete jobs default/j"]
+    assert await client.find(Pod, "p", "default") is None
 
 
 @pytest.mark.rule("prune-2")
