@@ -18,14 +18,18 @@ async def generate_once(
 ) -> str:
     """The value `name` of a Secret that `owner` owns; where there is none `make` is called, and it is kept.
 
-    `made` remembers what was made, for clients that carry nothing out. Raises StaleVersion where others
+    A value that is there never changes, so a cache of Secrets may say it; that there is none, the server
+    says. `made` remembers what was made, for clients that carry nothing out. Raises StaleVersion where others
     keep changing the Secret.
     """
-    for _ in range(ATTEMPTS):
-        stored = await client.snapshot(kind_of(Secret).resource, secret, live=True)
+    resource = kind_of(Secret).resource
+    for live in (client.lacks(resource, "/data"), *[True] * ATTEMPTS):
+        stored = await client.snapshot(resource, secret, live=live)
         data: dict[str, Any] = {} if stored is None else stored.to_dict().get("data") or {}
         if name in data:
             return base64.b64decode(data[name]).decode()
+        if not live:
+            continue
         if name not in made:
             made[name] = make()
         if client.dry_run:
@@ -37,11 +41,11 @@ async def generate_once(
                 await client.create(with_owner(obj, owner) if can_own(owner, obj) else obj)
             else:
                 guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}
-                await client.patch(kind_of(Secret).resource, secret, {"data": {name: encoded}}, guard=guard)
+                await client.patch(resource, secret, {"data": {name: encoded}}, guard=guard)
         except (AlreadyExists, StaleVersion):
             continue
         finally:
             if client.run is not None:
-                client.run.made_once(kind_of(Secret).resource, secret)
+                client.run.made_once(resource, secret)
         return made[name]
     raise StaleVersion(409, "Conflict", f"others keep changing the Secret {str(secret)!r}")

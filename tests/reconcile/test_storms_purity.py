@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 
 import anyio
 import pytest
+from attrs import evolve
 
-from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext
+from informers import InformerOptions
+from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext, Watch
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms.purity import reordered
 from reconcile.testing import FakeClient, assert_pure, run_once
@@ -188,6 +190,36 @@ async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
     client = a_world()
     assert (await run_once(Controller(Toy, keep), "default/a", client)).error is None
     assert seen == ["theirs"]
+
+
+@pytest.mark.rule("storm-generate-once")
+@pytest.mark.parametrize("stripped", [False, True])
+def test_a_value_that_the_cache_has_is_not_asked_for_again_and_one_that_it_lost_is_made_anew(
+    stripped: bool,
+) -> None:
+    seen: list[str] = []
+    watched: Watch[Toy, Secret] = Watch(Secret, by=lambda toy: f"{toy.name}-generated")
+    shape = {Secret: InformerOptions(drop=["/data"])} if stripped else {}
+
+    def asked(world: World) -> int:
+        return sum("/secrets/a-generated" in one.path for one in world.transport.requests if not one.mutating)
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        controller = evolve(generating(seen), watches=[watched])
+        async with world.running(controller, informers=shape):
+            await anyio.sleep(5)
+            before, first = asked(world), len(seen)
+            controller.trigger("default/a")
+            await anyio.sleep(5)
+            assert len(seen) == first + 1
+            assert len(set(seen)) == 1
+            assert (asked(world) > before) is stripped
+            await world.client.delete(await world.client.get(Secret, "a-generated", "default"))
+            await anyio.sleep(5)
+            assert len(set(seen)) == 2
+
+    played(scenario)
 
 
 def test_a_rehearsal_and_its_run_generate_one_value(caplog: pytest.LogCaptureFixture) -> None:
