@@ -151,3 +151,4 @@ def make_controller(
 
 
 controller = make_controller()
+"""What `reconcile run pod-autoscalers` runs."""

@@ -213,5 +213,6 @@ def _report(this: Pass, decision: Decision) -> None:
 
 
 controller = make_controller()
+"""What `reconcile run node-groups` runs."""
 
 __all__ = ["Settings", "controller", "keep_groups", "make_controller"]

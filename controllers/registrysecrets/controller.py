@@ -57,3 +57,4 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
 
 
 controller = make_controller()
+"""What `reconcile run registry-secrets` runs."""

@@ -151,5 +151,6 @@ async def _keep_finalizer(ctx: Context[RayCluster], cluster: ClusterView, settin
 
 
 controller = make_controller()
+"""What `reconcile run worker-groups` runs."""
 
 __all__ = ["Settings", "controller", "keep_cluster", "make_controller"]
