@@ -213,7 +213,9 @@ def _conflict(reason: str, message: str, causes: tuple[Cause, ...]) -> type[Conf
         return AlreadyExists
     if any(cause.reason == "FieldManagerConflict" for cause in causes):
         return OwnedByOther
-    if "Precondition failed" in message or "precondition" in message.lower():
+    if "Precondition failed: ResourceVersion" in message:
+        return StaleVersion
+    if "precondition" in message.lower():
         return PreconditionFailed
     return StaleVersion
 

@@ -284,17 +284,23 @@ class Client(Applier):
         *,
         propagation: Propagation | None = None,
         grace_seconds: int | None = None,
+        if_unchanged: bool = False,
     ) -> None:
         """Delete that very object (its uid is the precondition); no error if it is gone already.
 
-        Raises PreconditionFailed if another object has taken its name. In a reconcile, the first
-        deletion of a kind after the start waits until the cache is certainly up to date; raises
-        StaleVersion if it was not, since then the decision was made on old state.
+        With `if_unchanged` its resourceVersion is a precondition too: where what the object says decides
+        that it goes, and somebody may just have changed it. Raises StaleVersion if somebody has, and
+        PreconditionFailed if another object has taken its name. In a reconcile, the first deletion of a
+        kind after the start waits until the cache is certainly up to date; raises StaleVersion if it was
+        not, since then the decision was made on old state.
         """
         obj = self._placed(obj)
         resource = kind_of(obj).resource
+        if if_unchanged and not obj.metadata.resource_version:
+            raise ValueError(f"{str(obj.key)!r} was not read: it has no resourceVersion to be unchanged at")
+        version = obj.metadata.resource_version if if_unchanged else ""
         await self._decided_on_fresh_state(resource)
-        await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds)
+        await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds, version)
 
     async def delete_snapshot(
         self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
@@ -410,11 +416,13 @@ class Client(Applier):
         uid: str,
         propagation: Propagation | None,
         grace_seconds: int | None,
+        version: str = "",
     ) -> bool:
-        """Delete by uid; false if it is gone already."""
+        """Delete by uid, and by version where one is given; false if it is gone already."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": version}
+        if uid or version:
+            options["preconditions"] = {name: value for name, value in preconditions.items() if value}
         if propagation is not None:
             options["propagationPolicy"] = propagation
         if grace_seconds is not None:

@@ -163,12 +163,16 @@ class Context(Generic[T]):
             obj = await self.client.unstructured(obj)
         return await self.client.create(self._as_child(obj))
 
-    async def delete(self, obj: Object, *, propagation: Propagation | None = None) -> None:
+    async def delete(
+        self, obj: Object, *, propagation: Propagation | None = None, if_unchanged: bool = False
+    ) -> None:
         """Delete that very object; no error if it is gone already.
 
         Without `propagation` its own children go too, unless it is a Job: say `"Background"` for those.
+        With `if_unchanged` it goes only as it was read: raises StaleVersion where somebody has changed it
+        meanwhile, and the key runs again at once.
         """
-        await self.client.delete(obj, propagation=propagation)
+        await self.client.delete(obj, propagation=propagation, if_unchanged=if_unchanged)
 
     def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
         """At the end of this run, delete the children that it has neither applied nor written otherwise.

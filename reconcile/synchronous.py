@@ -212,11 +212,16 @@ class SyncClient:
         self._do(partial(self.waiting.set_scale, obj, replicas, expect=expect))
 
     def delete(
-        self, obj: Object, *, propagation: Propagation | None = None, grace_seconds: int | None = None
+        self,
+        obj: Object,
+        *,
+        propagation: Propagation | None = None,
+        grace_seconds: int | None = None,
+        if_unchanged: bool = False,
     ) -> None:
         """Delete that very object (its uid is the precondition); no error if it is gone already."""
-        delete = self.waiting.delete
-        self._do(partial(delete, obj, propagation=propagation, grace_seconds=grace_seconds))
+        delete = partial(self.waiting.delete, propagation=propagation, if_unchanged=if_unchanged)
+        self._do(lambda: delete(obj, grace_seconds=grace_seconds))
 
     def delete_snapshot(
         self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
@@ -327,9 +332,11 @@ class SyncContext(Generic[T]):
         create: Callable[..., Awaitable[Object]] = self.waiting.create
         return self._do(partial(create, obj))
 
-    def delete(self, obj: Object, *, propagation: Propagation | None = None) -> None:
-        """Delete that very object; no error if it is gone already."""
-        self._do(partial(self.waiting.delete, obj, propagation=propagation))
+    def delete(
+        self, obj: Object, *, propagation: Propagation | None = None, if_unchanged: bool = False
+    ) -> None:
+        """Delete that very object; no error if it is gone already. See `Context.delete`."""
+        self._do(partial(self.waiting.delete, obj, propagation=propagation, if_unchanged=if_unchanged))
 
     def prune(self, *kinds: type[Object], keep: Iterable[Object] = ()) -> None:
         """At the end of this run, delete the children that it has not written; see `Context.prune`."""

@@ -241,10 +241,11 @@ class Writer(Reader):
         return query
 
     def _note_stale(self, resource: Resource, key: Key, body: Any) -> None:
-        metadata = body.get("metadata", {}) if isinstance(body, Mapping) else {}
-        version = str(metadata.get("resourceVersion", ""))
+        said = body if isinstance(body, Mapping) else {}
+        meant = said.get("metadata") or said.get("preconditions") or {}  # those are of a deletion
+        version = str(meant.get("resourceVersion", ""))
         if version.isdigit():
-            self._journal.stale(resource, key, metadata.get("uid", ""), int(version))
+            self._journal.stale(resource, key, meant.get("uid", ""), int(version))
         else:
             self._journal.unknown(resource, key)
 

@@ -18,7 +18,7 @@ from reconcile import (
     resource,
 )
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
-from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When
+from reconcile.testing import Edit, FakeClient, Fault, FaultPlan, LoseReply, Meanwhile, When
 
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1", "b": "2"})
 
@@ -196,6 +196,31 @@ async def test_delete_spares_another_object_of_the_same_name() -> None:
     with pytest.raises(PreconditionFailed):
         await client.delete(old)
     assert (await stored(client)).uid != old.uid
+
+
+async def test_what_somebody_has_changed_is_not_deleted_if_it_was_to_be_unchanged() -> None:
+    client = FakeClient(SETTINGS)
+    old = await stored(client)
+    client.fail("delete", ConfigMap, Meanwhile(Edit("", {"metadata": {"labels": {"keep": ""}}})))
+    with pytest.raises(StaleVersion):
+        await client.delete(old, if_unchanged=True)
+    assert (await stored(client)).metadata.labels == {"keep": ""}
+    await client.delete(await stored(client), if_unchanged=True)
+    assert await client.find(ConfigMap, "settings", "default") is None
+
+
+async def test_a_namesake_is_no_changed_object() -> None:
+    client = FakeClient(SETTINGS)
+    old = await stored(client)
+    await client.delete(old, if_unchanged=True)
+    client.add(SETTINGS)
+    with pytest.raises(PreconditionFailed):
+        await client.delete(old, if_unchanged=True)
+
+
+async def test_what_was_not_read_cannot_be_unchanged() -> None:
+    with pytest.raises(ValueError, match="was not read"):
+        await FakeClient(SETTINGS).delete(SETTINGS, if_unchanged=True)
 
 
 async def test_delete_of_what_is_gone_is_no_error() -> None:

@@ -7,7 +7,19 @@ import pytest
 
 from reconcile import AlreadyExists, Context, Controller, ObjectMeta, Result
 from reconcile.kinds import ConfigMap
-from reconcile.testing import Fault, FaultPlan, LoseReply, Refuse, Stall, When
+from reconcile.testing import (
+    Edit,
+    Fault,
+    FaultPlan,
+    Faults,
+    LoseReply,
+    ManagerOf,
+    Meanwhile,
+    Refuse,
+    Stall,
+    VirtualCluster,
+    When,
+)
 from tests.reconcile.test_manager import Toy, World, played
 
 
@@ -122,3 +134,22 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
             assert len(refused) == len(set(refused))
 
     played(scenario, seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_deletion_that_was_refused_is_decided_anew_on_what_has_changed(
+    seed: int, cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+) -> None:
+    async def clear(ctx: Context[ConfigMap]) -> None:
+        if "keep" not in ctx.object.metadata.labels:
+            await ctx.delete(ctx.object, if_unchanged=True)
+
+    labelled = Meanwhile(Edit("", {"metadata": {"labels": {"keep": ""}}}))
+    faults.add(Fault(When("delete", "*/configmaps/settings"), labelled))
+    for name in ("settings", "beside"):
+        cluster.client.add(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
+    async with manager(Controller(ConfigMap, clear, writes=[ConfigMap])):
+        await anyio.sleep(30)
+    assert [one.name for one in await cluster.client.list(ConfigMap, "default")] == ["settings"]
+    sent = [(one.verb, one.status) for one in faults.requests if one.path.endswith("/settings")]
+    assert sent == [("delete", 409)]  # and it was not read: the cache was waited for
