@@ -1,8 +1,8 @@
 """Type checkers accept a good operator, and refuse each wrong line of a bad one.
 
 They see the project as its users do: as a wheel that is installed, next to files of their own, among
-them the README's operator and the classes that `reconcile models` writes of definitions: one of ours, and
-the samples where they are on this machine.
+them the operators of docs/examples with their tests and the classes that `reconcile models` writes of
+definitions: one of ours, and the samples where they are on this machine.
 """
 
 import json
@@ -29,8 +29,8 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SAMPLES = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
 DEFINITIONS = [OWN, *(path.read_text() for path in SAMPLES)]
 GENERATED = tuple(f"generated_{number}.py" for number in range(len(DEFINITIONS)))
-README = ROOT / "docs" / "examples" / "site"
-FILES = ("good.py", "good_tests.py", "bad.py", "sites.py", "dns.py", *GENERATED)
+EXAMPLES = {path.name: path for path in sorted((ROOT / "docs" / "examples").glob("*/*.py"))}
+FILES = ("good.py", "good_tests.py", "bad.py", *EXAMPLES, *GENERATED)
 
 Refused = dict[str, set[int]]
 """The lines that a checker finds wrong, by file."""
@@ -71,8 +71,8 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     for name in ("good.py", "good_tests.py", "bad.py"):
         (folder / name).write_text((HERE / name).read_text())
-    for name in ("sites.py", "dns.py"):
-        (folder / name).write_text((README / name).read_text())
+    for name, path in EXAMPLES.items():
+        (folder / name).write_text(path.read_text())
     for name, definition in zip(GENERATED, DEFINITIONS, strict=True):
         (folder / name).write_text(source_of(yaml.load(definition, Loader=LOADER)))
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict", "include": FILES}))
