@@ -34,6 +34,7 @@ class FakeClient(Client):
     """
 
     transport: FaultyTransport
+    clock: VirtualClock
 
     def __init__(
         self,
