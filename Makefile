@@ -45,7 +45,8 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/reconcile/test_storms.py tests/reconcile/test_storms_echoes.py
 	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
 
-sweep: setup ## the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
+sweep: setup ## the examples and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
+	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q -k survives docs/examples
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
 	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_autoscaling_simulated.py
