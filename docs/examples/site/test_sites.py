@@ -1,10 +1,10 @@
-"""The operator's unit tests: the real client, a real server, no cluster, no sleep."""
+"""The operator's tests: the real client, a real server, no cluster, no sleep."""
 
 import dns
 from sites import Site, SiteSpec, sites
 
 from reconcile import ObjectMeta
-from reconcile.testing import FakeClient, run_once
+from reconcile.testing import Apply, Delete, FakeClient, Scenario, run_once, sweep
 
 WEB = Site(metadata=ObjectMeta("web", "default"), spec=SiteSpec(image="nginx:1.29"))
 
@@ -17,6 +17,7 @@ async def test_a_site_gets_its_deployment_and_its_name() -> None:
         "apply deployments default/web",
         "patch sites/status default/web",
     ]
+    assert done.undeclared == []  # `reconcile manifests` allows all that it wrote
     assert done.conditions["Ready"]["message"] == "0 ready"
     assert "web" in dns.names
 
@@ -34,3 +35,8 @@ async def test_a_site_that_goes_takes_its_name_along() -> None:
     await run_once(sites, WEB, client)
     assert "web" not in dns.names
     assert await client.find(Site, "web", "default") is None
+
+
+def test_a_site_survives_whatever_goes_wrong() -> None:
+    """Once for each crash at a write, each lost answer and each late event: it ends the same."""
+    sweep(Scenario(controllers=lambda: sites, steps=[Apply(WEB), Delete(WEB)]))
