@@ -118,6 +118,7 @@ class _Options(Generic[T]):
     on_terminating: Cleanup[T] | None = None
     owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
     watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
+    reads: Sequence[type[Object]] = field(default=(), converter=_kinds)
     writes: Sequence[Write] = field(default=(), converter=_writes)
     name: str = ""
     workers: int | None = None
@@ -142,8 +143,9 @@ class Controller(_Options[T]):
     absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
     before one goes; `on_terminating` sees objects that are going without holding them (what a node
     does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
-    concern it. `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
-    It and the other three are what `reconcile manifests` makes the rights of; a write that they do not name
+    concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
+    `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
+    It and the others are what `reconcile manifests` makes the rights of; a write that they do not name
     is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
 
     `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
@@ -230,7 +232,12 @@ class Controller(_Options[T]):
 
     @property
     def kinds(self) -> Sequence[type[Object]]:
-        """Every kind it reads: its own, its children's, the watched ones."""
+        """Every kind it reads: its own, its children's, the watched ones, those that it looks up."""
+        return tuple(dict.fromkeys((*self.heard, *self.reads)))
+
+    @property
+    def heard(self) -> Sequence[type[Object]]:
+        """Every kind whose changes may wake it; for the runtime."""
         kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
         return tuple(dict.fromkeys(kinds))
 

@@ -61,6 +61,8 @@ def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Itera
         yield _permission(kind, (*READ, *OBJECT_VERBS))
     for watch in controller.watches:
         yield _permission(watch.kind, READ)
+    for kind in controller.reads:
+        yield _permission(kind, READ)
     for write in controller.writes:
         yield _permission(write.kind, write.verbs, write.subresource)
 
@@ -112,6 +114,7 @@ def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
         used: list[tuple[str, type[Object]]] = [(f"Controller({controller.kind.__name__})", controller.kind)]
         used += [(f"owns={kind.__name__}", kind) for kind in controller.owns]
         used += [(f"Watch({watch.kind.__name__})", watch.kind) for watch in controller.watches]
+        used += [(f"reads={kind.__name__}", kind) for kind in controller.reads]
         named = [write.kind for write in controller.writes if write.kind is not Object]
         used += [(f"Write({kind.__name__})", kind) for kind in named]
         outside = [said for said, kind in used if not kind_of(kind).resource.namespaced]

@@ -115,7 +115,7 @@ class Runner(Generic[T]):
             metrics,
             polls=controller.every is not None,
         )
-        passes.echoes.resources = {kind_of(kind).resource for kind in controller.kinds}
+        passes.echoes.resources = {kind_of(kind).resource for kind in controller.heard}
         self._primary = self._declare(cache, resource)
         self._backgrounds = Backgrounds(
             controller.kind,
@@ -132,6 +132,8 @@ class Runner(Generic[T]):
             self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self._hear))
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
+        for kind in controller.reads:
+            self._declare(cache, kind_of(kind).resource)
         controller.connect(self._trigger, cluster)
 
     @property

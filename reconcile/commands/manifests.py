@@ -65,7 +65,7 @@ def manifests(
     MODULE is a module with a Manager or with Controllers, or my_module:manager.
     These are its CustomResourceDefinitions, a ServiceAccount, the least rights that it runs with, a
     Deployment with probes and leader election, and a PodDisruptionBudget. The rights follow from what
-    its controllers declare: their kind, owns=, watches= and writes=.
+    its controllers declare: their kind, owns=, watches=, reads= and writes=.
     """
     if out is not None and as_json:
         raise Problem("--out and --json are both given", "give one of them")

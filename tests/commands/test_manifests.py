@@ -255,6 +255,10 @@ def test_what_a_controller_does_not_declare_it_may_not_do() -> None:
     }
 
 
+def test_what_is_looked_up_may_be_read_and_no_more() -> None:
+    assert granted(Controller(ConfigMap, keep, reads=[Pod]))["pods"] == ("get", "list", "watch")
+
+
 def test_writes_allow_what_they_name() -> None:
     writes: list[type[Object] | Write] = [
         Secret,

@@ -400,3 +400,30 @@ def test_a_watch_says_one_way_and_not_two() -> None:
     for wrong in neither_or_both:
         with pytest.raises(TypeError, match="give by=, by_labels= or to=, one of the three"):
             Watch(Secret, **wrong)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kind_that_is_looked_up_is_cached_and_wakes_nobody(seed: int) -> None:
+    runs, seen = Runs(), list[str]()
+
+    async def look(ctx: Context[Toy]) -> None:
+        await runs.note(ctx)
+        seen[:] = [config.name for config in await ctx.client.list(ConfigMap, "default")]
+        if not seen:
+            await ctx.client.create(ConfigMap(metadata=ObjectMeta("made", "default"), data={}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, look, reads=[ConfigMap], writes=[ConfigMap])
+        async with world.running(controller):
+            await world.make("a")
+            assert await runs.during() == ["a"]  # and not once more, for what it made
+            await touch(world, "made")
+            await world.client.create(ConfigMap(metadata=ObjectMeta("more", "default"), data={}))
+            assert await runs.during() == []
+            controller.trigger("default/a")
+            assert await runs.during() == ["a"]
+            assert seen == ["made", "more"]
+            asked = [one for one in world.transport.requests if one.path.endswith("/configmaps")]
+            assert {one.verb for one in asked} == {"watch", "create"}
+
+    played(scenario, seed)
