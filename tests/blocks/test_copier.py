@@ -56,7 +56,7 @@ def controller_of(copier: Copier[Any]) -> Controller[Any]:
     async def keep(ctx: Any) -> None:
         ctx.status(copies=(await copier.keep(ctx)).copies)
 
-    return Controller(Team, keep, cleanup=copier.remove, watches=copier.watches)
+    return Controller(Team, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)
 
 
 def test_the_page_is_under_forty_lines() -> None:
@@ -229,7 +229,7 @@ def test_a_kind_without_namespaces_keeps_copies_too_however_long_its_names() -> 
     async def keep(ctx: Context[Region]) -> None:
         await copier.keep(ctx)
 
-    regions = Controller(Region, keep, cleanup=copier.remove, watches=copier.watches)
+    regions = Controller(Region, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)
 
     async def scenario(here: World) -> None:
         await here.user.apply(definition_of(Region))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups import Settings, make_controller
-from reconcile import Context, Controller, encode
+from reconcile import Context, Controller, Write, encode
 from reconcile.kinds import Pod
 from reconcile.testing import Apply, Delete, Report, Scenario, World, seeds, sweep
 from tests.controllers.nodegroups import API, MACHINES, UNSCHEDULABLE, autoscaler, definitions, group, pod
@@ -62,7 +62,7 @@ def scenario() -> Scenario:
         return [
             make_controller(settings=Settings(API)),
             MACHINES.controller,
-            Controller(Pod, find_no_place, name="scheduler"),
+            Controller(Pod, find_no_place, writes=[Write(Pod, subresource="status")], name="scheduler"),
         ]
 
     return Scenario(

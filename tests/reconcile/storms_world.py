@@ -218,7 +218,7 @@ def play(case: Case) -> Played:
         wakes = (lambda old, new: True) if case.target == "status" else None
         more: dict[str, Any] = {} if wakes is None else {"wakes": wakes}
         owned = [] if case.kind is Toy else [case.kind]
-        controller = Controller(Toy, operator, owns=owned, **more)
+        controller = Controller(Toy, operator, owns=owned, writes=[Toy], **more)
         async with world.running(controller) as manager, anyio.create_task_group() as group:
             await world.make()
             if case.writers == 2:

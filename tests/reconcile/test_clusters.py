@@ -226,7 +226,7 @@ def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_to_othe
     async def hear(ctx: Context[ConfigMap]) -> None:
         hub.trigger(Request("default", ctx.object.name, "east"), Cause("triggered", note="its copy changed"))
 
-    hub = Controller(Toy, spread, name="hub", clusters=["east"])
+    hub = Controller(Toy, spread, writes=[ConfigMap], name="hub", clusters=["east"])
     leaf = Controller(ConfigMap, hear, name="leaf", clusters="west")
 
     async def scenario(sites: Sites) -> None:

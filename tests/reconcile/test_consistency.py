@@ -119,7 +119,7 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
         user = world.client
         await user.create(ConfigMap(metadata=ObjectMeta("settings", "default"), data={"asked": "0"}))
         await user.create(ConfigMap(metadata=ObjectMeta("beside", "default"), data={}))
-        async with world.running(Controller(ConfigMap, touch)):
+        async with world.running(Controller(ConfigMap, touch, writes=[ConfigMap])):
             for number in range(20):
                 for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
                     patch = {"data": {change: str(number)}}

@@ -44,7 +44,7 @@ THING = Thing(metadata=ObjectMeta("thing", "default"), spec=Spec(size=3))
 
 
 def controller(reconcile: Any, **options: Any) -> Controller[Thing]:
-    return Controller(Thing, reconcile, **options)
+    return Controller(Thing, reconcile, writes=[Thing, ConfigMap], **options)
 
 
 async def test_status_is_collected_and_written_once_at_the_end() -> None:

@@ -86,7 +86,7 @@ def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere
 
     async def scenario(world: World) -> None:
         nonlocal controller
-        controller = Controller(Toy, leak, owns=[Secret] if cached else [])
+        controller = Controller(Toy, leak, owns=[Secret] if cached else [], writes=[Secret])
         data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
         await world.client.create(
             Secret(

@@ -382,7 +382,7 @@ def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy()
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
 
     async def scenario(world: World) -> None:
-        controller = Controller(Toy, stepwise, owns=[ConfigMap])
+        controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
         async with world.running(controller):
             await world.make("a")
             await world.make("b")

@@ -225,7 +225,7 @@ def test_add_a_finalizer_and_return_goes_on(seed: int) -> None:
         ctx.status(size=7)
 
     async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, stepwise)):
+        async with world.running(Controller(Toy, stepwise, writes=[Toy])):
             await world.make()
             await anyio.sleep(10)
             assert (await world.client.get(Toy, "a", "default")).status.size == 7

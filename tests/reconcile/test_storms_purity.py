@@ -125,7 +125,7 @@ def test_a_plain_function_is_rehearsed_too(caplog: pytest.LogCaptureFixture) -> 
         data = {"x": str(ctx.clock.random()), "kept": ctx.generate_once("salt", lambda: "s")}
         ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data=data))
 
-    found = failures_under_debug(Controller(Toy, keep, owns=[ConfigMap]), caplog)
+    found = failures_under_debug(Controller(Toy, keep, owns=[ConfigMap], writes=[Secret]), caplog)
     assert "ConfigMap default/child: .data.x" in found[0]
     assert ".data.kept" not in found[0]
 
@@ -147,7 +147,7 @@ def generating(seen: list[str]) -> Controller[Toy]:
         salt = await ctx.generate_once("salt", lambda: f"{ctx.clock.random():.12f}")
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"hash": f"{salt}-of-it"}))
 
-    return Controller(Toy, keep, owns=[ConfigMap])
+    return Controller(Toy, keep, owns=[ConfigMap], writes=[Secret])
 
 
 @pytest.mark.rule("storm-generate-once")
@@ -188,7 +188,7 @@ async def test_a_value_that_somebody_else_made_meanwhile_is_taken() -> None:
         seen.append(await ctx.generate_once("password", make))
 
     client = a_world()
-    assert (await run_once(Controller(Toy, keep), "default/a", client)).error is None
+    assert (await run_once(Controller(Toy, keep, writes=[Secret]), "default/a", client)).error is None
     assert seen == ["theirs"]
 
 

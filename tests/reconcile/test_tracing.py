@@ -79,7 +79,7 @@ def test_a_run_links_to_the_write_that_another_controller_caused_it_with() -> No
     async def look(ctx: Context[ConfigMap]) -> None: ...
 
     async def scenario(world: World) -> None:
-        controllers = (Controller(Toy, make_a_child), Controller(ConfigMap, look))
+        controllers = (Controller(Toy, make_a_child, writes=[ConfigMap]), Controller(ConfigMap, look))
         async with world.running(*controllers, traces=traced.provider):
             await world.make("a")
             await anyio.sleep(5)

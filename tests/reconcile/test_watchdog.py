@@ -191,7 +191,10 @@ def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_ha
     async def scenario(world: World) -> None:
         elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]
         old = Manager(
-            Controller(Toy, rude), transport=world.transport, clock=world.clock, leader_election=elections[0]
+            Controller(Toy, rude, writes=[ConfigMap]),
+            transport=world.transport,
+            clock=world.clock,
+            leader_election=elections[0],
         )
         lost: list[BaseException] = []
 

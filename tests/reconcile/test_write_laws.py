@@ -424,5 +424,5 @@ async def test_each_kind_of_409_is_a_type_and_only_a_stale_one_is_repeated_at_on
     async def run(ctx: Context[Box]) -> None:
         await write(ctx.client, ctx.object)
 
-    done = await run_once(Controller(Box, run), BOX, client)
+    done = await run_once(Controller(Box, run, writes=[Box]), BOX, client)
     assert (type(done.error), done.retry) == ((type(None) if kind is StaleVersion else kind), True)

@@ -118,7 +118,7 @@ async def test_somebody_else_may_write_in_between() -> None:
 
     client = FakeClient(site())
     client.fail("update", Site, Meanwhile(Touch()))
-    writer = Controller(Site, keep_text)
+    writer = Controller(Site, keep_text, writes=[Site])
     refused = await run_once(writer, site(), client)
     assert refused.retry
     assert (await client.get(Site, "web", "default")).spec.text == "hello"
