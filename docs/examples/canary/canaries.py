@@ -1,0 +1,106 @@
+"""An operator that tries a new image on a growing share of all pods, and takes it back if it is no good."""
+
+import math
+from datetime import datetime, timedelta
+
+from attrs import evolve, frozen
+
+from reconcile import (
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Manager,
+    Object,
+    ObjectMeta,
+    Result,
+    field,
+    resource,
+)
+from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
+
+
+@frozen
+class CanarySpec:
+    image: str
+    replicas: int = 10
+    steps: tuple[int, ...] = field(default=(10, 50), min_items=1, rule="self.all(s, s > 0 && s < 100)")
+    """Which share of all pods tries a new image, in percent, one step after the other."""
+    step_time: timedelta = timedelta(minutes=5)
+    """How long a step takes; at its end all its pods have to be available."""
+
+
+@frozen
+class Progress:
+    """What is decided. It is stored before it is carried out, so whoever comes after a crash goes on."""
+
+    stable: str = ""
+    trial: str = ""
+    step: int = 0
+    since: datetime | None = None
+    refused: bool = False
+
+
+@frozen
+class CanaryStatus:
+    progress: Progress = Progress()
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1", columns={"Stable": ".status.progress.stable", "Trial": ".status.progress.trial"})
+class Canary(Object):
+    spec: CanarySpec
+    status: CanaryStatus = CanaryStatus()
+
+
+def decide(spec: CanarySpec, now: Progress, at: datetime, stable_up: bool, trial_up: bool) -> Progress:
+    """What comes after `now`, which has been carried out; a pure function."""
+    if spec.image == now.stable or not now.stable:
+        # The pods of a trial that went well stay until all others have its image.
+        return Progress(stable=spec.image) if stable_up or now.trial != now.stable else now
+    if spec.image != now.trial:
+        return Progress(stable=now.stable, trial=spec.image)
+    if now.refused:
+        return now
+    if now.since is None:  # the time of a step begins when it has been carried out
+        return evolve(now, since=at)
+    if at < now.since + spec.step_time:
+        return now
+    if not trial_up:
+        return evolve(now, refused=True, since=None)
+    if now.step + 1 < len(spec.steps):
+        return evolve(now, step=now.step + 1, since=None)
+    return evolve(now, stable=now.trial, since=None)
+
+
+def deployment_for(canary: Canary, track: str, image: str, replicas: int) -> Intent[Deployment]:
+    labels = {"app": canary.name, "track": track}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": image}]}}
+    spec = DeploymentSpec(LabelSelector(labels), pod, replicas)
+    return Intent(Deployment, metadata=ObjectMeta(f"{canary.name}-{track}"), spec=spec)
+
+
+async def keep_canary(ctx: Context[Canary]) -> Result | None:
+    canary, at = ctx.object, ctx.clock.now()
+    spec, now = canary.spec, canary.status.progress
+    stable = await ctx.apply(deployment_for(canary, "stable", now.stable or spec.image, spec.replicas))
+    trial_up = False
+    if now.trial and not now.refused:
+        share = spec.steps[min(now.step, len(spec.steps) - 1)]
+        pods = math.ceil(spec.replicas * share / (100 - share))  # beside the stable ones, which all stay
+        trial_up = (await ctx.apply(deployment_for(canary, "canary", now.trial, pods))).rolled_out
+    ctx.prune(Deployment)  # the canary's, where this run has not applied it
+
+    ahead = decide(spec, now, at, stable.rolled_out, trial_up)
+    ctx.status(progress=ahead)
+    ready = stable.rolled_out and not ahead.trial
+    ctx.condition("Ready", ready, reason="Refused" if ahead.refused else "Rollout")
+    if ahead.refused and not now.refused:
+        ctx.event("RolledBack", f"{ahead.trial} was not available within {spec.step_time}", warning=True)
+    if ahead != now:
+        return Result(again=True)
+    return Result(after=now.since + spec.step_time - at) if now.since else None
+
+
+canaries = Controller(Canary, keep_canary, owns=[Deployment])
+manager = Manager(canaries)

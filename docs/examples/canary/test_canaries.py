@@ -1,0 +1,120 @@
+"""The operator's tests: what is decided, pass by pass, and then every single fault."""
+
+import os
+from datetime import timedelta
+
+from attrs import evolve
+from canaries import Canary, CanarySpec, canaries
+
+from reconcile import Context, Controller, ObjectMeta, Write
+from reconcile.kinds import Deployment
+from reconcile.testing import Apply, Edit, FakeClient, Pass, Scenario, World, run_once, sweep
+
+RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
+STEP = 60.0
+SPEC = CanarySpec("shop:1", steps=(20, 50), step_time=timedelta(seconds=STEP))
+SHOP = Canary(metadata=ObjectMeta("shop", "default"), spec=SPEC)
+
+
+async def keep_pods(ctx: Context[Deployment]) -> None:
+    """Stands for the cluster: pods are there at once, and available unless their image is a bad one."""
+    wanted = ctx.object.spec.replicas or 0
+    ctx.status(
+        observed_generation=ctx.object.metadata.generation,
+        replicas=wanted,
+        updated_replicas=wanted,
+        available_replicas=0 if image_of(ctx.object).endswith("bad") else wanted,
+    )
+
+
+pods = Controller(Deployment, keep_pods, writes=[Write(Deployment, "patch", subresource="status")])
+
+
+def image_of(deployment: Deployment) -> str:
+    return str(deployment.spec.template["spec"]["containers"][0]["image"])
+
+
+async def decided(client: FakeClient) -> Pass:
+    """The operator runs until it has nothing more to decide."""
+    done = await run_once(canaries, SHOP, client)
+    assert done.undeclared == []
+    return await decided(client) if done.result.again else done
+
+
+async def a_step(client: FakeClient) -> Pass:
+    """Pods come up, and the time of a step goes by."""
+    await decided(client)
+    for deployment in await client.list(Deployment):
+        await run_once(pods, deployment, client)
+    done = await decided(client)
+    client.clock.advance(STEP)
+    return done
+
+
+async def sizes(client: FakeClient) -> dict[str, int | None]:
+    return {f"{one.name} {image_of(one)}": one.spec.replicas for one in await client.list(Deployment)}
+
+
+async def a_shop_that_gets(image: str) -> FakeClient:
+    client = FakeClient(SHOP)
+    await a_step(client)
+    newer = evolve(SPEC, image=image)
+    await client.modify(Canary, "shop", "default", lambda shop: shop.replace(spec=newer))
+    return client
+
+
+async def test_a_first_image_needs_no_trial_and_then_nothing_is_written() -> None:
+    client = FakeClient(SHOP)
+    done = await a_step(client)
+    assert await sizes(client) == {"shop-stable shop:1": 10}
+    assert done.conditions["Ready"]["status"] == "True"
+    assert done.writes == []
+
+
+async def test_a_new_image_gets_a_growing_share_and_then_all() -> None:
+    client = await a_shop_that_gets("shop:2")
+    shares: list[dict[str, int | None]] = []
+    for _ in range(3):
+        await a_step(client)
+        shares.append(await sizes(client))
+    assert shares == [
+        {"shop-stable shop:1": 10, "shop-canary shop:2": 3},  # 3 of 13 are 20 % and a bit
+        {"shop-stable shop:1": 10, "shop-canary shop:2": 10},
+        {"shop-stable shop:2": 10},
+    ]
+
+
+async def test_an_image_that_does_not_come_up_in_time_is_taken_back() -> None:
+    client = await a_shop_that_gets("shop:2-bad")
+    await a_step(client)
+    done = await run_once(canaries, SHOP, client)
+    assert done.events == ["Warning RolledBack: shop:2-bad was not available within 0:01:00"]
+    done = await a_step(client)
+    assert await sizes(client) == {"shop-stable shop:1": 10}
+    assert done.conditions["Ready"]["reason"] == "Refused"
+    assert done.result.after is None  # it waits for another image, and for nothing else
+
+
+async def test_a_trial_ends_at_once_when_it_is_called_off() -> None:
+    client = await a_shop_that_gets("shop:2")
+    await a_step(client)
+    await client.modify(Canary, "shop", "default", lambda shop: shop.replace(spec=SPEC))
+    await a_step(client)
+    assert await sizes(client) == {"shop-stable shop:1": 10}
+
+
+def the_stable_pods_stay(world: World) -> None:
+    stable = world.find(Deployment, "shop-stable")
+    assert stable is None or (stable.spec.replicas == 10 and not image_of(stable).endswith("bad"))
+
+
+def test_canaries_survive_whatever_happens() -> None:
+    edits = [Edit(SHOP, {"spec": {"image": image}}) for image in ("shop:2", "shop:3-bad")]
+    scenario = Scenario(
+        controllers=lambda: [canaries, pods],
+        steps=[Apply(SHOP), *edits],
+        always=[the_stable_pods_stay],
+        quiet_seconds=2 * STEP,
+        limit_seconds=20 * STEP,
+    )
+    print(sweep(scenario, most=RUNS))
