@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 import attrs
 import structlog
 
-from informers import Clock, Key, Resource, Snapshot
+from informers import AlreadyExists, Clock, Key, Resource, Snapshot
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.conditions import merge_conditions
@@ -130,10 +130,17 @@ class Context(Generic[T]):
         return await self.client.list(model, self.object.namespace, owner=self.object)
 
     @overload
-    async def apply(self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
+    async def apply(
+        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), adopt: bool = True
+    ) -> O: ...
     @overload
     async def apply(
-        self, obj: Mapping[str, Any] | str, *, force: bool = True, unforced: Collection[str] = ()
+        self,
+        obj: Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        adopt: bool = True,
     ) -> Unstructured: ...
     async def apply(
         self,
@@ -141,16 +148,21 @@ class Context(Generic[T]):
         *,
         force: bool = True,
         unforced: Collection[str] = (),
+        adopt: bool = True,
     ) -> Object:
         """Make a child have what `obj` says, owned by this object; no request when nothing would change.
 
         `obj` is an intent, a mapping, or a manifest in YAML. The namespace is this object's unless `obj`
         names one; an object of another namespace cannot be owned and is applied as it is. `force` and
-        `unforced` are those of `Client.apply`. Raises AlreadyOwned for a child of another controller.
+        `unforced` are those of `Client.apply`. Raises AlreadyOwned for a child of another controller. Without
+        `adopt`, an object that is there and is not controlled by this one is left as it is: raises
+        AlreadyExists, as far as can be seen before the write.
         """
         if isinstance(obj, Mapping | str):
             obj = await self.client.unstructured(obj)
         child = Intent(self._as_child, obj.object if isinstance(obj, Intent) else obj)
+        if not adopt:
+            await self._refuse_foreign(child.object)
         return await self.client.apply(child, force=force, unforced=unforced)
 
     @overload
@@ -367,6 +379,22 @@ class Context(Generic[T]):
         if scale is None or scale.selector != f".status.{wire}" or not isinstance(value, LabelSelector):
             return value
         return value.text()
+
+    async def _refuse_foreign(self, child: Object) -> None:
+        """Look before an apply. No apply can be made to create only: who comes in between is adopted."""
+        if not can_own(self.object, child):
+            raise ValueError(
+                f"adopt=False: {str(child.key)!r} cannot be owned, so nobody can say whose it is"
+            )
+        found = await self.client.snapshot(kind_of(child).resource, child.key)
+        if found is None or (found.controller is not None and found.controller.uid == self.object.uid):
+            return
+        raise AlreadyExists(
+            409,
+            "AlreadyExists",
+            f"{type(child).__name__} {str(child.key)!r} is there, and is not controlled by "
+            f"{type(self.object).__name__} {str(self.object.key)!r}",
+        )
 
     def _as_child(self, obj: O) -> O:
         if kind_of(obj).resource.namespaced and not obj.namespace:

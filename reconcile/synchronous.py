@@ -307,10 +307,17 @@ class SyncContext(Generic[T]):
         return self._do(partial(self.waiting.owned, model))
 
     @overload
-    def apply(self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = ()) -> O: ...
+    def apply(
+        self, obj: Intent[O], *, force: bool = True, unforced: Collection[str] = (), adopt: bool = True
+    ) -> O: ...
     @overload
     def apply(
-        self, obj: Mapping[str, Any] | str, *, force: bool = True, unforced: Collection[str] = ()
+        self,
+        obj: Mapping[str, Any] | str,
+        *,
+        force: bool = True,
+        unforced: Collection[str] = (),
+        adopt: bool = True,
     ) -> Unstructured: ...
     def apply(
         self,
@@ -318,10 +325,11 @@ class SyncContext(Generic[T]):
         *,
         force: bool = True,
         unforced: Collection[str] = (),
+        adopt: bool = True,
     ) -> Object:
-        """Make a child have what `obj` says, owned by this object; no request when nothing would change."""
+        """Make a child have what `obj` says, owned by this object; see `Context.apply`."""
         apply: Callable[..., Awaitable[Object]] = self.waiting.apply
-        return self._do(partial(apply, obj, force=force, unforced=unforced))
+        return self._do(partial(apply, obj, force=force, unforced=unforced, adopt=adopt))
 
     @overload
     def create(self, obj: O) -> O: ...

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Invalid
+from informers import AlreadyExists, Invalid
 from reconcile import Context, Controller, Intent, ObjectMeta, OwnerReference
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.owners import AlreadyOwned, can_own, controller_of, is_owned, with_owner, without_owner
@@ -117,3 +117,45 @@ async def test_a_child_of_another_controller_is_taken_neither_by_intent_nor_by_f
     owner = controller_of(child)
     assert owner is not None
     assert owner.name == "other"
+
+
+def claiming(adopt: bool) -> Controller[Toy]:
+    async def keep(ctx: Context[Toy]) -> None:
+        await ctx.apply(
+            Intent(ConfigMap, metadata=ObjectMeta("c"), data={"by": ctx.object.name}), adopt=adopt
+        )
+
+    return Controller(Toy, keep, owns=[ConfigMap])
+
+
+@pytest.mark.rule("owner-4")
+async def test_an_object_of_nobody_is_adopted_unless_adopting_was_ruled_out() -> None:
+    toy = Toy(metadata=ObjectMeta("a", "default"))
+    client = FakeClient(toy, ConfigMap(metadata=ObjectMeta("c", "default"), data={"by": "somebody"}))
+    done = await run_once(claiming(adopt=False), toy, client)
+    assert isinstance(done.error, AlreadyExists)
+    assert "ConfigMap 'default/c' is there, and is not controlled by Toy 'default/a'" in str(done.error)
+    assert done.writes == []
+    assert (await run_once(claiming(adopt=True), toy, client)).error is None
+    assert (await client.get(ConfigMap, "c", "default")).data == {"by": "a"}
+
+
+@pytest.mark.rule("owner-4")
+async def test_without_adopting_an_own_child_is_made_and_kept() -> None:
+    toy, other = (Toy(metadata=ObjectMeta(name, "default")) for name in "ab")
+    client = FakeClient(toy, other)
+    assert (await run_once(claiming(adopt=False), toy, client)).writes == ["apply configmaps default/c"]
+    child = await client.get(ConfigMap, "c", "default")
+    await client.merge(child, {"data": {"by": "somebody"}})
+    assert (await run_once(claiming(adopt=False), toy, client)).writes == ["apply configmaps default/c"]
+    assert isinstance((await run_once(claiming(adopt=False), other, client)).error, AlreadyExists)
+
+
+@pytest.mark.rule("owner-4")
+async def test_what_cannot_be_owned_cannot_be_told_from_what_is_foreign() -> None:
+    async def keep(ctx: Context[Toy]) -> None:
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("c", "kube-system"), data={}), adopt=False)
+
+    toy = Toy(metadata=ObjectMeta("a", "default"))
+    done = await run_once(Controller(Toy, keep), toy, FakeClient(toy))
+    assert isinstance(done.error, ValueError)
