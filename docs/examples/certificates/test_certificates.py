@@ -1,0 +1,107 @@
+"""The operator's tests: who gets a copy, who keeps it, and that no fault leaves one behind."""
+
+import os
+
+from certificates import SecretRef, SharedCertificate, SharedCertificateSpec, certificates
+
+from reconcile import LabelSelector, ObjectMeta
+from reconcile.kinds import Namespace, Secret
+from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, run_once, sweep
+
+RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
+WEB = {"tier": "web"}
+SHARED = SharedCertificate(
+    metadata=ObjectMeta("site"),
+    spec=SharedCertificateSpec(SecretRef("vault", "site-tls"), LabelSelector(WEB)),
+)
+
+
+def namespace(name: str, labels: dict[str, str] = WEB) -> Namespace:
+    return Namespace(metadata=ObjectMeta(name, labels=labels))
+
+
+def secret(where: str, data: str = "b2xk") -> Secret:
+    return Secret(metadata=ObjectMeta("site-tls", where), data={"tls.crt": data})
+
+
+def a_cluster(*more: Secret) -> FakeClient:
+    spaces = namespace("a"), namespace("b"), namespace("c", {}), namespace("vault")
+    return FakeClient(*spaces, secret("vault"), *more, SHARED)
+
+
+async def places(client: FakeClient) -> list[str]:
+    return sorted(one.namespace for one in await client.list(Secret) if one.name == "site-tls")
+
+
+async def test_the_chosen_namespaces_get_a_copy() -> None:
+    client = a_cluster()
+    done = await run_once(certificates, SHARED, client)
+    assert done.writes == [
+        "apply secrets a/site-tls",
+        "apply secrets b/site-tls",
+        "patch sharedcertificates/status site",
+    ]
+    assert done.undeclared == []  # `reconcile manifests` allows all that it wrote
+    assert (await run_once(certificates, SHARED, client)).writes == []
+
+
+async def test_a_namespace_that_is_chosen_no_more_loses_its_copy() -> None:
+    client = a_cluster()
+    await run_once(certificates, SHARED, client)
+    await client.modify(Namespace, "a", "", lambda found: found.with_metadata(labels={}))
+    done = await run_once(certificates, SHARED, client)
+    assert done.writes == ["delete secrets a/site-tls", "patch sharedcertificates/status site"]
+    assert done.undeclared == []
+    assert await places(client) == ["b", "vault"]
+
+
+async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
+    client = a_cluster(secret("b", "dGhlaXJz"))
+    done = await run_once(certificates, SHARED, client)
+    assert (done.conditions["Ready"]["reason"], done.conditions["Ready"]["message"]) == ("Taken", "b")
+    assert (await client.get(Secret, "site-tls", "b")).data == {"tls.crt": "dGhlaXJz"}
+    assert done.result.after == 60
+
+
+async def test_while_the_source_is_missing_the_copies_stay() -> None:
+    client = a_cluster()
+    await run_once(certificates, SHARED, client)
+    await client.delete(await client.get(Secret, "site-tls", "vault"))
+    done = await run_once(certificates, SHARED, client)
+    assert done.conditions["Ready"]["reason"] == "NoSecret"
+    assert await places(client) == ["a", "b"]
+
+
+async def test_the_copies_go_with_the_object() -> None:
+    client = a_cluster()
+    await run_once(certificates, SHARED, client)
+    await client.delete(await client.get(SharedCertificate, "site"))
+    assert await places(client) == ["vault"]
+
+
+def copies_are_where_they_shall_be(world: World) -> None:
+    shared = world.find(SharedCertificate, "site", "") is not None
+    chosen = {one.name for one in world.objects(Namespace) if one.metadata.labels.get("tier") == "web"}
+    held = {one.namespace: one.data for one in world.objects(Secret) if one.name == "site-tls"}
+    source = held.pop("vault")
+    assert held == dict.fromkeys(chosen if shared else (), source)
+
+
+def test_certificates_survive_whatever_goes_wrong() -> None:
+    label, unlabel = {"metadata": {"labels": WEB}}, {"metadata": {"labels": {"tier": None}}}
+    steps = [
+        Apply(SHARED),
+        Edit(namespace("c"), label),
+        Edit(namespace("a"), unlabel),
+        Apply(secret("vault", "bmV3")),
+        Delete(secret("b")),
+        Delete(SHARED),
+    ]
+    spaces = [namespace("a"), namespace("b"), namespace("c", {}), namespace("vault", {})]
+    scenario = Scenario(
+        controllers=lambda: certificates,
+        objects=[*spaces, secret("vault")],
+        steps=steps,
+        invariants=[copies_are_where_they_shall_be],
+    )
+    print(sweep(scenario, most=RUNS))
