@@ -1,10 +1,11 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench fuzz soak sweep rules clean
+.PHONY: help setup run test check docs format bench fuzz soak sweep rules clean
 export PYTHON
 
 BIN := .venv/bin
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -18,12 +19,16 @@ run: setup ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
 test: setup ## the tests; ARGS="tests/workqueue -k delay"
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## style, types, import contracts, rules
+check: setup ## style, types, import contracts, rules, the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/rules.py --check
+	$(MKDOCS) build --strict --config-file tools/mkdocs.yml # --quiet would hide from --strict what it counts
+
+docs: setup ## the documentation, on http://127.0.0.1:8000, with each change as it is made
+	$(MKDOCS) serve --config-file tools/mkdocs.yml $(ARGS)
 
 format: setup ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix

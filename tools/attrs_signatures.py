@@ -1,0 +1,114 @@
+"""For the pages of the reference: the signature of each attrs class, from its fields, as attrs makes it.
+
+griffe reads source and does this for dataclasses alone. An extension of it; `tools/mkdocs.yml` names it.
+"""
+
+from typing import Any
+
+from griffe import (
+    Attribute,
+    Class,
+    Expr,
+    ExprCall,
+    ExprKeyword,
+    Extension,
+    Function,
+    Module,
+    Parameter,
+    Parameters,
+)
+from griffe import ParameterKind as Kind
+
+ATTRS = frozenset({"attrs.frozen", "attrs.define"})
+RESOURCE = "reconcile.models.objects.resource"
+
+
+class AttrsSignatures(Extension):
+    """Gives attrs classes, and classes of kinds, the `__init__` that they have at run time."""
+
+    def on_package(self, *, pkg: Module, **_: Any) -> None:
+        """Griffe has read a package, all that it imports from other packages of ours aside."""
+        for cls in classes(pkg):
+            if "__init__" not in cls.members and is_attrs(cls):
+                cls.set_member("__init__", initializer(cls))
+
+
+def classes(module: Module) -> list[Class]:
+    """All classes of a package, in all its modules."""
+    own = [member for member in module.members.values() if not member.is_alias]
+    found = [member for member in own if isinstance(member, Class)]
+    return found + [cls for member in own if isinstance(member, Module) for cls in classes(member)]
+
+
+def is_attrs(cls: Class) -> bool:
+    """Whether a decorator makes attrs' signature."""
+    return any(path in ATTRS or path == RESOURCE for path in decorators(cls))
+
+
+def decorators(cls: Class) -> list[str]:
+    """Where the decorators of a class come from."""
+    return [one.value.canonical_path for one in cls.decorators if isinstance(one.value, Expr)]
+
+
+def initializer(cls: Class) -> Function:
+    """The `__init__` of a class and its bases; fields that are given by name alone come last."""
+    fields: dict[str, Parameter] = {}
+    for owner in [*reversed(cls.mro()), cls]:
+        fields.update((one.name, one) for one in parameters(owner))
+    if RESOURCE in decorators(cls):
+        fields = {name: by_name(one) for name, one in fields.items()}
+    ordered = sorted(fields.values(), key=lambda one: one.kind is Kind.keyword_only)
+    itself = Parameter("self", kind=Kind.positional_or_keyword)
+    return Function("__init__", parent=cls, parameters=Parameters(itself, *ordered), returns="None")
+
+
+def by_name(given: Parameter) -> Parameter:
+    """The same parameter, which is given by name alone."""
+    return Parameter(given.name, annotation=given.annotation, kind=Kind.keyword_only, default=given.default)
+
+
+def parameters(cls: Class) -> list[Parameter]:
+    """The fields of the class itself that are arguments."""
+    named = any(
+        keyword(one.value, "kw_only") == "True" for one in cls.decorators if isinstance(one.value, ExprCall)
+    )
+    found = []
+    for member in cls.members.values():
+        if not isinstance(member, Attribute) or not is_field(member):
+            continue
+        said = member.value if is_call_of_field(member.value) else None
+        if said is not None and keyword(said, "init") == "False":
+            continue
+        by_name_alone = named or keyword(said, "kw_only") == "True"
+        kind = Kind.keyword_only if by_name_alone else Kind.positional_or_keyword
+        name, default = member.name.lstrip("_"), member.value if said is None else default_of(said)
+        found.append(Parameter(name, annotation=member.annotation, kind=kind, default=default))
+    return found
+
+
+def is_field(member: Attribute) -> bool:
+    """Whether attrs takes it for a field: it has a type, and is neither a ClassVar nor a property."""
+    class_only = "class-attribute" in member.labels and "instance-attribute" not in member.labels
+    return member.annotation is not None and "property" not in member.labels and not class_only
+
+
+def is_call_of_field(value: Any) -> bool:
+    """Whether a default is attrs' `field(...)`, or the one of models."""
+    return isinstance(value, ExprCall) and value.canonical_path.rpartition(".")[2] == "field"
+
+
+def default_of(call: Any) -> Any:
+    """What a field is if it is not given; None if it has to be."""
+    factory = argument(call, "factory")
+    return argument(call, "default") if factory is None else f"{factory}()"
+
+
+def keyword(call: Any, name: str) -> str:
+    """The text of an argument of a call; empty without it."""
+    return str(argument(call, name)) if isinstance(call, ExprCall) else ""
+
+
+def argument(call: ExprCall, name: str) -> Any:
+    """What a call gives for a name."""
+    given = [one for one in call.arguments if isinstance(one, ExprKeyword)]
+    return next((one.value for one in given if one.name == name), None)
