@@ -1,0 +1,66 @@
+"""An operator that deletes what has become too old: by the clock, and never what is to be kept."""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from attrs import frozen
+
+from reconcile import ApiError, Context, Controller, LabelSelector, Manager, Object, Write, resource
+from reconcile.kinds import ConfigMap, Job
+
+CLEANED: dict[str, type[Object]] = {"ConfigMap": ConfigMap, "Job": Job}
+KEEP = "keep"
+EVERY = 60.0
+
+
+@frozen
+class CleanerSpec:
+    kind: Literal["ConfigMap", "Job"]
+    max_age: timedelta
+    selector: LabelSelector = LabelSelector()
+    dry_run: bool = False
+
+
+@frozen
+class CleanerStatus:
+    would_go: tuple[str, ...] = ()
+    """In a dry run: what would be deleted."""
+
+
+@resource("example.com/v1", columns={"Kind": ".spec.kind", "Max age": ".spec.maxAge"})
+class Cleaner(Object):
+    spec: CleanerSpec
+    status: CleanerStatus = CleanerStatus()
+
+
+def is_overdue(obj: Object, max_age: timedelta, now: datetime) -> bool:
+    created = obj.metadata.creation_timestamp
+    spared = KEEP in obj.metadata.labels or obj.metadata.owner_references or obj.terminating
+    return not spared and created is not None and created + max_age < now
+
+
+async def clean(ctx: Context[Cleaner]) -> None:
+    spec, now = ctx.object.spec, ctx.clock.now()
+    found = await ctx.client.list(CLEANED[spec.kind], ctx.object.namespace, labels=spec.selector)
+    overdue = [one for one in found if is_overdue(one, spec.max_age, now)]
+    ctx.status(would_go=tuple(one.name for one in overdue) if spec.dry_run else ())
+    if spec.dry_run:
+        return
+    failures: list[ApiError] = []
+    for one in overdue:
+        try:
+            await ctx.delete(one, propagation="Background", if_unchanged=True)
+        except ApiError as failure:
+            failures.append(failure)  # one that may not go holds up no other
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {len(overdue)} could not be deleted", failures)
+
+
+cleaners = Controller(
+    Cleaner,
+    clean,
+    every=EVERY,
+    reads=CLEANED.values(),
+    writes=[Write(kind, "delete") for kind in CLEANED.values()],
+)
+manager = Manager(cleaners)
