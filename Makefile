@@ -47,7 +47,7 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
-	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/reconcile/test_storms.py tests/reconcile/test_storms_echoes.py
+	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/reconcile/test_storms.py tests/reconcile/test_storms_echoes.py
 	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
 
 sweep: setup ## the examples and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part

@@ -25,8 +25,7 @@ class Registration:
         self.resync: float | None = None
         self._handler = handler
         self._log = log
-        self._idle = anyio.Event()
-        self._idle.set()
+        self._idle: anyio.Event | None = None
         self._task: int | None = None
 
     @property
@@ -47,7 +46,8 @@ class Registration:
         if self._task == anyio.get_current_task().id:
             raise RuntimeError("a handler cannot wait for its own end: call remove()")
         self.remove()
-        await self._idle.wait()
+        if self._idle is not None:
+            await self._idle.wait()
 
     def tell(self, delta: Delta) -> None:
         """Call a synchronous handler; what it raises is logged and costs it this one change."""
@@ -64,13 +64,13 @@ class Registration:
                 await news().wait()
                 continue
             delta = self.backlog[0]
-            self._idle = anyio.Event()
+            self._idle = idle = anyio.Event()
             try:
                 await self._handler(delta)  # type: ignore[misc]
             except Exception:
                 self._failed(delta)
             finally:
-                self._idle.set()
+                idle.set()
             # Only now: a change whose handling was cancelled with the informer comes again.
             if self.backlog and self.backlog[0] is delta:
                 self.backlog.popleft()
@@ -93,7 +93,7 @@ class Handlers:
         self._tasked: list[Registration] = []
         self._pace = Pace()
         self._group: TaskGroup | None = None
-        self._news = anyio.Event()
+        self._news: anyio.Event | None = None
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
         """Have a synchronous handler told: of `present` before this returns, then of all that comes."""
@@ -167,8 +167,9 @@ class Handlers:
 
     def wake(self) -> None:
         """Something was put into a queue from outside."""
-        self._news.set()
-        self._news = anyio.Event()
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
 
     def _enqueue(self, registrations: Iterable[Registration], deltas: Sequence[Delta]) -> None:
         for registration in registrations:
@@ -177,4 +178,6 @@ class Handlers:
         self.wake()
 
     def _current_news(self) -> anyio.Event:
+        if self._news is None:
+            self._news = anyio.Event()
         return self._news

@@ -33,12 +33,8 @@ class InformerOptions:
 
     def over(self, defaults: "InformerOptions") -> "InformerOptions":
         """These options, and the defaults where these say nothing."""
-        said = {
-            field.name: value
-            for field in fields(InformerOptions)
-            if (value := getattr(self, field.name)) is not None
-        }
-        return evolve(defaults, **said)
+        said = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
+        return evolve(defaults, **said) if said else defaults
 
     def shape(self, resource: Resource) -> Shape:
         """How objects of a resource are kept, for one store."""
@@ -55,6 +51,9 @@ class InformerOptions:
         """The selectors, as parameters of a list or watch."""
         named = {"labelSelector": self.labels, "fieldSelector": self.fields, "shardSelector": self.shard}
         return {name: value for name, value in named.items() if value}
+
+
+_OPTIONS = tuple(field.name for field in fields(InformerOptions))
 
 
 def _type_meta(resource: Resource, metadata_only: bool) -> bytes:

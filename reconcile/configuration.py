@@ -113,7 +113,9 @@ class ManagerOptions:
     @property
     def refuses_undeclared(self) -> bool:
         """Whether an undeclared write fails; where nobody says, it does where the clock is a test's."""
-        return self.undeclared == "refuse"
+        if self.undeclared is not None:
+            return self.undeclared == "refuse"
+        return not isinstance(self.clock, SystemClock)
 
     def request_limiter(self) -> RateLimiter | None:
         """What slows requests down: `limiter`, or else a new one as `client_qps` says; None: nothing."""
@@ -369,6 +371,8 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
 
     Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
     """
+    if not changes and not options.caution.dry_run:
+        return options
     terms = {term: changes[name] for name, term in _LEASE_TIMES.items() if name in changes}
     caution = {name: changes[name] for name in _CAUTIOUS if name in changes}
     changes = {name: value for name, value in changes.items() if name not in (*_LEASE_TIMES, *_CAUTIOUS)}

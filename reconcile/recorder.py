@@ -2,9 +2,12 @@
 
 import datetime
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import Clock, Key, NotFound, Resource, get_logger
@@ -28,11 +31,11 @@ _CORE = unstructured("v1", "Event", plural="events")
 class Recorder:
     """Tells people about objects, as `component`, in Events of events.k8s.io.
 
-    `record` only notes: it never waits and never fails, so no reconcile depends on an Event. `run`
-    writes what was noted. The same news counts up one Event (`series`), and the writes about one
-    object are limited; what is held back is counted in with the next write (`event_series` has the
-    numbers). A write that fails is logged and forgotten. On a server without events.k8s.io the Events
-    are those of the core group.
+    `record` only notes: it never waits and never fails, so no reconcile depends on an Event; what was
+    noted is written by a task of its own (`writing_in`). The same news counts up one Event (`series`),
+    and the writes about one object are limited; what is held back is counted in with the next write
+    (`event_series` has the numbers). A write that fails is logged and forgotten. On a server without
+    events.k8s.io the Events are those of the core group.
     """
 
     client: Client
@@ -41,7 +44,8 @@ class Recorder:
     _model: Any = field(default=_NEW, init=False)
     _ledger: EventLedger = field(factory=EventLedger, init=False)
     _due: dict[Series, None] = field(factory=dict, init=False)
-    _news: anyio.Event | None = field(default=None, init=False)
+    _group: TaskGroup | None = field(default=None, init=False)
+    _busy: bool = field(default=False, init=False)
     _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
     _dropped: int = field(default=0, init=False)
 
@@ -58,16 +62,28 @@ class Recorder:
             self._drop(series)
             return
         self._due[series] = None
-        if self._news is not None:
-            self._news.set()
+        self._write_soon()
 
-    async def run(self) -> None:
-        """Write what is noted, until cancelled."""
-        while True:
-            self._news = anyio.Event()
-            if self._due:
-                await self.flush()
-            await self._news.wait()
+    @contextmanager
+    def writing_in(self, group: TaskGroup) -> Iterator[None]:
+        """While inside, what is noted is written by tasks of that group."""
+        self._group = group
+        self._write_soon()
+        try:
+            yield
+        finally:
+            self._group = None
+
+    def _write_soon(self) -> None:
+        if self._group is not None and self._due and not self._busy:
+            self._busy = True
+            self._group.start_soon(self._write_due)
+
+    async def _write_due(self) -> None:
+        try:
+            await self.flush()
+        finally:
+            self._busy = False
 
     async def flush(self) -> None:
         """Write what has been noted so far."""

@@ -20,6 +20,7 @@ from reconcile.background import Backgrounds
 from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
 from reconcile.deadlines import Limit
+from reconcile.declarations import Declarations
 from reconcile.handlers import Mapped, Owned, References, Selections, Used, cause_of, wakes
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
@@ -141,6 +142,11 @@ class Runner(Generic[T]):
         """The controller's, behind that of its cluster where there are several: `east/site`."""
         return f"{self.cluster}/{self.controller.name}" if self.cluster else self.controller.name
 
+    @property
+    def declarations(self) -> Declarations:
+        """What the controller declares to write, and what its runs asked for besides."""
+        return self._passes.declarations
+
     def status(self) -> ControllerStatus:
         """What the controller does now."""
         return ControllerStatus(
@@ -159,16 +165,19 @@ class Runner(Generic[T]):
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as beside:
-            beside.start_soon(self._passes.recorder.run)
-            await self._start_sources(beside)
-            self._backgrounds.start(beside)
-            async with anyio.create_task_group() as workers:
-                for _ in range(self.workers):
-                    workers.start_soon(self._work)
-            self._backgrounds.stop()
-            with anyio.move_on_after(FLUSH_SECONDS):
-                await self._passes.recorder.flush()
+            with self._passes.recorder.writing_in(beside):
+                await self._run_beside(beside)
             beside.cancel_scope.cancel()
+
+    async def _run_beside(self, beside: TaskGroup) -> None:
+        await self._start_sources(beside)
+        self._backgrounds.start(beside)
+        async with anyio.create_task_group() as workers:
+            for _ in range(self.workers):
+                workers.start_soon(self._work)
+        self._backgrounds.stop()
+        with anyio.move_on_after(FLUSH_SECONDS):
+            await self._passes.recorder.flush()
 
     def pause(self) -> None:
         """Begin no more runs until `resume`; keys are collected, and runs under way end."""

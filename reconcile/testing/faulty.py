@@ -207,6 +207,8 @@ class FaultyTransport(PassingTransport):
 
     async def _before(self, call: "_Call") -> Response | None:
         """What comes to pass before the server sees the request: perhaps an answer in its place."""
+        if not call.met:
+            return None
         for fault in call.met:
             if isinstance(fault, Delay):
                 self._note(call, fault)
@@ -279,10 +281,7 @@ class FaultyTransport(PassingTransport):
                 await chunks.aclose()
 
     def _record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
-        before = self.requests[call.number]
-        self.requests[call.number] = evolve(
-            before, status=status or before.status, server_status=server_status or before.server_status
-        )
+        self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
     def _note(self, call: "_Call", fault: What) -> None:
         self.applied.append(f"{anyio.current_time():.3f}s {call.request}: {fault}")

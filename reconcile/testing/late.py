@@ -1,5 +1,6 @@
 """A transport on which the news is late, as it always is from a real server."""
 
+import asyncio
 import math
 import random  # noqa: TID251 -- seeded: the lag of a simulation
 from collections import Counter, deque
@@ -87,8 +88,9 @@ async def _arriving(
 ) -> AsyncGenerator[bytes, None]:
     sent: deque[tuple[float, bytes]] = deque()
     last_due = 0.0
+    current_time = asyncio.get_running_loop().time
     while True:
-        if sent and sent[0][0] <= anyio.current_time():
+        if sent and sent[0][0] <= current_time():
             yield sent.popleft()[1]
             continue
         if watch.closed:
@@ -98,7 +100,7 @@ async def _arriving(
             continue
         # What happens while the first line is on its way has its own lag from then on.
         await watch.wait(sent[0][0] if sent else math.inf)
-        now = anyio.current_time()
+        now = current_time()
         for line in watch.take():
             last_due = max(last_due, now + chance.uniform(*lag))
             sent.append((last_due, line))

@@ -16,6 +16,7 @@ What asyncio promises is kept, because libraries are built on it; what it only h
 
 import asyncio
 import functools
+import heapq
 import itertools
 import linecache
 import math
@@ -24,7 +25,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import Context
 from types import AsyncGeneratorType
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, cast
 from weakref import WeakSet, ref
 
 import anyio
@@ -50,6 +51,8 @@ TICKS_AT_ONE_TIME = 200_000
 CLEANUP_SECONDS = 60.0
 """What cancelled tasks may take to end, in virtual seconds, once the time limit has struck."""
 
+_MANY_CANCELLED = 100
+
 
 class DeadlockError(SimulationError):
     """Every task waits and no timer is set, so nothing can ever happen again; says who waits where."""
@@ -67,14 +70,15 @@ class VirtualTimeLoop(SealedLoop):
     """An event loop that starts at time 0, never blocks, and takes ready tasks in an order of `seed`.
 
     Same seed, same program, same schedule: also in another process. `limit_seconds` is the virtual
-    time at which the loop gives up with `TimeLimitError`; None is never.
+    time at which the loop gives up with `TimeLimitError`; None is never. Timers of one time come in
+    the order in which they were set.
     """
 
-    # The base class's own: what it will run next, in order, and its timers, a heap by time.
+    # The base class's own: what it will run next, in order.
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
-    _clock_resolution: float
     _closed: bool
+    _debug: bool
+    _stopping: bool
     _asyncgens: WeakSet[AsyncGeneratorType[Any, Any]]
 
     def __init__(self, seed: int = 0, *, limit_seconds: float | None = None) -> None:
@@ -82,15 +86,23 @@ class VirtualTimeLoop(SealedLoop):
         self.seed = seed
         self._chance = random.Random(f"{seed}/schedule")
         self._limit = math.inf if limit_seconds is None else limit_seconds
+        self._time = 0.0
         self._ticks = 0
         self._serials = itertools.count(1)
-        self._selector = _NoSelector(self._before_round)
+        # Tuples, because they are compared in C: (when, the how-manieth, timer).
+        self._timers: list[tuple[float, int, Any]] = []
+        self._timers_set = itertools.count()
+        self._cancelled_timers = 0
         self.set_task_factory(self._make_task)
-        self._set_time(0.0)
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._time
+
+    def hold(self, seconds: float) -> None:
+        """Let time pass as it does while a callback holds the loop: nothing else runs meanwhile."""
+        self._time += seconds
+        self._ticks = 0
 
     def call_soon(
         self,
@@ -99,40 +111,83 @@ class VirtualTimeLoop(SealedLoop):
         context: Context | None = None,
     ) -> asyncio.Handle:
         """As the base class does, in fewer steps: a run is made of this."""
-        if self._closed or self.get_debug():
+        if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def _set_time(self, seconds: float) -> None:
-        self._time = seconds
-        self._ticks = 0
-        # The base class runs timers due before time + resolution: the least step that is still a step.
-        self._clock_resolution = math.ulp(seconds)
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As the base class does, and never in another order."""
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._timers_set), timer))
+        timer._scheduled = True  # so that its cancellation is told to `_timer_handle_cancelled`
+        return cast(asyncio.TimerHandle, timer)
+
+    def _timer_handle_cancelled(self, timer: Any) -> None:
+        if not timer._scheduled:
+            return
+        self._cancelled_timers += 1
+        if self._cancelled_timers > _MANY_CANCELLED and self._cancelled_timers * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
 
     def _make_task(self, _: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> "_Task":
         return _Task(coro, next(self._serials), loop=self, **options)
 
-    def _before_round(self, timeout: float | None) -> None:
-        """Stands where other loops wait: the base class asks for `timeout` seconds, None for ever."""
+    def _run_once(self) -> None:
+        """One round, in place of the base class's: what is ready runs; if nothing is, time passes first."""
         if self._breach is not None:
             self.raise_breach()
-        if timeout is None or (timeout > 0 and self._scheduled[0].when() == math.inf):
-            raise DeadlockError(_report("every task waits, and no timer is set", self))
-        if timeout > 0:
-            self._jump()
-            return
-        self._count_tick()
-        _shuffle_tasks(self._ready, self._chance)
+        ready = self._ready
+        if ready or self._stopping:
+            self._count_tick()
+            if len(ready) > 1:
+                _shuffle_tasks(ready, self._chance)
+        else:
+            self._pass_time()
+        self._take_due()
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
-    def _jump(self) -> None:
-        due = self._scheduled[0].when()
+    def _pass_time(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._cancelled_timers -= 1
+        due = timers[0][0] if timers else math.inf
+        if due == math.inf:
+            raise DeadlockError(_report("every task waits, and no timer is set", self))
         if due > self._limit:
             passed = f"{self._limit:g} virtual seconds have passed"
             self._limit = self._time + CLEANUP_SECONDS
             raise TimeLimitError(_report(passed, self))
-        self._set_time(due)
+        if due > self._time:
+            self._time = due
+            self._ticks = 0
+        else:
+            self._count_tick()
+
+    def _take_due(self) -> None:
+        timers, now = self._timers, self._time
+        while timers and timers[0][0] <= now:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False
+            if timer._cancelled:
+                self._cancelled_timers -= 1
+            else:
+                self._ready.append(timer)
 
     def _count_tick(self) -> None:
         self._ticks += 1
@@ -146,9 +201,6 @@ class VirtualTimeLoop(SealedLoop):
             if one.ag_frame is None:
                 self._asyncgens.discard(one)
         await super().shutdown_asyncgens()
-
-    def _process_events(self, _: list[Any]) -> None:
-        """There are none: no socket is ever watched."""
 
     def _write_to_self(self) -> None:
         """Nobody sleeps in a selector, so nobody has to be woken."""
@@ -168,15 +220,6 @@ def simulate(
     """
     factory = functools.partial(VirtualTimeLoop, seed, limit_seconds=limit_seconds)
     return anyio.run(fn, *args, backend="asyncio", backend_options={"loop_factory": factory})
-
-
-class _NoSelector:
-    def __init__(self, before_round: Callable[[float | None], None]) -> None:
-        self._before_round = before_round
-
-    def select(self, timeout: float | None) -> list[Any]:
-        self._before_round(timeout)
-        return []
 
 
 class _Task(asyncio.Task[Any]):
@@ -202,8 +245,6 @@ class _Task(asyncio.Task[Any]):
 
 def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
     """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
-    if len(ready) < 2:
-        return
     places: list[int] = []
     steps: dict[int, deque[asyncio.Handle]] = {}
     # A copy, because the garbage collector may run here and have an async generator closed, which is a step.

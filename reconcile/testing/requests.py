@@ -29,6 +29,18 @@ class RecordedRequest:
     status: int | None = None
     server_status: int | None = None
 
+    def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
+        """The same request with an answer noted; what is None stays as it is."""
+        return RecordedRequest(
+            self.method,
+            self.path,
+            self.query,
+            self.content,
+            self.at,
+            status or self.status,
+            server_status or self.server_status,
+        )
+
     @property
     def verb(self) -> Verb:
         """The verb of RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …"""

@@ -41,6 +41,8 @@ _AUDITED = {
     "time.sleep": _BLOCKING,
 }
 
+_UNHEARD = ((threading.Thread, "start", "starting a thread"), (time, "sleep", _BLOCKING))
+
 _REFUSED_METHODS = (
     "add_reader", "add_signal_handler", "add_writer", "connect_accepted_socket", "connect_read_pipe",
     "connect_write_pipe", "create_connection", "create_datagram_endpoint", "create_server",
@@ -81,8 +83,14 @@ class SealedLoop(asyncio.BaseEventLoop):
 
     def run_forever(self) -> None:
         """As every loop's, with the ways out guarded that Python 3.11 tells no audit hook of."""
-        with _guarded(threading.Thread, "start", "starting a thread"), _guarded(time, "sleep", _BLOCKING):
+        originals = [(owner, name, getattr(owner, name), what) for owner, name, what in _UNHEARD]
+        for owner, name, original, what in originals:
+            setattr(owner, name, _guard(original, what))
+        try:
             super().run_forever()
+        finally:
+            for owner, name, original, _ in originals:
+                setattr(owner, name, original)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -151,16 +159,6 @@ def _listen() -> None:
 def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _AUDITED:
         _refuse_in_simulation(_AUDITED[event])
-
-
-@contextmanager
-def _guarded(owner: Any, name: str, what: str) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, _guard(original, what))
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from reconcile import (
     Result,
 )
 from reconcile.kinds import ConfigMap
-from reconcile.testing import FakeClient
+from reconcile.testing import FakeClient, VirtualTimeLoop
 from reconcile.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall
 from tests.reconcile.test_manager import Toy, World, keep_size, played
 
@@ -180,7 +180,8 @@ def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_ha
     async def rude(ctx: Context[Toy]) -> Result:
         loop = asyncio.get_running_loop()
         if ctx.object.name == "hold" and not refused:
-            loop._set_time(loop.time() + 20)  # type: ignore[attr-defined]
+            assert isinstance(loop, VirtualTimeLoop)
+            loop.hold(20)
             try:
                 await ctx.client.create(ConfigMap(metadata=ObjectMeta("late", "default")))
             except NotLeading:
