@@ -1,7 +1,33 @@
-"""Settings that every test shares."""
+"""Settings that every test shares, and the event loops in which async tests run.
 
+Those of ON_EVERY_LOOP run on asyncio and on uvloop. With EVENT_LOOP=uvloop in the environment all of them run
+on uvloop, except where time is virtual: a virtual loop is asyncio's.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
 from hypothesis import settings
+
+LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+ON_EVERY_LOOP = ("test_kubernetes_transport.py", "test_event_loops.py")
 
 # Shared machines stall for longer than any deadline that a test would want.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops in which pytest-asyncio runs a test: once in each."""
+    if item.path.name in ON_EVERY_LOOP:
+        return LOOPS
+    wanted = os.environ.get("EVENT_LOOP", "asyncio")
+    return {wanted: LOOPS[wanted]}

@@ -60,7 +60,7 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer.open.add(writer)
         try:
-            if tls is not None:
+            if tls is not None and not reads_at_once:
                 await writer.start_tls(tls)
             peer.connections += 1
             while not writer.is_closing():
@@ -75,12 +75,18 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
             writer.close()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if tls is not None and not reads_at_once:
+            # What a client says before `start_tls` would be read as plain text, and lost.
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
         tasks.append(asyncio.create_task(serve(reader, writer)))
 
     # TLS is begun by `serve`: a handshake within the server could not be cut at the end, and whichever
-    # test comes when its connection is collected would fail.
+    # test comes when its connection is collected would fail. uvloop cannot be kept from reading first.
+    reads_at_once = type(asyncio.get_running_loop()).__module__.startswith("uvloop")
     tasks: list[asyncio.Task[None]] = []
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 22)
+    server = await asyncio.start_server(
+        accept, "127.0.0.1", 0, limit=1 << 22, ssl=tls if reads_at_once else None
+    )
     peer.port = server.sockets[0].getsockname()[1]
     try:
         yield peer

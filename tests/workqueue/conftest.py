@@ -1,14 +1,24 @@
-"""Tests marked `anyio`, and those that `simulate`, run on asyncio and on trio."""
+"""Tests marked `anyio` run on asyncio, uvloop and trio; those that `simulate` on asyncio and trio."""
 
 import pytest
 
 from reconcile.testing.loop import simulate as simulate_asyncio
 from tests.workqueue.helpers import Simulate, simulate_trio
 
+BACKENDS = ("asyncio", "trio")
+UVLOOP = pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop")
 
-@pytest.fixture(params=["asyncio", "trio"], scope="module")
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Once for each event loop. Virtual time has loops of its own, and uvloop is none of them."""
+    if "anyio_backend" in metafunc.fixturenames:
+        virtual = "simulate" in metafunc.fixturenames
+        metafunc.parametrize("anyio_backend", BACKENDS if virtual else (*BACKENDS, UVLOOP), scope="module")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return BACKENDS[0]
 
 
 @pytest.fixture(scope="module")
