@@ -79,8 +79,8 @@ class ManagerOf:
         place = self._place
         await place.define(dict.fromkeys(kind for one in controllers for kind in one.kinds))
         place.transport.restart()
-        blocking = InStep() if place.virtual else None
-        given = {"environ": {}, "blocking": blocking, "clock": place.clock, **options}
+        given: dict[str, Any] = {"environ": {}, "clock": place.clock, "undeclared": "refuse", **options}
+        given.setdefault("blocking", InStep() if place.virtual else None)
         async with place.opened():
             try:
                 async with Manager(*controllers, transport=place.transport, **given) as running:

@@ -45,7 +45,7 @@ async def run_once(
     key: str | Key | Request | Object,
     client: FakeClient,
     *,
-    undeclared: Undeclared = "warn",
+    undeclared: Undeclared = "refuse",
 ) -> Pass:
     """Reconcile one key once, without manager, cache or waiting. `key`: an object, or `namespace/name`.
 

@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 
 from reconcile.client import Client
 from reconcile.controller import Controller
+from reconcile.declarations import Declarations
 from reconcile.manager import Manager
 from reconcile.requests import Request
 from reconcile.runner import Runner
@@ -98,6 +99,7 @@ class Process:
             clock=self._world.clock,
             leader_election=election,
             workers=WORKERS,
+            undeclared="refuse" if scenario.checks("declared") else "warn",
             environ={},
         )
         with anyio.CancelScope() as self._scope:
@@ -129,16 +131,17 @@ class _Watched(Manager):
         self, cluster: str, client: Client, cache: "Cache", controller: Controller[Any]
     ) -> Runner[Any]:
         runner = super()._runner(cluster, client, cache, controller)
-        runner.history = _Told(self._process, self._world, controller.name)
+        runner.history = _Told(self._process, self._world, runner.declarations)
         return runner
 
 
 class _Told(RunHistory):
-    def __init__(self, process: Process, world: "World", controller: str) -> None:
+    def __init__(self, process: Process, world: "World", declarations: Declarations) -> None:
         super().__init__()
         self._process = process
         self._world = world
-        self._controller = controller
+        self._declarations = declarations
+        self._controller = declarations.controller.name
 
     def end(self, run: Run, now: float) -> None:
         """A run is over: the world is told."""
@@ -156,4 +159,6 @@ class _Told(RunHistory):
                 "" if outcome is None else outcome.message,
             )
         )
+        for lacking in self._declarations.missing:
+            self._world.violate("declared", f"writes= of controller {self._controller} lacks {lacking}")
         super().end(run, now)

@@ -74,6 +74,7 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
     log = get_logger(f"reconcile.{controller.name}")
     recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
     passes = Passes(controller, client, recorder, log, InStep(), rendering=True)
+    passes.declarations.refuse = True
     outcome = await passes.run(request)
     if outcome.error is not None:
         raise outcome.error

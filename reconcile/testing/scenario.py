@@ -24,7 +24,7 @@ Invariant: TypeAlias = "Callable[[World], None]"
 
 FreeInvariant = Literal[
     "converges", "stays", "extra-run", "end-state", "creates", "deletes", "orphans", "finalizers",
-    "generations", "backs-off", "requests", "leader",
+    "generations", "backs-off", "requests", "leader", "declared",
 ]  # fmt: skip
 FREE_INVARIANTS: tuple[FreeInvariant, ...] = get_args(FreeInvariant)
 """The names of what holds of every operator, which `Scenario(without=)` may leave out."""

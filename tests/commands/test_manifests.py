@@ -297,7 +297,7 @@ async def test_one_pass_tells_what_is_written_without_being_declared(
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     controller = Controller(ConfigMap, keep_more, writes=writes)
-    done = await run_once(controller, config, FakeClient(config, pod))
+    done = await run_once(controller, config, FakeClient(config, pod), undeclared="warn")
     assert done.error is None
     assert done.undeclared == said
 

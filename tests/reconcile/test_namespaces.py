@@ -44,6 +44,7 @@ def role_in(namespace: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.rule("declared-namespaces")
 def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone() -> None:
     configs = [ConfigMap(metadata=ObjectMeta("c", namespace)) for namespace in (*SHOP_AND_BLOG, "else")]
     roles = [part for namespace in SHOP_AND_BLOG for part in role_in(namespace)]
@@ -70,6 +71,7 @@ def test_a_manager_of_two_namespaces_keeps_both_and_no_other_under_roles_alone()
     assert all("/namespaces/shop/" in path or "/namespaces/blog/" in path for path in asked)
 
 
+@pytest.mark.rule("declared-namespaces")
 @pytest.mark.parametrize(
     ("controller", "said"),
     [

@@ -1,5 +1,6 @@
 """What the kit checks without being asked: a controller that is right passes, each fault has its name."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -109,6 +110,20 @@ def test_a_cleanup_that_does_not_end_is_told() -> None:
 @pytest.mark.rule("sim-generations")
 def test_a_generation_observed_before_its_time_is_told() -> None:
     assert rules_broken_by(scenario(toys.ahead, Apply(PLOT))) == {"generations"}
+
+
+@pytest.mark.rule("sim-declared")
+def test_a_write_that_is_not_declared_is_told_also_where_its_refusal_is_swallowed() -> None:
+    async def keep(ctx: Any) -> None:
+        if not ctx.object.metadata.labels:
+            with contextlib.suppress(Exception):
+                await ctx.client.merge(ctx.object, {"metadata": {"labels": {"seen": "yes"}}})
+
+    told = scenario(keep, Apply(PLOT))
+    with pytest.raises(Broken, match=r'writes= of controller plots lacks Write\(Plot, \("patch",\)\)'):
+        sweep(told)
+    assert rules_broken_by(told) == {"declared"}
+    sweep(scenario(keep, Apply(PLOT), without=["declared"]), most=2)
 
 
 @pytest.mark.rule("sim-backs-off")
