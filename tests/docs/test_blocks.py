@@ -1,0 +1,291 @@
+"""No block of code stands in the documentation unchecked: what it shows is what happens."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import click
+import pytest
+from attrs import frozen
+
+from controllers import nodegroups
+from informers import Cache, NotFound
+from reconcile import (
+    Context,
+    Controller,
+    Forbidden,
+    Intent,
+    Manager,
+    Object,
+    ObjectMeta,
+    definition_of,
+    kind_of,
+    resource,
+)
+from reconcile.commands.explain import chain, head
+from reconcile.commands.main import reconcile
+from reconcile.desk import Desk
+from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
+from reconcile.manifests import manifest_of
+from reconcile.storms.purity import Impure
+from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
+from tests.commands.helpers import running
+from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, parts, run
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Pages whose blocks of a language are checked by a test that knows more of the subject.
+ELSEWHERE: Mapping[tuple[str, str], str] = {
+    ("docs/explanation/events.md", "yaml"): "tests/reconcile/test_recorder.py",
+    ("docs/explanation/workqueue.md", "python"): "tests/workqueue/test_docs.py",
+    ("docs/explanation/workqueue.md", "text"): "tests/workqueue/test_docs.py",
+    ("docs/how-to/autoscale-a-kind.md", "python"): "tests/blocks/test_autoscaler_at_work.py",
+    ("docs/how-to/blocking-code.md", "python"): "tests/reconcile/test_how_to.py",
+    ("docs/how-to/copy-objects.md", "python"): "tests/blocks/test_copier.py",
+    ("docs/how-to/hold-capacity-pools.md", "python"): "tests/blocks/test_capacity.py",
+    ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",
+    ("docs/how-to/models.md", "python"): "tests/reconcile/test_models_how_to.py",
+    ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
+    ("docs/how-to/several-clusters.md", "python"): "tests/reconcile/test_how_to.py",
+    ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_pages.py",
+    ("docs/reference/models.md", "python"): "tests/reconcile/test_models_reference.py",
+    ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_first_operator.py",
+    ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_first_operator.py",
+    ("docs/tutorial/testing.md", "python"): "tests/testing/test_pages.py",
+    ("docs/tutorial/testing.md", "text"): "tests/testing/test_pages.py",
+}
+
+HERE: set[tuple[str, str]] = set()
+
+# The first cell of a table may be a line of a log.
+INLINE = re.compile(r"(?<!^\| )`(reconcile [a-z]+(?: [^`|…\[\]]+)?)`", re.MULTILINE)
+
+# What may be typed besides our own commands and `make`: nothing of it is ours to check.
+PROGRAMS = frozenset({"cd", "export", "git", "kubectl", "pip", "pytest", "python3", ".", "docker", "mypy"})
+TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def checks(page: str, language: str) -> Callable[[F], F]:
+    """The test below checks the blocks of that page in that language."""
+    HERE.add((page, language))
+    return lambda test: test
+
+
+def test_the_list_of_unchecked_blocks_is_empty() -> None:
+    unchecked = [
+        str(block)
+        for block in all_blocks()
+        if (block.page, block.language) not in HERE | ELSEWHERE.keys()
+        and not block.file
+        and not (block.language == "console" and not block.has_output)
+    ]
+    assert unchecked == []
+
+
+def test_every_page_that_is_checked_has_such_blocks() -> None:
+    there = {(block.page, block.language) for block in all_blocks()}
+    assert (HERE | ELSEWHERE.keys()) - there == set()
+
+
+@pytest.mark.parametrize(("page", "test"), sorted({(page, test) for (page, _), test in ELSEWHERE.items()}))
+def test_what_is_checked_elsewhere_is_read_there(page: str, test: str) -> None:
+    assert Path(page).stem in (ROOT / test).read_text()
+
+
+@pytest.mark.parametrize("block", [block for block in all_blocks() if block.file], ids=str)
+def test_a_block_that_shows_a_file_is_that_file(block: Any) -> None:
+    assert block.text == (ROOT / block.file).read_text()
+
+
+@pytest.mark.parametrize("block", [one for one in all_blocks() if one.language == "console"], ids=str)
+def test_what_is_typed_can_be_typed(block: Any) -> None:
+    for command in block.commands:
+        for program, *arguments in parts(command):
+            assert_typed(program, arguments)
+
+
+def test_commands_within_a_sentence_can_be_typed() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for command in INLINE.findall(page.read_text()):
+            program, *arguments = next(parts(command))
+            try:
+                assert_typed(program, arguments)
+            except click.UsageError as error:
+                pytest.fail(f"{page.relative_to(ROOT)}: `{command}`: {error.format_message()}")
+
+
+def assert_typed(program: str, arguments: list[str]) -> None:
+    if program == "make":
+        assert arguments[0] in TARGETS
+    elif program == "reconcile":
+        assert_parsed(arguments)
+    else:
+        assert program in PROGRAMS
+
+
+def assert_parsed(arguments: list[str]) -> None:
+    """The command exists, and takes these options, and no fewer arguments. Nothing is run."""
+    with click.Context(reconcile) as context:
+        command = reconcile.get_command(context, arguments[0])
+        assert command is not None, arguments
+        with click.Context(command, parent=context) as within:
+            _, rest, _ = command.make_parser(within).parse_args(arguments[1:])
+            assert rest == []
+
+
+# --- explanation ------------------------------------------------------------------------------------
+
+
+@checks("docs/explanation/architecture.md", "text")
+def test_the_house_is_as_it_is_drawn() -> None:
+    house, flow = code("docs/explanation/architecture.md", "text")
+    floors = re.findall(r"^(\w+)/ +floor (\d)", house, re.MULTILINE)
+    assert floors == [("workqueue", "0"), ("informers", "1"), ("reconcile", "2"), ("controllers", "3")]
+    for room in re.findall(r"(\w+)/ ?[(,\n]", house):
+        assert (ROOT / room).is_dir() or (ROOT / "reconcile" / room).is_dir()
+    text = (ROOT / "docs/explanation/architecture.md").read_text()
+    rooms = dict(re.findall(r"^\| (\w+) \|.*\| `([\w/.]+)`", text, re.MULTILINE))
+    assert all((ROOT / file).exists() for file in rooms.values())
+    named = {"transport": "Transport", "reflector": "Reflector", "store": "Store", "queue": "WorkQueue"}
+    named |= {"pass": "Passes", "client": "Client"}
+    assert {named[part.strip()] for part in flow.split("->") if part.strip() != "handler"} <= rooms.keys()
+
+
+@checks("docs/explanation/cache.md", "text")
+def test_the_way_of_a_change_leads_through_these_rooms() -> None:
+    (flow,) = code("docs/explanation/cache.md", "text")
+    rooms = re.findall(r"> (\w+)", flow)
+    assert rooms == ["feed", "step", "store", "handlers", "queue"]
+    for file in ("feed", "store", "handlers"):
+        assert (ROOT / "informers" / f"{file}.py").exists()
+
+
+@checks("docs/explanation/cache.md", "python")
+def test_the_options_of_the_cache_are_taken() -> None:
+    pods, secrets = kind_of(Pod).resource, kind_of(Secret).resource
+    cache = run("docs/explanation/cache.md", transport=FakeClient().transport, PODS=pods, SECRETS=secrets)[
+        "cache"
+    ]
+    assert isinstance(cache, Cache)
+    assert cache.declare(pods).store.lacks("/status/phase")
+    assert cache.declare(secrets).store.lacks("/data")
+    assert cache.namespaces == ("team-a", "team-b")
+
+
+@checks("docs/explanation/simulation.md", "python")
+def test_the_scenarios_of_the_explanation_are_played() -> None:
+    told: list[FaultPlan] = []
+
+    async def scenario(plan: FaultPlan) -> None:
+        told.append(plan)
+
+    async def keep(ctx: Context[Any]) -> None:
+        spec = PodSpec(({"name": "web", "image": "nginx:1.29"},))
+        for number in range(ctx.object.spec.replicas):
+            await ctx.apply(Intent(Pod, metadata=ObjectMeta(f"{ctx.object.name}-{number}"), spec=spec))
+        ctx.prune()
+
+    given = {"Site": Site, "SiteSpec": SiteSpec, "Pod": Pod, "ObjectMeta": ObjectMeta}
+    names = run(
+        "docs/explanation/simulation.md",
+        scenario=scenario,
+        make_controller=lambda: Controller(Site, keep, owns=[Pod]),
+        **given,
+    )
+    assert told == [names["plan"]]
+    names["test_my_operator_survives_everything"]()
+
+
+# --- how to -----------------------------------------------------------------------------------------
+
+
+@checks("docs/how-to/make-the-cache-smaller.md", "python")
+def test_a_cache_is_made_smaller_as_the_page_says() -> None:
+    run("docs/how-to/make-the-cache-smaller.md")
+
+
+@checks("docs/how-to/debug-a-storm.md", "console")
+def test_a_storm_is_explained_as_the_page_shows() -> None:
+    said: list[str] = []
+
+    async def look() -> None:
+        client = FakeClient(WEB)
+        manager = Manager(storming, transport=client.transport, clock=VirtualClock(0), environ={})
+        async with manager:
+            await anyio.sleep(12)
+            (told,) = Desk(lambda: manager._runners).explain("Site", "default/web")["controllers"]
+            said.extend([*head(told), *(line for run in told["runs"] for line in chain(run))])
+
+    simulate(look)
+    shown = "".join(code("docs/how-to/debug-a-storm.md", "console")).partition("default/web\n")[2]
+    assert_shown(shown, "\n".join(said))
+
+
+@checks("docs/how-to/debug-a-storm.md", "python")
+async def test_the_test_of_the_page_finds_a_storm_before_it_happens() -> None:
+    test = run("docs/how-to/debug-a-storm.md", sites=storming, WEB=WEB)
+    with pytest.raises(Impure, match="stamp"):
+        await test["test_what_a_site_wants_is_a_function_of_what_is_there"]()
+
+
+# --- reference --------------------------------------------------------------------------------------
+
+
+@checks("docs/reference/controllers.md", "python")
+def test_the_ready_made_controllers_fit_into_one_manager() -> None:
+    manager = run("docs/reference/controllers.md")["manager"]
+    assert len(manager.controllers) == 4
+
+
+@checks("docs/reference/controllers.md", "yaml")
+async def test_the_node_autoscaler_of_the_page_is_accepted_by_its_definition() -> None:
+    (text,) = code("docs/reference/controllers.md", "yaml")
+    client = FakeClient(nodegroups.definition(), manifest_of(text))
+    there = await client.get(nodegroups.NodeAutoscaler, "all", "clusters")
+    assert list(there.spec.expanders) == ["priority", "least-waste"]
+
+
+@checks("docs/reference/embedded-api-server.md", "console")
+def test_the_api_server_says_what_the_page_shows(tmp_path: Path) -> None:
+    (shown,) = code("docs/reference/embedded-api-server.md", "console")
+    command, _, answer = shown.removeprefix("$ reconcile ").partition("\n")
+    with running(*command.split(), home=tmp_path) as process:
+        process.wait_for("Ctrl-C stops it")
+        assert_shown(answer, process.said)
+
+
+@checks("docs/reference/embedded-api-server.md", "python")
+async def test_the_admission_of_the_page_completes_and_refuses() -> None:
+    client = FakeClient(definition_of(Site))
+    run("docs/reference/embedded-api-server.md", server=client.server)
+    with pytest.raises(Forbidden, match="a site needs a replica"):
+        await client.create(Site(metadata=ObjectMeta("none", "default"), spec=SiteSpec(replicas=0)))
+    with pytest.raises(NotFound):
+        await client.get(Site, "none", "default")
+    await client.create(Site(metadata=ObjectMeta("one", "default"), spec=SiteSpec(replicas=1)))
+
+
+# --- what pages take for granted --------------------------------------------------------------------
+
+
+@frozen
+class SiteSpec:
+    replicas: int = 1
+
+
+@resource("example.com/v1")
+class Site(Object):
+    spec: SiteSpec = SiteSpec()
+
+
+WEB = Site(metadata=ObjectMeta("web", "default"))
+
+
+async def stamp(ctx: Context[Site]) -> None:
+    data = {"stamp": ctx.client.clock.now().isoformat()}
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name), data=data))
+
+
+storming = Controller(Site, stamp, owns=[ConfigMap], name="site")
