@@ -87,7 +87,7 @@ class Process:
 
     async def _live(self) -> None:
         scenario = self._world.scenario
-        self.controllers = scenario.make_controllers()
+        self.controllers = scenario.make_controllers(self._world.outside)
         election = scenario.leader_election
         if election is not None:
             election = evolve(election, identity=f"manager-{self.number}.{self.lives}")

@@ -29,7 +29,7 @@ FreeInvariant = Literal[
 FREE_INVARIANTS: tuple[FreeInvariant, ...] = get_args(FreeInvariant)
 """The names of what holds of every operator, which `Scenario(without=)` may leave out."""
 
-Controllers: TypeAlias = "Callable[[], Controller[Any] | Iterable[Controller[Any]]]"
+Controllers: TypeAlias = "Callable[..., Controller[Any] | Iterable[Controller[Any]]]"
 
 
 def _manifests(given: Iterable[Object | Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
@@ -66,8 +66,12 @@ class Scenario:
     """One story of a cluster, to be told under every fault.
 
     `controllers` makes the controllers of a process, anew for each of its lives: what they keep in
-    memory dies with it. Their kinds are defined, and so are further `kinds`, and `definitions`, which
-    are CustomResourceDefinitions and go before a model's own. `objects` are there before any manager starts.
+    memory dies with it. `outside` makes what is outside the cluster and outlives a process (an account
+    system, a DNS zone): anew for each run, handed to `controllers` as their one argument, and to be found
+    at `World.outside`.
+
+    The controllers' kinds are defined, and so are further `kinds`, and `definitions`, which are
+    CustomResourceDefinitions and go before a model's own. `objects` are there before any manager starts.
 
     The `steps` happen one after the other. Between two the world comes to rest, unless there is a `Wait`
     between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
@@ -88,6 +92,7 @@ class Scenario:
 
     controllers: Controllers
     steps: Sequence[Step] = field(default=(), converter=_steps)
+    outside: Callable[[], Any] | None = None
     objects: Sequence[dict[str, Any]] = field(default=(), converter=_manifests)
     kinds: Sequence[type[Object]] = field(default=(), converter=_kinds)
     definitions: Sequence[Mapping[str, Any]] = field(default=(), converter=_mappings)
@@ -105,9 +110,16 @@ class Scenario:
     most_requests: int = field(default=100, validator=validators.ge(1))
     most_failures: int = field(default=30, validator=validators.ge(1))
 
-    def make_controllers(self) -> tuple[Controller[Any], ...]:
-        """The controllers of one life of a process."""
-        made = self.controllers()
+    def make_outside(self) -> Any:
+        """What is outside the cluster in one run; None where there is nothing."""
+        return None if self.outside is None else self.outside()
+
+    def make_controllers(self, outside: Any = None) -> tuple[Controller[Any], ...]:
+        """The controllers of one life of a process; `outside` is that of its run, or one of their own."""
+        if self.outside is None:
+            made = self.controllers()
+        else:
+            made = self.controllers(self.outside() if outside is None else outside)
         return (made,) if isinstance(made, Controller) else tuple(made)
 
     def checks(self, name: FreeInvariant) -> bool:

@@ -60,8 +60,9 @@ class World:
     """What an invariant is a function of, and a step of a scenario acts on.
 
     `user` is a client of the administrator: its reads are live, nothing goes wrong on its way.
-    `changes` is the whole truth of the server since the run began, `runs` all runs of controllers, `done`
-    what was done by others, `violations` what has been found so far.
+    `outside` is what the scenario has outside the cluster. `changes` is the whole truth of the server
+    since the run began, `runs` all runs of controllers, `done` what was done by others, `violations` what
+    has been found so far.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class World:
         self.clock = VirtualClock(plan.seed)
         self.server = base.copy(self.clock)
         self.stage = Stage(self.server)
+        self.outside: Any = scenario.make_outside()
         self.user = Client(InProcessTransport(self.server), field_manager="user", clock=self.clock)
         self.runs: list[KeyRun] = []
         self.changes: list[Happened] = []

@@ -97,6 +97,49 @@ def _owner(plot: Plot) -> Any:
     return OwnerReference("toys.example.com/v1", "Plot", plot.name, plot.uid, controller=True)
 
 
+def doubtful(book: list[str]) -> Controller[Plot]:
+    """Enters each plot into a book outside, and notes in the status that it has."""
+
+    async def keep(ctx: Context[Plot]) -> None:
+        if not ctx.object.status.seen:
+            book.append(ctx.object.name)
+            ctx.status(seen="entered")
+
+    return Controller(Plot, keep)
+
+
+def sure(book: list[str]) -> Controller[Plot]:
+    """Looks whether the plot is in the book."""
+
+    async def keep(ctx: Context[Plot]) -> None:
+        if ctx.object.name not in book:
+            book.append(ctx.object.name)
+        ctx.status(seen="entered")
+
+    return Controller(Plot, keep)
+
+
+def entered_once(world: World) -> None:
+    assert world.outside == ["east"]
+
+
+@pytest.mark.rule("sim-outside")
+def test_what_is_outside_the_cluster_is_new_in_each_run_and_outlives_processes() -> None:
+    told = Scenario(controllers=sure, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
+    report = sweep(told)
+    assert report.runs == report.in_full == 9  # a status, and the events of it and of the plot
+
+
+@pytest.mark.rule("sim-outside")
+def test_what_is_done_twice_outside_is_found_by_a_crash_between_it_and_the_status() -> None:
+    told = Scenario(controllers=doubtful, outside=list, steps=[Apply(PLOT)], invariants=[entered_once])
+    with pytest.raises(Broken) as broken:
+        sweep(told)
+    assert broken.value.rules == {"entered_once"}
+    (fault,) = broken.value.plan.faults
+    assert fault.when.path.endswith("/status")
+
+
 # --- fuzz -------------------------------------------------------------------------------------------
 
 
