@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from reconcile.storms import Storms
     from reconcile.storms.purity import Impure
     from reconcile.synchronous import SyncClient, SyncContext
+    from workqueue import Backoff
 
 __all__ = [
     "SYNCED",
@@ -100,6 +101,7 @@ __all__ = [
     "AlreadyOwned",
     "ApiError",
     "Background",
+    "Backoff",
     "BadRequest",
     "CacheBehind",
     "CacheSyncFailed",

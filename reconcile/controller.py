@@ -19,6 +19,7 @@ from reconcile.requests import Cause, Named, Request, Result, as_request
 from reconcile.sources import Source, Start, Synced, as_source
 from reconcile.storms import Storms
 from reconcile.synchronous import SyncContext
+from workqueue import Backoff
 
 T = TypeVar("T", bound=Object)
 W = TypeVar("W", bound=Object)
@@ -128,6 +129,7 @@ class _Options(Generic[T]):
     background: InBackground[T] | None = None
     clusters: Sequence[str] = field(default=(), converter=_names)
     sources: Sequence[Source] = field(default=(), converter=_sources)
+    backoff: Backoff = field(factory=Backoff)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
     replaces: Original | None = None
@@ -166,8 +168,12 @@ class Controller(_Options[T]):
 
     `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
     and the new snapshot (default: any change outside its status). `sources` are further origins of
-    keys. `every` so many seconds after a run (up to a tenth more) an object runs again, whatever
-    happens; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+    keys. `every` so many seconds after a run (up to a tenth more) an object runs again, unless it is in
+    back-off; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+
+    `backoff` says how long a key waits that failed, or asked to run `again`: 5 ms, doubled each time up to
+    1000 s, are meant for API servers. What asks a system outside begins with a second or so, and comes no
+    later than its poll: `Backoff(base=1, limit=300)`.
 
     `replaces` names the operator that kept the kind before: where that is at work, managers do not start
     (see `Caution`).

@@ -81,9 +81,10 @@ def _seconds(given: float | timedelta | None) -> float | None:
 class Result:
     """What a reconcile wants next: nothing, a run `after` so many seconds (or a timedelta), or one `again`.
 
-    `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s, as after
-    failures, which count on. Any other result lets the next failure count as the first. That run has the
-    priority of this one, unless `priority` says another (higher runs first).
+    `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
+    `backoff=` of the controller says), as after failures, which count on. Any other result lets the next
+    failure count as the first. That run has the priority of this one, unless `priority` says another
+    (higher runs first).
     """
 
     after: float | None = field(default=None, converter=_seconds)

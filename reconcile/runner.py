@@ -85,7 +85,7 @@ class Runner(Generic[T]):
         self.cluster = cluster
         self._elsewhere = elsewhere
         self.queue: WorkQueue[Request] = WorkQueue(
-            limiter=KeyBackoff(chance=passes.client.clock.random),
+            limiter=KeyBackoff(controller.backoff, chance=passes.client.clock.random),
             metrics=None if metrics is None else metrics.queue,
         )
         self.workers = workers or controller.workers or DEFAULT_WORKERS

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from informers import get_logger
-from reconcile import Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
+from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
 from reconcile.departures import Gone
 from reconcile.passes import Outcome
 from reconcile.runner import INITIAL_PRIORITY
@@ -283,6 +283,25 @@ def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts() -> N
         assert gaps[13] > 40
         assert all(5 <= gap < 5.1 for gap in gaps[14:17])
         assert all(10 <= gap < 11.1 for gap in gaps[17:])
+
+    played(scenario)
+
+
+@pytest.mark.rule("inv-11")
+def test_a_controller_may_say_how_long_its_failures_wait() -> None:
+    times: list[float] = []
+
+    async def fail(ctx: Context[Toy]) -> None:
+        times.append(anyio.current_time())
+        raise RuntimeError("no")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail, backoff=Backoff(base=2, limit=10), every=1)):
+            await world.make()
+            await anyio.sleep(60)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        for gap, backoff in zip(gaps, (2, 4, 8, 10, 10), strict=False):
+            assert backoff <= gap <= 1.11 * backoff
 
     played(scenario)
 
