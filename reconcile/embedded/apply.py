@@ -12,6 +12,7 @@ import msgspec
 from reconcile.embedded.fieldsets import NO_FIELDS, FieldSet, path_text
 from reconcile.embedded.managers import (
     APPLY,
+    UNTRACKED,
     UPDATE,
     Manager,
     Managers,
@@ -160,7 +161,7 @@ def _decoded(entries: Any, node: Node) -> Managers:
 
 def _reconciled(owned: Ownership, node: Node) -> Ownership:
     fields = reconciled(owned.fields, node)
-    return owned if fields == owned.fields else Ownership(fields, owned.api_version, owned.time)
+    return owned if fields is owned.fields else Ownership(fields, owned.api_version, owned.time)
 
 
 def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,13 +181,12 @@ def _updated(
 ) -> Managers:
     change = compare(node, old, new)
     taken = change.added.union(change.modified)
-    left = tracked(released(managers, taken.union(change.removed), keeper=None))
-    result = dict(left)
-    mine = tracked({owner: Ownership(taken, api_version, time)})
-    if owner in mine:
+    result = dict(tracked(released(managers, taken.union(change.removed), keeper=None)))
+    mine = taken.difference(UNTRACKED)
+    if mine:
         kept = managers[owner].fields.difference(change.removed) if owner in managers else NO_FIELDS
-        result[owner] = Ownership(mine[owner].fields.union(kept), api_version, time)
-    return capped(tracked(result))
+        result[owner] = Ownership(mine.union(kept.difference(UNTRACKED)), api_version, time)
+    return capped(result)
 
 
 def _apply(
@@ -200,8 +200,8 @@ def _apply(
     force: bool,
 ) -> dict[str, Any]:
     if live is None:
-        mine = Ownership(field_set(node, intent), api_version, time)
-        return _applied(merge(node, {}, intent), intent, tracked({owner: mine}), owner)
+        mine = Ownership(field_set(node, tracked_part(intent)), api_version, time)
+        return _applied(intent, intent, {owner: mine} if mine.fields else {}, owner)
     before = _unmanaged(live)
     managers = _decoded(live["metadata"].get("managedFields"), node)
     if not managers:
@@ -285,7 +285,8 @@ def _described(manager: Manager, ownership: Ownership) -> str:
 
 
 def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[str]) -> dict[str, Any]:
-    wanted = {name: copied(value) for name, value in intent.items() if name not in reset}
+    """The intent without what it may not change; it shares the rest with `intent`."""
+    wanted = {name: value for name, value in intent.items() if name not in reset}
     if subresource == "status":
         wanted = {name: value for name, value in wanted.items() if name in {*_ROOT_FIELDS, "status"}}
         wanted["metadata"] = {
@@ -293,8 +294,8 @@ def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[s
             for name, value in (wanted.get("metadata") or {}).items()
             if name in ("name", "namespace")
         }
-    if isinstance(wanted.get("metadata"), dict):
-        wanted["metadata"].pop("managedFields", None)
+    elif isinstance(metadata := wanted.get("metadata"), dict) and "managedFields" in metadata:
+        wanted["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
     return wanted
 
 

@@ -34,7 +34,7 @@ class FieldSet:
     def union(self, other: "FieldSet") -> "FieldSet":
         """The paths that are in either."""
         if not other.children:
-            return FieldSet(self.owned or other.owned, self.children)
+            return FieldSet(True, self.children) if other.owned and not self.owned else self
         children = dict(self.children)
         for element, child in other.children.items():
             mine = children.get(element)
@@ -43,29 +43,33 @@ class FieldSet:
 
     def intersection(self, other: "FieldSet") -> "FieldSet":
         """The paths that are in both."""
-        if len(other.children) < len(self.children):
-            return other.intersection(self)
-        shared = (
-            (element, child.intersection(other.children[element]))
-            for element, child in self.children.items()
-            if element in other.children
-        )
-        return FieldSet(self.owned and other.owned, {element: child for element, child in shared if child})
+        children: dict[str, FieldSet] = {}
+        for element, child in self.children.items():
+            theirs = other.children.get(element)
+            if theirs is not None and (shared := child.intersection(theirs)):
+                children[element] = shared
+        return FieldSet(self.owned and other.owned, children)
 
     def difference(self, other: "FieldSet") -> "FieldSet":
-        """The paths that are not in `other`; those below a path of `other` stay."""
-        children = dict(self.children)
+        """The paths that are not in `other`; those below a path of `other` stay. Itself, if that is all."""
+        children: dict[str, FieldSet] | None = None
         for element, taken in other.children.items():
-            child = children.get(element)
+            child = self.children.get(element)
             if child is None:
                 continue
             left = child.difference(taken)
+            if left is child:
+                continue
+            if children is None:
+                children = dict(self.children)
             if left:
                 children[element] = left
             else:
                 del children[element]
         owned = self.owned and not other.owned
-        return FieldSet(owned, children)
+        if children is None and owned is self.owned:
+            return self
+        return FieldSet(owned, self.children if children is None else children)
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """All paths, in order."""

@@ -38,7 +38,7 @@ UNTRACKED: Final = FieldSet.of(
 """What belongs to the server, and so to no manager."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class Manager:
     """What tells one entry of managedFields from the others.
 
@@ -66,9 +66,8 @@ class Ownership:
 
     def less(self, fields: FieldSet) -> "Ownership":
         """The same without these fields."""
-        if not self.fields.intersection(fields):
-            return self
-        return Ownership(self.fields.difference(fields), self.api_version, self.time)
+        left = self.fields.difference(fields)
+        return self if left is self.fields else Ownership(left, self.api_version, self.time)
 
 
 Managers = Mapping[Manager, Ownership]
@@ -142,31 +141,31 @@ def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
 def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
     """A whole object without what is the server's."""
     part = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _UNTRACKED_NAMES}
-    if metadata:
-        part["metadata"] = metadata
-    else:
-        del part["metadata"]
+    metadata = part.pop("metadata", None) or {}
+    if kept := {name: value for name, value in metadata.items() if name not in _UNTRACKED_NAMES}:
+        part["metadata"] = kept
     return part
 
 
 def tracked(managers: Managers) -> Managers:
     """The managers without what is the server's, and without those that then own nothing."""
-    stripped = {manager: ownership.less(UNTRACKED) for manager, ownership in managers.items()}
-    return {manager: ownership for manager, ownership in stripped.items() if ownership.fields}
+    return released(managers, UNTRACKED, keeper=None)
 
 
 def released(managers: Managers, fields: FieldSet, keeper: Manager | None) -> Managers:
-    """The managers after all but `keeper` have lost these fields."""
-    left = {
-        manager: ownership if manager == keeper else ownership.less(fields)
-        for manager, ownership in managers.items()
-    }
-    return {manager: ownership for manager, ownership in left.items() if ownership.fields}
+    """The managers after all but `keeper` have lost these fields, without those that then own nothing."""
+    left: dict[Manager, Ownership] = {}
+    for manager, ownership in managers.items():
+        remaining = ownership if manager == keeper else ownership.less(fields)
+        if remaining.fields:
+            left[manager] = remaining
+    return left
 
 
 def capped(managers: Managers) -> Managers:
     """At most `MAX_UPDATERS` updaters: the oldest of a version are merged into one entry."""
+    if len(managers) <= MAX_UPDATERS:
+        return managers
     updaters = [(manager, owned) for manager, owned in managers.items() if manager.operation == UPDATE]
     updaters.sort(key=lambda item: (item[1].time, item[0].name))
     result = dict(managers)

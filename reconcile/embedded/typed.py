@@ -5,7 +5,7 @@ owner as a whole. The rules are those of structured-merge-diff, which the API se
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -19,7 +19,7 @@ from reconcile.embedded.fieldsets import (
     value_element,
 )
 from reconcile.embedded.schema.nodes import ABSENT, ANYTHING, Node
-from reconcile.embedded.schema.values import same, type_name
+from reconcile.embedded.schema.values import NESTED, same, type_name
 
 __all__ = [
     "Comparison",
@@ -34,11 +34,11 @@ __all__ = [
     "with_named_fields",
 ]
 
-_SCALAR_TYPES = {
-    "string": frozenset({"string"}),
-    "boolean": frozenset({"boolean"}),
-    "integer": frozenset({"integer", "number"}),
-    "number": frozenset({"integer", "number"}),
+_SCALAR_TYPES: Mapping[str, Collection[type]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int, float),
+    "number": (int, float),
 }
 
 
@@ -86,7 +86,7 @@ def check_typed(node: Node, value: Any, path: tuple[str, ...] = ()) -> None:
     elif node.type in ("object", "array"):
         expected = "map" if node.type == "object" else "list"
         raise SchemaMismatch(f"{path_text(path)}: expected {expected}, got {type_name(value)}")
-    elif node.type and type_name(value) not in _SCALAR_TYPES[node.type]:
+    elif node.type and type(value) not in _SCALAR_TYPES[node.type]:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type}, got {type_name(value)}")
 
 
@@ -94,11 +94,11 @@ def _check_map(node: Node, value: dict[str, Any], path: tuple[str, ...]) -> None
     if node.type not in ("object", "") or node.int_or_string or node.quantity:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got map")
     for name, member in value.items():
-        below = (*path, field_element(name))
         child = node.child(name)
         if child is None:
-            raise SchemaMismatch(f"{path_text(below)}: field not declared in schema")
-        check_typed(child, member, below)
+            raise SchemaMismatch(f"{path_text((*path, field_element(name)))}: field not declared in schema")
+        if type(member) not in _SCALAR_TYPES.get(child.type, ()):
+            check_typed(child, member, (*path, field_element(name)))
 
 
 def _check_list(node: Node, value: list[Any], path: tuple[str, ...]) -> None:
@@ -144,14 +144,17 @@ def field_set(node: Node, value: Any) -> FieldSet:
     if is_granular_list(node, value):
         fields = ((item_element(node, item), field_set(node.item(), item)) for item in value)
         return FieldSet(children={element: FieldSet(True, below.children) for element, below in fields})
-    return FieldSet(owned=True)
+    return FieldSet.LEAF
 
 
 def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
     children: dict[str, FieldSet] = {}
     for name, member in value.items():
+        if not isinstance(member, NESTED):
+            children[field_element(name)] = FieldSet.LEAF
+            continue
         below = field_set(node.child(name) or ANYTHING, member)
-        owned = below.owned or member is None or member == {} or name not in node.properties
+        owned = below.owned or member == {} or name not in node.properties
         if owned or below:
             children[field_element(name)] = FieldSet(owned, below.children)
     return FieldSet(children=children)
@@ -186,6 +189,10 @@ def compare(node: Node, old: Any, new: Any) -> Comparison:
     """How `new` differs from `old`; either may be `ABSENT`, not both."""
     if old == new and same(old, new):
         return _NO_DIFFERENCE
+    if old is ABSENT:
+        return Comparison(added=_all_new(node, new))
+    if not isinstance(old, NESTED) and not isinstance(new, NESTED):
+        return _replaced(new)
     if _both(is_granular_map, node, old, new):
         before, after = _mapping(old), _mapping(new)
         parts: dict[str, Comparison] = {}
@@ -201,10 +208,11 @@ def compare(node: Node, old: Any, new: Any) -> Comparison:
             for element in dict.fromkeys([*before, *after])
         }
         return _combined(parts, old, new)
-    here = FieldSet(owned=True)
-    if old is ABSENT:
-        return Comparison(added=here)
-    return Comparison(removed=here) if new is ABSENT else Comparison(modified=here)
+    return _replaced(new)
+
+
+def _replaced(new: Any) -> Comparison:
+    return Comparison(removed=FieldSet.LEAF) if new is ABSENT else Comparison(modified=FieldSet.LEAF)
 
 
 def _both(test: Callable[[Node, Any], bool], node: Node, old: Any, new: Any) -> bool:
@@ -306,14 +314,15 @@ def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
 
 
 def reconciled(fields: FieldSet, node: Node) -> FieldSet:
-    """The set under a schema that has since made some of its maps or lists atomic."""
+    """The set under a schema that has since made some of its maps or lists atomic; itself if it has not."""
     if fields.children and (node.atomic_map or (node.type == "array" and node.list_type == "atomic")):
-        return FieldSet(owned=True)
-    children = dict(fields.children)
+        return FieldSet.LEAF
+    changed: dict[str, FieldSet] = {}
     for element, child in fields.children.items():
-        if child.children:
-            children[element] = reconciled(child, node_below(node, element))
-    return FieldSet(fields.owned, children)
+        below = reconciled(child, node_below(node, element)) if child.children else child
+        if below is not child:
+            changed[element] = below
+    return FieldSet(fields.owned, {**fields.children, **changed}) if changed else fields
 
 
 def node_below(node: Node, element: str) -> Node:

@@ -65,3 +65,11 @@ def test_a_difference_keeps_what_is_below() -> None:
     fields = FieldSet.of(("f:a",), ("f:a", "f:b"))
     assert members(fields.difference(FieldSet.of(("f:a",)))) == {("f:a", "f:b")}
     assert fields.difference(fields) == NO_FIELDS
+
+
+@given(PATHS, PATHS)
+def test_a_difference_is_the_set_itself_exactly_when_nothing_was_taken(
+    left: set[tuple[str, ...]], right: set[tuple[str, ...]]
+) -> None:
+    fields = FieldSet.of(*left)
+    assert (fields.difference(FieldSet.of(*right)) is fields) is left.isdisjoint(right)

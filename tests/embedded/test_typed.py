@@ -70,6 +70,12 @@ def test_the_fields_of_a_new_object_are_those_by_which_it_differs_from_nothing(s
     assert new_fields(NODE, obj) == compare(NODE, {}, obj).added
 
 
+@given(specs, specs)
+def test_what_is_added_one_way_is_removed_the_other_way(one: dict[str, Any], other: dict[str, Any]) -> None:
+    there, back = compare(NODE, {"spec": one}, {"spec": other}), compare(NODE, {"spec": other}, {"spec": one})
+    assert (there.added, there.modified) == (back.removed, back.modified)
+
+
 @given(
     specs,
     st.dictionaries(st.sampled_from(["labels", "annotations"]), st.dictionaries(words, words), max_size=2),

@@ -1,6 +1,6 @@
 """JSON values: equality, copies, and how messages write them."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,10 @@ _NAMES: dict[type, str] = {
     float: "number",
     type(None): "null",
 }
+
+
+NESTED: Final = (dict, list)
+"""The types of values that hold others."""
 
 
 def type_name(value: Any) -> str:
@@ -28,7 +32,9 @@ def is_number(value: Any) -> bool:
 def same(left: Any, right: Any) -> bool:
     """JSON equality: `true` is not 1, and 1 is 1.0."""
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(value, right[name]) for name, value in left.items())
+        return left.keys() == right.keys() and all(
+            value is right[name] or same(value, right[name]) for name, value in left.items()
+        )
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
@@ -37,7 +43,9 @@ def same(left: Any, right: Any) -> bool:
 def copied(value: Any) -> Any:
     """A copy that shares no dict or list with the original."""
     if isinstance(value, dict):
-        return {name: copied(member) for name, member in value.items()}
+        return {
+            name: copied(member) if isinstance(member, NESTED) else member for name, member in value.items()
+        }
     if isinstance(value, list):
         return [copied(item) for item in value]
     return value
