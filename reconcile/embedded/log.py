@@ -99,13 +99,10 @@ class Timeline:
     """The changes of one resource that the log still holds. Positions count from the very first one."""
 
     dropped: int = 0
+    end: int = 0
+    """The position after the newest change."""
     _changes: list[Change] = field(factory=list)
     _gone: int = 0
-
-    @property
-    def end(self) -> int:
-        """The position after the newest change."""
-        return self.dropped + len(self._changes) - self._gone
 
     def position_after(self, version: int) -> int:
         """The position of the first change later than `version`."""
@@ -119,6 +116,7 @@ class Timeline:
     def append(self, change: Change) -> None:
         """Add the newest change."""
         self._changes.append(change)
+        self.end += 1
 
     def drop_first(self) -> Change:
         """Forget the oldest change, and say which it was."""

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import anyio
 import msgspec
 
 from reconcile.embedded.api import META, Form, TableRenderer
@@ -95,8 +94,7 @@ class Watch:
             self._collect()
             if self._ready or self._ending:
                 return
-            await self._sleep(until)
-            if anyio.current_time() >= until:
+            if await self._sleep(until) >= until:
                 return
 
     def notify(self) -> None:
@@ -130,10 +128,10 @@ class Watch:
     # --- what to send ---
 
     def _collect(self) -> None:
+        if self._position == self._timeline.end:
+            return
         if self._position < self._timeline.dropped:
             self.fail(expired(self._after, self._log.trimmed))
-            return
-        if self._position == self._timeline.end:
             return
         for change in self._timeline.since(self._position):
             if change.version > self._after and self._selection.wants(change.key):
@@ -190,7 +188,7 @@ class Watch:
     def _start_clock(self) -> None:
         if self._deadline is not None:
             return
-        now = anyio.current_time()
+        now = asyncio.get_running_loop().time()
         self._deadline = now + self._timeout
         if self._bookmarks:
             self._schedule_bookmark(now)
@@ -199,8 +197,11 @@ class Watch:
         last = self._deadline - BOOKMARK_BEFORE_END if self._deadline is not None else math.inf
         self._next_bookmark = min(now + BOOKMARK_PERIOD, last) if last > now else math.inf
 
-    async def _sleep(self, until: float) -> None:
-        """Every watch is here after every event: a future and a timer, which cost less than a scope."""
+    async def _sleep(self, until: float) -> float:
+        """Sleep until woken; the time then.
+
+        Every watch is here after every event: a future and a timer, which cost less than a scope.
+        """
         assert self._deadline is not None
         loop = asyncio.get_running_loop()
         woken = self._woken = loop.create_future()
@@ -212,7 +213,10 @@ class Watch:
             self._woken = None
             if timer is not None:
                 timer.cancel()
-        self._on_time(loop.time())
+        now = loop.time()
+        if now >= self._next_bookmark or now >= self._deadline:
+            self._on_time(now)
+        return now
 
     def _on_time(self, now: float) -> None:
         assert self._deadline is not None
