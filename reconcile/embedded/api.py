@@ -1,6 +1,7 @@
 """What comes in and what goes out: a request, the resource its path names, the form of the answer."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
@@ -50,6 +51,33 @@ class Target:
 
 def find_target(path: str, registry: Registry) -> Target:
     """The resource, object or subresource at `path`; the 404 that fits where there is none."""
+    way = _way(path)
+    if way is None or not registry.serves(way.group, way.version):
+        raise page_not_found()
+    resource = registry.get(way.group, way.version, way.plural)
+    if resource is None:
+        raise page_not_found() if registry.is_custom(way.group) else no_such_resource()
+    target = Target(resource, way.namespace, way.name, way.subresource, way.legacy_watch)
+    _check_scope(target)
+    return target
+
+
+@frozen
+class _Way:
+    """What a path says, whatever is served."""
+
+    group: str
+    version: str
+    namespace: str
+    plural: str
+    name: str
+    subresource: str
+    legacy_watch: bool
+
+
+@lru_cache(maxsize=512)
+def _way(path: str) -> _Way | None:
+    """The parts of a path; None where it leads to no resource. The same few come again and again."""
     parts = [part for part in path.split("/") if part]
     match parts:
         case ["api", version, *rest] if rest:
@@ -57,20 +85,13 @@ def find_target(path: str, registry: Registry) -> Target:
         case ["apis", group, version, *rest] if rest:
             pass
         case _:
-            raise page_not_found()
-    if not registry.serves(group, version):
-        raise page_not_found()
+            return None
     legacy_watch = rest[0] == "watch" and len(rest) > 1
     if legacy_watch:
         rest = rest[1:]
     namespace, rest = _split_namespace(group, rest)
     plural, name, subresource = rest[0], "".join(rest[1:2]), "/".join(rest[2:])
-    resource = registry.get(group, version, plural)
-    if resource is None:
-        raise page_not_found() if registry.is_custom(group) else no_such_resource()
-    target = Target(resource, namespace, name, subresource, legacy_watch)
-    _check_scope(target)
-    return target
+    return _Way(group, version, namespace, plural, name, subresource, legacy_watch)
 
 
 def _split_namespace(group: str, rest: list[str]) -> tuple[str, list[str]]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -51,16 +52,21 @@ def write_options(request: ApiRequest, kind: str) -> WriteOptions:
     query = request.query
     manager = query.get("fieldManager", "")
     causes = _patch_causes(request) if kind == "PatchOptions" else []
-    causes += _manager_causes(manager)
-    causes += dry_run_causes([query["dryRun"]] if query.get("dryRun") else [])
+    if manager:
+        causes += _manager_causes(manager)
+    if query.get("dryRun"):
+        causes += dry_run_causes([query["dryRun"]])
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
         causes.append(value_not_supported("fieldValidation", validation, ("", *_VALIDATIONS)))
     if causes:
         raise invalid_options(kind, causes)
-    agent = request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
     dry_run = query.get("dryRun") == "All"
-    return WriteOptions(dry_run, manager or agent or "unknown", validation, flag(query, "force"))
+    return WriteOptions(dry_run, manager or _agent(request) or "unknown", validation, flag(query, "force"))
+
+
+def _agent(request: ApiRequest) -> str:
+    return request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER_LENGTH]
 
 
 def _patch_causes(request: ApiRequest) -> list[FieldCause]:
@@ -92,7 +98,12 @@ def dry_run_causes(values: Sequence[object]) -> list[FieldCause]:
 
 def media_type(request: ApiRequest) -> str:
     """The Content-Type without its parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _media_type(request.headers.get("content-type", ""))
+
+
+@lru_cache(maxsize=64)
+def _media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
 
 
 def read_body(request: ApiRequest, duplicates: list[str]) -> Any:

@@ -1,10 +1,10 @@
 """A draft is an object on its way into the log: completed, checked, and only then committed."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
@@ -43,27 +43,27 @@ class Write:
     """What a built-in kind's schema missed in the object as it came."""
     patching: bool = False
     """Whether the object is what a patch, other than an apply, has made of the stored one."""
+    resource: ServedResource = field(init=False)
+    """What is written."""
     form: Form = field(init=False)
     """The form of the answer: one that cannot be had is refused before anything is written."""
+
+    @resource.default
+    def _written(self) -> ServedResource:
+        return self.target.resource
 
     @form.default
     def _wanted_form(self) -> Form:
         return wanted_form(self.request, listing=False)
 
-    @property
-    def resource(self) -> ServedResource:
-        """What is written."""
-        return self.target.resource
+    @cached_property
+    def time(self) -> str:
+        """The wall time of this write, as the API writes it."""
+        return self.engine.now()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> "_Reading":
         """Say of what cannot be read that it is the patch that was wrong, if it was one."""
-        try:
-            yield
-        except Failure as failure:
-            if self.patching and failure.code == _UNREADABLE:
-                raise unreadable_patch(failure.message) from failure
-            raise
+        return _Reading(self.patching)
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
@@ -80,7 +80,20 @@ class Write:
         return Response(status, {"content-type": JSON, **warning_headers(self.warnings)}, body)
 
 
-# --- unknown fields ---------------------------------------------------------------------------
+@frozen
+class _Reading:
+    """Every write enters several of these, and a generator's context costs more than what is done in it."""
+
+    patching: bool
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
+        if self.patching and isinstance(failure, Failure) and failure.code == _UNREADABLE:
+            raise unreadable_patch(failure.message) from failure
+
+
+# --- where it goes ----------------------------------------------------------------------------
 
 
 def require_namespace(write: Write, name: str) -> None:
@@ -109,7 +122,7 @@ def complete_new(write: Write, obj: dict[str, Any]) -> None:
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
         metadata.pop(name, None)
     metadata["uid"] = str(engine.clock.uuid())
-    metadata["creationTimestamp"] = engine.now()
+    metadata["creationTimestamp"] = write.time
     if resource.has_generation:
         metadata["generation"] = 1
     if resource.has_status:
@@ -247,7 +260,7 @@ def track(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, subreso
         operation="Update",
         subresource=subresource,
         api_version=write.resource.api_version,
-        time=write.engine.now(),
+        time=write.time,
     )
 
 

@@ -48,7 +48,7 @@ class Engine:
 
     def admissions_for(self, resource: ServedResource) -> list[Admission]:
         """What a write of this resource has to pass."""
-        return [*self.admission, *(guard for guard in self.guards if guard.concerns(resource))]
+        return [*self.admission, *[guard for guard in self.guards if guard.concerns(resource)]]
 
     def now(self) -> str:
         """The wall time as the API writes it."""

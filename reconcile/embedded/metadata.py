@@ -30,6 +30,18 @@ KNOWN_FIELDS: Mapping[str, type] = {
 MAX_ANNOTATION_BYTES = 256 * 1024
 BUILT_IN_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
+_HOLDING = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "finalizers",
+        "labels",
+        "managedFields",
+        "ownerReferences",
+    }
+)
+"""The fields that are not right yet when they are of the right type."""
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _LABEL_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -114,7 +126,9 @@ def label_value_faults(value: str) -> list[str]:
 
 def drop_unknown_fields(metadata: dict[str, Any]) -> list[str]:
     """Take out what `metadata` does not have, in place; the paths that were removed."""
-    unknown = [field for field in metadata if field not in KNOWN_FIELDS]
+    unknown: list[str] = []
+    if not metadata.keys() <= KNOWN_FIELDS.keys():
+        unknown = [field for field in metadata if field not in KNOWN_FIELDS]
     for field in unknown:
         del metadata[field]
     return [f"metadata.{field}" for field in unknown] + _drop_unknown_owner_fields(metadata)
@@ -136,7 +150,7 @@ def type_fault(metadata: Mapping[str, Any]) -> str:
     """The first field of `metadata` that is not of its type, in words; empty if all are."""
     for field, value in metadata.items():
         expected = KNOWN_FIELDS.get(field)
-        if value is None or expected is None:
+        if value is None or expected is None or (type(value) is expected and field not in _HOLDING):
             continue
         fits = isinstance(value, expected) and not (expected is int and isinstance(value, bool))
         if not fits or not _items_fit(field, value):
@@ -163,7 +177,7 @@ def drop_empty(metadata: dict[str, Any]) -> None:
     for field in [
         field
         for field, value in metadata.items()
-        if value is None or value == "" or value == {} or value == []
+        if not value and (value is None or isinstance(value, str | dict | list))
     ]:
         del metadata[field]
 
@@ -212,7 +226,7 @@ def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, t
         + _owner_causes(metadata.get("ownerReferences") or ())
     )
     finalizers = metadata.get("finalizers") or ()
-    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         causes.append(value_invalid("metadata.finalizers", f"{[*finalizers]}", why))
     for index, finalizer in enumerate(finalizers):
@@ -273,6 +287,8 @@ def _annotation_causes(annotations: Mapping[str, str]) -> list[FieldCause]:
         for key in annotations
         for fault in label_key_faults(key.lower())
     ]
+    if not annotations:
+        return causes
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > MAX_ANNOTATION_BYTES:
         causes.append(value_too_long("metadata.annotations", MAX_ANNOTATION_BYTES))

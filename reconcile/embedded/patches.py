@@ -1,6 +1,7 @@
 """JSON patch (RFC 6902) and JSON merge patch (RFC 7396), as the API server takes them.
 
-Pure functions: a new document comes back, and neither argument is changed or shared with it.
+Pure functions, but for `merge_into`: a new document comes back, and neither argument is changed or shared
+with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from reconcile.embedded.schema.values import copied, same
 from reconcile.embedded.status import Failure
 from reconcile.embedded.strategic import merge_maps
 
-__all__ = ["json_patch", "merge_patch", "strategic_merge"]
+__all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
 
 MAX_OPERATIONS: Final = 10_000
 
@@ -30,20 +31,20 @@ def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
     """
     if not isinstance(patch, dict):
         raise _bad_request("a merge patch must be an object")
-    merged: dict[str, Any] = _merged(doc, patch)
-    return merged
+    return merge_into(copied(doc), copied(patch))
 
 
-def _merged(value: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return copied(patch)
-    result = copied(value) if isinstance(value, dict) else {}
+def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """The same in place, for who owns both: `doc` is changed, and may share parts with `patch`."""
     for name, member in patch.items():
         if member is None:
-            result.pop(name, None)
+            doc.pop(name, None)
+        elif isinstance(member, dict):
+            value = doc.get(name)
+            doc[name] = merge_into(value if isinstance(value, dict) else {}, member)
         else:
-            result[name] = _merged(result.get(name), member)
-    return result
+            doc[name] = member
+    return doc
 
 
 def strategic_merge(doc: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.watching import Watch
 
 MIN_WATCH_SECONDS = 1800
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _HIGHEST = 2**64 - 1
 _WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
 INCONSISTENT = -1
@@ -169,7 +170,7 @@ def _integer(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "")
     if not text:
         return 0
-    if not re.fullmatch(r"[+-]?\d{1,19}", text, re.ASCII):
+    if not _INTEGER.fullmatch(text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
 
@@ -268,7 +269,7 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
 
 
 def _watch_selection(request: ApiRequest, target: Target) -> Selection:
-    query = dict(request.query)
+    query = request.query
     chosen = selection(target.resource, target.namespace, query)
     if not target.name:
         return chosen

@@ -18,7 +18,13 @@ class Registry:
         for resource in built_in:
             self._resources[resource.group, resource.version, resource.plural] = resource
         self._built_in_groups = {resource.group for resource in self}
+        self._index()
+
+    def _index(self) -> None:
         self._served = {(resource.group, resource.version) for resource in self}
+        self._kinds: dict[tuple[str, str], list[ServedResource]] = {}
+        for resource in self:
+            self._kinds.setdefault((resource.group, resource.kind), []).append(resource)
 
     def copy(self) -> "Registry":
         """A registry of its own with the same resources."""
@@ -26,6 +32,7 @@ class Registry:
         other._resources = dict(self._resources)
         other._custom = dict(self._custom)
         other._built_in_groups, other._served = self._built_in_groups, self._served
+        other._kinds = self._kinds
         return other
 
     def __iter__(self) -> Iterator[ServedResource]:
@@ -38,8 +45,8 @@ class Registry:
 
     def by_kind(self, group: str, kind: str, version: str = "") -> ServedResource | None:
         """A resource by its kind: the version asked for, or the first one served."""
-        for resource in self._resources.values():
-            if resource.group == group and resource.kind == kind and version in ("", resource.version):
+        for resource in self._kinds.get((group, kind), ()):
+            if version in ("", resource.version):
                 return resource
         return None
 
@@ -70,7 +77,7 @@ class Registry:
             self._custom[definition] = tuple(resources)
         for resource in resources:
             self._resources[resource.group, resource.version, resource.plural] = resource
-        self._served = {(resource.group, resource.version) for resource in self}
+        self._index()
         self.revision += 1
         return before
 

@@ -1,5 +1,6 @@
 """What the embedded server knows of one version of one resource."""
 
+from functools import cached_property
 from typing import Any
 
 from attrs import field, frozen
@@ -73,12 +74,12 @@ class ServedResource:
     stored_as: tuple[str, str] | None = None
     """Group and plural of another resource whose objects these are (Events of both groups)."""
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """As manifests write it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def storage_key(self) -> tuple[str, str]:
         """Group and plural: versions of one resource share their objects."""
         return self.stored_as or (self.group, self.plural)

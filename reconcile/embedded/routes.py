@@ -6,6 +6,7 @@
 import hashlib
 import platform
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -64,18 +65,16 @@ class Routes:
 
     def __call__(self, server: Serving, request: ApiRequest) -> Response | None:
         """The answer to `request`, or None when its path leads to a resource."""
-        path = request.path.rstrip("/") or "/"
-        parts = path.strip("/").split("/")
-        if (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3):
+        if _leads_to_resource(request.path):
             return None
         try:
-            return self._answer(server, request, path, parts)
+            return self._answer(server, request, _parts(request.path))
         except Failure as failure:
             return Response(failure.code, {"content-type": "application/json"}, _encode(failure.to_json()))
 
-    def _answer(self, server: Serving, request: ApiRequest, path: str, parts: list[str]) -> Response:
+    def _answer(self, server: Serving, request: ApiRequest, parts: list[str]) -> Response:
         groups = groups_of(server.resources)
-        answer = self._document(groups, request, path, parts)
+        answer = self._document(groups, request, parts)
         if answer is None:
             return _NOT_FOUND
         if request.method not in ("GET", "HEAD"):
@@ -85,7 +84,7 @@ class Routes:
         return answer
 
     def _document(
-        self, groups: Mapping[str, Group], request: ApiRequest, path: str, parts: list[str]
+        self, groups: Mapping[str, Group], request: ApiRequest, parts: list[str]
     ) -> Response | None:
         match parts:
             case ["version"]:
@@ -130,6 +129,17 @@ class Routes:
         return Response(
             200, {"content-type": "application/json", "etag": f'"{document.digest}"'}, document.body
         )
+
+
+@lru_cache(maxsize=512)
+def _leads_to_resource(path: str) -> bool:
+    """Whether a path is below /api/v1 or /apis/GROUP/VERSION, as nearly all are that come."""
+    parts = _parts(path)
+    return (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3)
+
+
+def _parts(path: str) -> list[str]:
+    return path.strip("/").split("/")
 
 
 def _by_path(groups: Mapping[str, Group]) -> dict[str, list[ServedResource]]:

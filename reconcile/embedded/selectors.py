@@ -74,6 +74,8 @@ _TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s=!(),<>]+)")
 
 def parse_labels(text: str) -> tuple[LabelTest, ...]:
     """`a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`: all must hold."""
+    if not text:
+        return ()
     tokens = _tokens(text)
     tests: list[LabelTest] = []
     while tokens:
@@ -188,6 +190,8 @@ _FIELD_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 
 def parse_fields(text: str, resource: ServedResource) -> tuple[tuple[str, str, bool], ...]:
     """`metadata.name=a,spec.nodeName!=b`: all must hold; 400 for a field that cannot be selected by."""
+    if not text:
+        return ()
     known = {"metadata.name", *(path.lstrip(".") for path in resource.selectable_fields)}
     if resource.namespaced:
         known.add("metadata.namespace")

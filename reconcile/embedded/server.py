@@ -187,15 +187,21 @@ class ApiServer:
 
     def _admit(self, request: ApiRequest) -> ApiRequest:
         """The request as it counts: by the user it impersonates, if any. Raises Failure (403)."""
-        if any(name.startswith("impersonate-") for name in request.headers):
-            wanted = impersonated(request.headers)
-            if wanted is not None:
-                for act in impersonation_acts(request.user, request.headers, wanted):
-                    self._require(act)
-                request = evolve(request, user=wanted)
+        for name in request.headers:
+            if name.startswith("impersonate-"):
+                request = self._impersonate(request)
+                break
         if not request.user.superuser:
             self._require(attributes_of(request.user, request.method, request.path, request.query))
         return request
+
+    def _impersonate(self, request: ApiRequest) -> ApiRequest:
+        wanted = impersonated(request.headers)
+        if wanted is None:
+            return request
+        for act in impersonation_acts(request.user, request.headers, wanted):
+            self._require(act)
+        return evolve(request, user=wanted)
 
     def _require(self, act: Attributes) -> None:
         decision = self._engine.access.decide(act)

@@ -52,7 +52,7 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
-from reconcile.embedded.patches import json_patch, merge_patch, strategic_merge
+from reconcile.embedded.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.rendering import object_in
 
 JSON_PATCH = "application/json-patch+json"
@@ -113,6 +113,8 @@ def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
 def require_create(write: Write) -> None:
     """403 for whoever may update or patch, but not make what turns out not to be there."""
     target, resource, user = write.target, write.resource, write.request.user
+    if user.superuser:
+        return
     act = Attributes(
         user,
         "create",
@@ -288,14 +290,14 @@ def accepted_patches(target: Target) -> tuple[str, ...]:
 
 
 def patched(write: Write, old: dict[str, Any], kind: str) -> dict[str, Any]:
-    """What the patch in the body makes of `old`."""
+    """What the patch in the body makes of `old`, which is the caller's own and may be used up."""
     duplicates: list[str] = []
     body = parse_json(write.request.body, duplicates)
     _judge_patch(write, strict_problems(duplicates, ()))
     if kind == JSON_PATCH:
         made = json_patch(old, body)
     elif kind == MERGE_PATCH:
-        made = merge_patch(old, _mapping(body))
+        made = merge_into(old, _mapping(body))
     else:
         made = strategic_merge(old, _mapping(body), write.resource.schema)
         made |= {"apiVersion": write.resource.api_version, "kind": write.resource.kind}
@@ -350,8 +352,8 @@ def _judge_patch(write: Write, problems: list[str]) -> None:
 
 
 def _apply(write: Write) -> Response:
-    target, resource, engine = write.target, write.resource, write.engine
-    stored = engine.get(resource, target.namespace, target.name)
+    target, resource = write.target, write.resource
+    stored = write.engine.get(resource, target.namespace, target.name)
     intent = _read_intent(write, named=stored is not None)
     if stored is None and (target.subresource or intent["metadata"].get("uid")):
         raise _missing_for_apply(write, intent)
@@ -367,7 +369,7 @@ def _apply(write: Write) -> Response:
         force=write.options.force,
         subresource=target.subresource,
         api_version=resource.api_version,
-        time=engine.now(),
+        time=write.time,
         reset=("status",) if resource.has_status and not target.subresource else (),
     )
     if stored is None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.patches import json_patch, merge_patch
+from reconcile.embedded.patches import json_patch, merge_into, merge_patch
 from reconcile.embedded.status import Failure
 
 DOC: dict[str, Any] = {
@@ -89,6 +89,13 @@ def test_a_merge_patch_changes_neither_argument_and_shares_nothing(
     result = merge_patch(doc, patch)
     scribble(result)
     assert (doc, patch) == (before, patch_before)
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_in_place_says_the_same(doc: dict[str, Any], patch: dict[str, Any]) -> None:
+    merged = merge_patch(doc, patch)
+    assert merge_into(doc, patch) is doc
+    assert doc == merged
 
 
 def scribble(value: Any) -> None:

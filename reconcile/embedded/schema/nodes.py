@@ -44,7 +44,7 @@ class Node:
     """Of a strategic merge patch: merge, replace, retainKeys."""
     patch_merge_key: str = ""
     plain: Any = None
-    """The Python type of which every value is right, whatever it is; most strings and booleans."""
+    """The Python type of which every value is right, whatever it is; most strings, booleans and integers."""
     flat: bool = False
     """An object of scalars only: with no unknown field there is nothing to look for below."""
     checks: tuple[Check, ...] = ()
@@ -65,7 +65,7 @@ class Node:
 
 
 _SCALARS: Final = frozenset({"string", "boolean", "integer", "number"})
-_PLAIN: Final[Mapping[str, type]] = {"string": str, "boolean": bool}
+_PLAIN: Final[Mapping[str, type]] = {"string": str, "boolean": bool, "integer": int}
 
 
 @define(eq=False)
