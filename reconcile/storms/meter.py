@@ -144,7 +144,8 @@ class Meter:
             return []
         cold.runs += 1
         if cold.warm is None and cold.runs >= WARM_RUNS:
-            cold.warm = self._warm[request] = Warm((self.resource, request.key), runs=cold.runs - 1)
+            warm = Warm((self.resource, request.key), runs=cold.runs - 1, last_write=now)
+            cold.warm = self._warm[request] = warm
             self._make_room(now)
         if cold.warm is None:
             return []
