@@ -7,7 +7,18 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import Cache, CacheSyncFailed, Delta, InformerOptions, Key, NotDeclared, Resource
+from informers import (
+    Cache,
+    CacheSyncFailed,
+    Delta,
+    InformerOptions,
+    Key,
+    NotDeclared,
+    Resource,
+    StatusError,
+    Unreachable,
+)
+from informers.cache import explain
 from informers.discovery import ABSENT_SECONDS, Discovery, UnknownKind
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -282,3 +293,54 @@ def test_discovery_asks_once_remembers_what_is_there_and_soon_asks_again_for_wha
         assert len(world.transport.requests) == 4
 
     simulate(run)
+
+
+def test_one_namespace_or_several_but_not_both() -> None:
+    with pytest.raises(ValueError, match="namespace= or namespaces="):
+        World().cache(namespace="default", namespaces=["one"])
+
+
+def test_namespaces_that_are_followed_or_not_already_change_nothing() -> None:
+    async def run() -> None:
+        cache = World().cache(namespaces=["one", "two", "one"])
+        cache.add_namespace("two")
+        await cache.remove_namespace("three")
+        assert cache.namespaces == ("one", "two")
+        with pytest.raises(ValueError, match="all namespaces are followed already"):
+            World().cache().add_namespace("one")
+
+    simulate(run)
+
+
+def test_what_is_followed_in_one_namespace_cannot_be_had_everywhere_any_more() -> None:
+    cache = World().cache(namespace="default")
+    cache.declare(SECRETS, everywhere=True)
+    assert not cache.declare(SECRETS).namespaces
+    cache.declare(CONFIG_MAPS)
+    with pytest.raises(ValueError, match="configmaps is followed in namespace default only"):
+        cache.declare(CONFIG_MAPS, everywhere=True)
+
+
+def test_what_was_declared_before_the_cache_ran_is_forgotten_without_a_task_to_end() -> None:
+    cache = World().cache()
+    cache.declare(CONFIG_MAPS)
+    cache.release(CONFIG_MAPS)
+    assert cache.find(CONFIG_MAPS) is None
+    with pytest.raises(NotDeclared):
+        cache.release(CONFIG_MAPS)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (None, ""),
+        (StatusError(500, "InternalError", "etcd is away"), "cannot list configmaps: etcd is away"),
+        (Unreachable("nobody there"), "cannot list configmaps: nobody there"),
+        (ZeroDivisionError("oh"), "cannot list configmaps: ZeroDivisionError: oh"),
+    ],
+)
+def test_what_stands_in_the_way_is_a_sentence_whatever_it_is(error: Exception | None, says: str) -> None:
+    informer = World().cache().declare(CONFIG_MAPS)
+    for part in informer._parts.values():
+        part.feed.status.error = error
+    assert explain(informer) == says
