@@ -1,13 +1,16 @@
 """`reconcile crds`: the CustomResourceDefinitions of the model classes of a module."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.kinds import by_kind, models_in
+from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import definition_of
 
@@ -19,21 +22,32 @@ from reconcile.models import definition_of
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a file for each definition into this folder, instead of all to standard output.",
 )
-def crds(module: str, out: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
+def crds(module: str, out: Path | None, as_json: bool) -> None:
     """Print the CustomResourceDefinitions of the kinds that MODULE defines.
 
     The same classes always give the same text. Several versions of a kind make one definition, in
     which the most stable version is the stored one.
     """
-    definitions = definitions_of_module(load_module(module))
-    if out is None:
+    if out is not None and as_json:
+        raise Problem("--out and --json are both given", "give one of them")
+    with progress(f"making definitions of {module}"):
+        definitions = definitions_of_module(load_module(module))
+    if as_json:
+        click.echo(json_list(definitions))
+    elif out is None:
         click.echo("---\n".join(map(as_yaml, definitions)), nl=False)
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    for definition in definitions:
-        file = out / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
-        file.write_text(as_yaml(definition))
-        click.echo(file)
+    else:
+        _write(out, definitions)
+
+
+def _write(folder: Path, definitions: Sequence[dict[str, Any]]) -> None:
+    with writing_files():
+        folder.mkdir(parents=True, exist_ok=True)
+        for definition in definitions:
+            file = folder / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
+            file.write_text(as_yaml(definition), encoding="utf-8")
+            click.echo(file)
 
 
 def definitions_of_module(module: Any) -> list[dict[str, Any]]:
@@ -42,6 +56,11 @@ def definitions_of_module(module: Any) -> list[dict[str, Any]]:
         return [definition_of(*versions) for versions in by_kind(models_in(module))]
     except TypeError as error:
         raise Problem(f"the module {module.__name__} has a class without a definition", str(error)) from None
+
+
+def json_list(objects: Sequence[dict[str, Any]]) -> str:
+    """Objects as one List, as kubectl reads it."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2)
 
 
 class _Plain(yaml.SafeDumper):

@@ -1,9 +1,20 @@
 """What goes wrong on the command line, as the person at it reads it."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import click
+
+
+@contextmanager
+def writing_files() -> Iterator[None]:
+    """While inside, a file that cannot be written is a Problem that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
 
 
 class Problem(click.ClickException):

@@ -16,9 +16,10 @@ from attrs import frozen
 from informers import ApiError
 from reconcile.commands.crds import as_yaml
 from reconcile.commands.definitions import read_definition
-from reconcile.commands.errors import Problem
+from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.init_sample import sample_of, stored_version
 from reconcile.commands.models import source_of_definition
+from reconcile.commands.progress import progress
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _TAKEN = frozenset({"controllers", "informers", "reconcile", "tests", "workqueue"})
@@ -68,17 +69,20 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
     folder = Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Problem(f"{name} is there already", "choose another NAME, or go to another folder")
-    definition = None if crd is None else read_definition(crd)
-    project = _new(name, group or "example.com") if definition is None else _of(name, definition, str(crd))
-    try:
+    if crd is None:
+        definition, project = None, _new(name, group or "example.com")
+    else:
+        with progress(f"reading {crd}"):
+            definition = read_definition(crd)
+            project = _of(name, definition, str(crd))
+    with writing_files():
         for path, text in files_of(project).items():
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             click.echo(file)
-    except OSError as error:
-        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
-    fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
+    with progress("trying sample.yaml"):
+        fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
     if fault:
         click.echo(f"{folder / 'sample.yaml'} is no {project.kind} yet; fill it in: {fault}")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")

@@ -1,6 +1,5 @@
 """`reconcile manifests`: what it takes to run an operator in a cluster."""
 
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from reconcile.commands.crds import as_yaml
-from reconcile.commands.errors import Problem
+from reconcile.commands.crds import as_yaml, json_list
+from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.kinds import by_kind
 from reconcile.commands.manifests_documents import Deployed, Document, documents_of, kustomization
 from reconcile.commands.operators import Operator, load_operator
@@ -95,8 +94,7 @@ def manifests(
     if out is not None:
         _write(out, files)
     elif as_json:
-        items = [document for documents in files.values() for document in documents]
-        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
+        click.echo(json_list([document for documents in files.values() for document in documents]))
     else:
         click.echo(_text([document for documents in files.values() for document in documents]), nl=False)
 
@@ -164,13 +162,11 @@ def _names(kind: type[Object]) -> tuple[str, str]:
 
 
 def _write(folder: Path, files: Mapping[str, Sequence[Document]]) -> None:
-    try:
+    with writing_files():
         folder.mkdir(parents=True, exist_ok=True)
         for name, documents in {**files, "kustomization.yaml": [kustomization(files)]}.items():
             (folder / name).write_text(_text(documents), encoding="utf-8")
             click.echo(folder / name)
-    except OSError as error:
-        raise Problem(f"cannot write {error.filename}", error.strerror or str(error)) from None
 
 
 def _text(documents: Sequence[Document]) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from reconcile.commands.definitions import read_definition
-from reconcile.commands.errors import Problem
+from reconcile.commands.errors import Problem, writing_files
+from reconcile.commands.progress import progress
 from reconcile.models.generating import source_of
 
 
@@ -23,11 +24,13 @@ def models(definition: Path, out: Path | None) -> None:
     There is a class for each version of the kind and for each object in its schema. The classes give
     the same schema back: `reconcile crds` on them makes an equivalent definition.
     """
-    source = source_of_definition(read_definition(definition), str(definition))
+    with progress(f"reading {definition}"):
+        source = source_of_definition(read_definition(definition), str(definition))
     if out is None:
         click.echo(source, nl=False)
         return
-    out.write_text(source)
+    with writing_files():
+        out.write_text(source, encoding="utf-8")
     click.echo(out)
 
 

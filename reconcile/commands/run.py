@@ -23,12 +23,16 @@ from reconcile.caution import OriginalAtWork
 from reconcile.commands.cluster import embedded_cluster
 from reconcile.commands.errors import Problem
 from reconcile.commands.logs import configure_logs
+from reconcile.commands.progress import PATIENCE
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
 from reconcile.manager import Manager
 from reconcile.models import kind_of
 from reconcile.serving import CannotServe
+
+LATE_SECONDS = 10.0
+"""Between two lines about first lists that are not there."""
 
 _log = get_logger("reconcile")
 
@@ -251,6 +255,27 @@ def _state_on_signal(manager: Manager) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, lambda: _log.info("state", state=manager.state()))
     try:
-        yield
+        with telling_what_is_late(manager):
+            yield
     finally:
         loop.remove_signal_handler(signal.SIGUSR1)
+
+
+@contextmanager
+def telling_what_is_late(manager: Manager) -> Iterator[None]:
+    """While inside, a line names resources whose first list is late, now and then until all are there."""
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(PATIENCE, lambda: tell())
+
+    def tell() -> None:
+        nonlocal timer
+        informers = manager.status().informers
+        if late := [one.resource for one in informers if not one.synced]:
+            _log.info("waiting for first lists", resources=late)
+        if late or not informers:
+            timer = loop.call_later(LATE_SECONDS, tell)
+
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,6 +1,7 @@
 """`reconcile check`: each thing that it looks for, and nothing where all is well."""
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +99,17 @@ def test_each_thing_to_mend_is_one_line(
     assert "Scale()" in lines[0]
     assert "observed_generation" in lines[1]
     assert "list_map_keys" in lines[2]
+
+
+def test_as_json_it_is_a_list_and_the_same_status(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", written(BAD), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found[0]["kind"], found[0]["path"]) == ("Bad", ".spec.replicas")
+    assert all(one["problem"] for one in found)
+    assert main(["check", written(GOOD), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
 
 
 def test_fields_that_became_required_are_told(

@@ -1,5 +1,6 @@
 """`reconcile crds`: definitions of a module's classes, as files and as text, taken by servers."""
 
+import json
 import os
 import re
 import shutil
@@ -74,6 +75,25 @@ def test_each_kind_of_the_module_is_one_document_and_imported_kinds_are_not(modu
     ]
     versions = documents[0]["spec"]["versions"]
     assert [(v["name"], v["storage"]) for v in versions] == [("v1", True), ("v1beta1", False)]
+
+
+def test_as_json_they_are_one_list_of_the_same_documents(module: str) -> None:
+    text = CliRunner().invoke(reconcile, ["crds", module])
+    result = CliRunner().invoke(reconcile, ["crds", module, "--json"])
+    made = json.loads(result.stdout)
+    assert (made["apiVersion"], made["kind"]) == ("v1", "List")
+    assert made["items"] == list(yaml.safe_load_all(text.stdout))
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    assert main(["crds", module, "--out", str(tmp_path / "taken" / "crds")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: cannot write ")
+    assert said.count("\n") == 1
+    assert main(["crds", module, "--out", "crds", "--json"]) == 2
 
 
 def test_out_writes_a_file_for_each_and_the_same_ones_again(module: str) -> None:
