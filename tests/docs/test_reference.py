@@ -1,14 +1,17 @@
 """The reference and the public names are the same, and nothing is public by accident."""
 
 import ast
+import asyncio
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import griffe
 import pytest
@@ -98,6 +101,30 @@ def documented(module: str, name: str) -> bool:
         member.docstring
         for member in target.members.values()
         if target.is_class and member.is_function and not member.name.startswith("_")
+    )
+
+
+def test_what_a_class_has_from_an_internal_base_is_shown() -> None:
+    public = [value_of(module, name) for module in PUBLIC for name in names_of(module)]
+    text = "".join(pages().values())
+    for module in PUBLIC:
+        for name in names_of(module):
+            value = value_of(module, name)
+            if inspect.isclass(value) and inherits_in_silence(value, public):
+                shown = f"::: {module}.{name}\n    options:\n      inherited_members: true"
+                assert shown in text, shown
+
+
+def inherits_in_silence(cls: type, public: Sequence[Any]) -> bool:
+    """Whether methods come from a class of ours that no page has, nor one between."""
+    between = [base for base in cls.__mro__[1:] if base in public]
+    return any(
+        base.__module__.partition(".")[0] in PACKAGES
+        and base not in public
+        and not any(issubclass(other, base) for other in between)
+        and not issubclass(base, asyncio.AbstractEventLoop)
+        and any(not name.startswith("_") and inspect.isroutine(one) for name, one in vars(base).items())
+        for base in cls.__mro__[1:]
     )
 
 

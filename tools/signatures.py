@@ -1,8 +1,11 @@
-"""For the pages of the reference: the signature of each attrs class, from its fields, as attrs makes it.
+"""For the pages of the reference: signatures as a caller sees them.
 
-griffe reads source and does this for dataclasses alone. An extension of it; `tools/mkdocs.yml` names it.
+griffe reads source. It makes the signatures of dataclasses and not those of attrs classes, and shows a
+default by the name that it has in a module. An extension of it; `tools/mkdocs.yml` names it.
 """
 
+from ast import literal_eval
+from collections.abc import Iterator
 from typing import Any
 
 from griffe import (
@@ -11,6 +14,7 @@ from griffe import (
     Expr,
     ExprCall,
     ExprKeyword,
+    ExprName,
     Extension,
     Function,
     Module,
@@ -23,21 +27,39 @@ ATTRS = frozenset({"attrs.frozen", "attrs.define"})
 RESOURCE = "reconcile.models.objects.resource"
 
 
-class AttrsSignatures(Extension):
-    """Gives attrs classes, and classes of kinds, the `__init__` that they have at run time."""
+class Signatures(Extension):
+    """Gives attrs classes, and classes of kinds, their `__init__`; and every function its defaults."""
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:
         """Griffe has read a package, all that it imports from other packages of ours aside."""
-        for cls in classes(pkg):
-            if "__init__" not in cls.members and is_attrs(cls):
-                cls.set_member("__init__", initializer(cls))
+        for part in parts(pkg):
+            if isinstance(part, Class) and "__init__" not in part.members and is_attrs(part):
+                part.set_member("__init__", initializer(part))
+        for part in parts(pkg):
+            if isinstance(part, Function):
+                for parameter in part.parameters:
+                    parameter.default = constant(pkg, parameter.default)
 
 
-def classes(module: Module) -> list[Class]:
-    """All classes of a package, in all its modules."""
-    own = [member for member in module.members.values() if not member.is_alias]
-    found = [member for member in own if isinstance(member, Class)]
-    return found + [cls for member in own if isinstance(member, Module) for cls in classes(member)]
+def parts(owner: Module | Class) -> Iterator[Class | Function]:
+    """All classes and functions of a package, in all its modules and classes."""
+    for member in list(owner.members.values()):
+        if isinstance(member, Class | Function):
+            yield member
+        if isinstance(member, Module | Class):
+            yield from parts(member)
+
+
+def constant(package: Module, default: Any) -> Any:
+    """What a name stands for, if it is that of a number, a text or an empty mapping of the package."""
+    if not isinstance(default, ExprName):
+        return default
+    home, _, name = default.canonical_path.removeprefix(f"{package.path}.").rpartition(".")
+    try:
+        value = str(package[f"{home}.{name}" if home else name].value)
+        return value if isinstance(literal_eval(value), int | float | str | dict) else default
+    except (KeyError, ValueError, SyntaxError, AttributeError):
+        return default
 
 
 def is_attrs(cls: Class) -> bool:
