@@ -108,7 +108,7 @@ def the_stable_pods_stay(world: World) -> None:
     assert stable is None or (stable.spec.replicas == 10 and not image_of(stable).endswith("bad"))
 
 
-def test_canaries_survive_whatever_happens() -> None:
+def test_a_canary_survives_whatever_goes_wrong() -> None:
     edits = [Edit(SHOP, {"spec": {"image": image}}) for image in ("shop:2", "shop:3-bad")]
     scenario = Scenario(
         controllers=lambda: [canaries, pods],

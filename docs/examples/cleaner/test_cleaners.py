@@ -86,7 +86,7 @@ def what_is_kept_stays(world: World) -> None:
     assert world.find(ConfigMap, "kept")
 
 
-def test_cleaners_survive_whatever_happens() -> None:
+def test_a_cleaner_survives_whatever_goes_wrong() -> None:
     scenario = Scenario(
         controllers=lambda: cleaners,
         objects=[preview("old-1"), preview("old-2"), preview("kept", labels={"keep": ""})],

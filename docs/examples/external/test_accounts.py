@@ -138,7 +138,7 @@ def one_account_each(world: World) -> None:
     assert sorted(world.outside.bills.values()) == sorted(wanted)
 
 
-def test_accounts_survive_whatever_happens() -> None:
+def test_an_account_survives_whatever_goes_wrong() -> None:
     scenario = Scenario(
         controllers=accounts,
         outside=FakeBilling,
