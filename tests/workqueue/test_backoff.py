@@ -35,6 +35,12 @@ def test_jitter_makes_a_delay_longer_by_its_share_of_it_as_chance_has_it() -> No
     assert [backoff.delay(2), backoff.delay(2, 0.5), backoff.delay(20, 0.5)] == [4, 5, 12.5]
 
 
+@pytest.mark.rule("inv-09")
+def test_the_delays_of_a_key_have_the_jitter_that_chance_has_for_them() -> None:
+    backoff: KeyBackoff[str] = KeyBackoff(Backoff(1, 10, jitter=0.5), chance=iter([0.5, 0.0, 0.8]).__next__)
+    assert [backoff.next_delay(key, 0.0) for key in ("a", "b", "c")] == [1.25, 1.0, 1.4]
+
+
 @pytest.mark.rule("queue-backoff")
 def test_a_failure_within_a_running_delay_does_not_count() -> None:
     backoff = exact()

@@ -14,6 +14,17 @@ from workqueue.order import Heap, StrictOrder
 from workqueue.pacing import Pace
 
 
+@pytest.mark.rule("queue-memory")
+def test_places_that_raised_keys_left_are_forgotten_when_they_are_passed() -> None:
+    order: StrictOrder[str] = StrictOrder()
+    for key in ("a", "b", "stays"):
+        order.push(key, 0, 0.0)
+    order.raised("a", 0, 1, 0.0)
+    assert [order.pop(), order.pop()] == ["a", "b"]
+    (members,) = order._classes.values()
+    assert (list(members.places), members.stale, members.number_of_stale) == (["stays"], {}, 0)
+
+
 @pytest.mark.rule("queue-ageing")
 def test_without_ageing_low_priority_waits_for_as_long_as_there_is_higher(simulate: Simulate) -> None:
     async def scenario() -> None:
