@@ -104,5 +104,5 @@ def test_every_limiter_forgets() -> None:
 @pytest.mark.rule("queue-arguments")
 def test_the_longest_of_no_delays_is_refused() -> None:
     nothing: tuple[Any, ...] = ()
-    with pytest.raises(ValueError, match="^the longest delay of no limiters is no delay: name one$"):
+    with pytest.raises(ValueError, match=r"^the longest delay of no limiters is no delay: name one$"):
         MaxOf(*nothing)
