@@ -1,11 +1,10 @@
 """`reconcile manifests`: what runs an operator, and that it runs under exactly the rights it is given."""
 
-import copy
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,27 +12,25 @@ from typing import Any
 import anyio
 import pytest
 import yaml
-from attrs import evolve, frozen
+from attrs import evolve
 from click.testing import CliRunner, Result
 from sites import Site, SiteSpec, sites
 
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
 from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
-from reconcile.configuration import from_flags
-from reconcile.embedded import InProcessTransport, service_account
+from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from reconcile.originals import Original
 from reconcile.permissions import is_custom, lookout_permissions, permissions_of
-from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, run_once, simulate
+from reconcile.testing import FakeClient, eventually, run_once
 from reconcile.testing.control_plane import embedded
+from tests.commands.rights import Deployed, Document, rights_of
 
 KUBECTL = shutil.which("kubectl")
 ACCOUNT = service_account("sites-system", "sites")
 EVERYWHERE: tuple[str, ...] = ()
 SHOP = ("--namespaces", "shop")
-
-Document = Mapping[str, Any]
 
 
 def invoke(*arguments: str) -> Result:
@@ -54,101 +51,35 @@ def of_kind(kind: str, *options: str) -> Sequence[Document]:
 # --- the operator under its rights ------------------------------------------------------------------------
 
 
-@frozen
-class Right:
-    """One verb of one rule of a role."""
-
-    role: str
-    rule: int
-    verb: str
-    said: str
-
-
-def rights(*options: str) -> Sequence[Right]:
-    return [
-        Right(role["metadata"]["name"], number, verb, f"{verb} {'/'.join(rule['resources'])}")
-        for role in documents(*options)
-        for number, rule in enumerate(role.get("rules", ()))
-        for verb in rule["verbs"]
-    ]
-
-
-def without(documents: Sequence[Document], missing: Collection[Right]) -> Sequence[Document]:
-    left = copy.deepcopy(list(documents))
-    for document in left:
-        for right in missing:
-            if "rules" in document and document["metadata"]["name"] == right.role:
-                document["rules"][right.rule]["verbs"].remove(right.verb)
-        if "rules" in document:
-            document["rules"][:] = [rule for rule in document["rules"] if rule["verbs"]]
-    return left
-
-
 async def telling(ctx: Context[Site]) -> None:
     """The site's reconciler, which also has something to say."""
     await sites.reconcile(ctx)
     ctx.event("Kept", f"{ctx.object.spec.replicas} replicas are wanted")
 
 
-def as_deployed(client: FakeClient, deployment: Document) -> Manager:
-    """The manager as a pod of the Deployment runs it; it serves nothing, since its time is virtual."""
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    flags = dict(one.removeprefix("--").split("=", 1) for one in arguments if "=" in one)
-    taken = {
-        name.replace("-", "_"): flags[name] for name in ("namespaces", "leader-election") if name in flags
-    }
+async def story(admin: Client, manager: Manager) -> None:
+    """A site appears, is changed, and goes."""
+    if await admin.find(Namespace, "shop") is None:
+        await admin.create(Namespace(metadata=ObjectMeta("shop")))
+    meta = ObjectMeta("web", "shop")
+    async with manager:
+        await admin.create(Site(metadata=meta, spec=SiteSpec("nginx:1", pull_secret="login")))
+        await eventually(lambda: admin.get(Deployment, "web", "shop"))
+        await admin.create(Secret(metadata=ObjectMeta("login", "shop")))
+        await anyio.sleep(5)
+        await admin.modify(Site, "web", "shop", lambda site: site.replace(spec=SiteSpec("nginx:2", 2)))
+        await anyio.sleep(5)
+        await admin.delete(await admin.get(Site, "web", "shop"))
+
+        async def gone() -> bool:
+            return await admin.find(Site, "web", "shop") is None
+
+        await eventually(gone)
+
+
+def deployed(options: tuple[str, ...]) -> Deployed:
     controller = evolve(sites, reconcile=telling)
-    manager = Manager(controller, environ={}, clock=client.clock, sync_seconds=20).on(client.transport)
-    manager.configure(from_flags(taken))
-    return manager
-
-
-def refusals(client: FakeClient) -> set[str]:
-    return {str(request) for request in client.transport.requests if request.server_status == 403}
-
-
-def story(client: FakeClient, deployment: Document) -> None:
-    """A site appears, is changed, and goes. Ends at the first refusal; raises NotYet where it gets stuck."""
-
-    async def until_refused() -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(play, group.cancel_scope)
-            await eventually(lambda: group.cancel_scope.cancel_called or bool(refusals(client)), within=300)
-            group.cancel_scope.cancel()
-
-    async def play(scope: anyio.CancelScope) -> None:
-        admin = Client(InProcessTransport(client.server, settle=True), clock=client.clock)
-        if await admin.find(Namespace, "shop") is None:
-            await admin.create(Namespace(metadata=ObjectMeta("shop")))
-        meta = ObjectMeta("web", "shop")
-        async with as_deployed(client, deployment):
-            await admin.create(Site(metadata=meta, spec=SiteSpec("nginx:1", pull_secret="login")))
-            await eventually(lambda: admin.get(Deployment, "web", "shop"))
-            await admin.create(Secret(metadata=ObjectMeta("login", "shop")))
-            await anyio.sleep(5)
-            await admin.modify(Site, "web", "shop", lambda site: site.replace(spec=SiteSpec("nginx:2", 2)))
-            await anyio.sleep(5)
-            await admin.delete(await admin.get(Site, "web", "shop"))
-
-            async def gone() -> bool:
-                return await admin.find(Site, "web", "shop") is None
-
-            await eventually(gone)
-        scope.cancel()
-
-    simulate(until_refused)
-
-
-def refused(options: Sequence[str], missing: Collection[Right] = ()) -> set[str]:
-    """Play the story under the rights of the manifests, save `missing`: what the server refused.
-
-    Twice the answer to a write is lost: what became of it has to be read.
-    """
-    lost = (When("patch", "*/deployments/*"), When("patch", "*/sites/web"))
-    plan = FaultPlan(tuple(Fault(when, LoseReply()) for when in lost))
-    client = FakeClient(*without(documents(*options), missing), plan=plan, user=ACCOUNT)
-    story(client, of_kind("Deployment", *options)[0])
-    return refusals(client)
+    return Deployed(documents(*options), ACCOUNT, [controller], story, ("*/deployments/*", "*/sites/web"))
 
 
 BAD_DAYS = {
@@ -165,11 +96,12 @@ BAD_DAYS = {
 
 @pytest.mark.parametrize("options", [EVERYWHERE, SHOP], ids=["everywhere", "one namespace"])
 def test_the_operator_runs_under_exactly_the_rights_of_its_manifests(options: tuple[str, ...]) -> None:
-    assert refused(options) == set()
-    needed = [right for right in rights(*options) if refused(options, [right])]
-    assert {right.said for right in rights(*options)} - {right.said for right in needed} == set(BAD_DAYS)
-    rules = {(right.role, right.rule) for right in rights(*options)}
-    assert {(right.role, right.rule) for right in needed} == rules
+    operator = deployed(options)
+    assert operator.refused() == set()
+    rights = rights_of(operator.documents)
+    needed = [right for right in rights if operator.refused([right])]
+    assert {right.said for right in rights} - {right.said for right in needed} == set(BAD_DAYS)
+    assert {(right.role, right.rule) for right in needed} == {(right.role, right.rule) for right in rights}
 
 
 # --- what is written -----------------------------------------------------------------------------------
