@@ -9,6 +9,7 @@ import anyio
 from attrs import evolve, frozen
 
 from informers import StatusError
+from reconcile.applying import LIFETIME
 from reconcile.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import Change
@@ -280,10 +281,18 @@ class World:
             for request in reversed(process.transport.requests):
                 if request.at < since:
                     break
-                if target_of(request.path)[0] not in ("leases", "events"):
+                if target_of(request.path)[0] not in ("leases", "events") and not _renews(process, request):
                     yield request
 
     def _why_restless(self) -> str:
         late = [one for one in self.changes if one.change.resource not in UNCOUNTED][-3:]
         last = ", ".join(f"{one.change.resource[1]} {one.change.key} at {one.at:.1f} s" for one in late)
         return f"{self._since_act} changes and still not at rest; the last: {last or 'none'}"
+
+
+def _renews(process: Process, request: RecordedRequest) -> bool:
+    """Whether an intent is applied once more only because its acknowledgement was too long ago."""
+    if request.verb != "patch" or "force" not in request.query:
+        return False
+    before = [one for one in process.transport.requests if one.path == request.path and one.at < request.at]
+    return bool(before) and request.at - before[-1].at >= LIFETIME

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from reconcile import LeaderElection
+from reconcile import Context, LeaderElection
+from reconcile.applying import AppliedIntents
 from reconcile.testing import (
     Apply,
     Broken,
@@ -55,6 +56,25 @@ def test_a_write_after_the_world_has_come_to_rest_is_told() -> None:
 @pytest.mark.rule("sim-extra-run")
 def test_a_run_with_nothing_to_do_that_asks_for_something_is_told() -> None:
     assert rules_broken_by(scenario(toys.asking, Apply(PLOT))) == {"extra-run"}
+
+
+@pytest.mark.rule("sim-extra-run")
+@pytest.mark.rule("sim-stays")
+@pytest.mark.parametrize("every", [None, 3000.0])
+def test_an_intent_that_is_applied_anew_after_half_an_hour_is_no_such_run(every: float | None) -> None:
+    long = scenario(
+        toys.keep, Apply(PLOT), quiet_seconds=2000, limit_seconds=9000, controller={"every": every}
+    )
+    assert not replay(long, FaultPlan()).failed
+
+
+@pytest.mark.rule("sim-extra-run")
+def test_an_intent_that_is_applied_in_each_run_is_told() -> None:
+    async def forget(ctx: Context[Plot]) -> None:
+        ctx.client._intents = AppliedIntents()  # as a client without a memory
+        await toys.keep(ctx)
+
+    assert "extra-run" in rules_broken_by(scenario(forget, Apply(PLOT)))
 
 
 @pytest.mark.rule("sim-creates")
