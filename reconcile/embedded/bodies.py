@@ -215,7 +215,7 @@ def _fill_in_nulls(obj: dict[str, Any], members: Sequence[str]) -> None:
     """Null is the empty text where values are text, as in the language of the real server."""
     for member in members:
         values = obj.get(member)
-        if isinstance(values, dict):
+        if isinstance(values, dict) and None in values.values():
             values.update({name: "" for name, value in values.items() if value is None})
 
 

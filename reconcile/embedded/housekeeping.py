@@ -324,6 +324,8 @@ class Housekeeping:
     # --- events ---
 
     def _expire_events(self) -> None:
+        if not self._expiries:
+            return
         now = self._engine.clock.now()
         while self._expiries and self._expiries[0].due <= now:
             expiry = self._expiries.popleft()

@@ -73,6 +73,7 @@ class Ownership:
 Managers = Mapping[Manager, Ownership]
 
 
+@lru_cache(maxsize=1024)
 def manager_for(name: str, operation: str, api_version: str, subresource: str) -> Manager:
     """The manager that a request acts as."""
     return Manager(name, operation, "" if operation == APPLY else api_version, subresource)

@@ -142,8 +142,7 @@ def field_set(node: Node, value: Any) -> FieldSet:
     if is_granular_map(node, value):
         return _map_fields(node, value)
     if is_granular_list(node, value):
-        fields = ((item_element(node, item), field_set(node.item(), item)) for item in value)
-        return FieldSet(children={element: FieldSet(True, below.children) for element, below in fields})
+        return _list_fields(node, value)
     return FieldSet.LEAF
 
 
@@ -157,6 +156,14 @@ def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
         owned = below.owned or member == {} or name not in node.properties
         if owned or below:
             children[field_element(name)] = FieldSet(owned, below.children)
+    return FieldSet(children=children)
+
+
+def _list_fields(node: Node, value: list[Any]) -> FieldSet:
+    children: dict[str, FieldSet] = {}
+    for item in value:
+        element, below = item_element(node, item), field_set(node.item(), item)
+        children[element] = below if below.owned else FieldSet(True, below.children)
     return FieldSet(children=children)
 
 
@@ -200,14 +207,14 @@ def compare(node: Node, old: Any, new: Any) -> Comparison:
             left, right = before.get(name, ABSENT), after.get(name, ABSENT)
             if left is not right:
                 parts[field_element(name)] = compare(node.child(name) or ANYTHING, left, right)
-        return _combined(parts, old, new)
+        return _combined(parts, new)
     if _both(is_granular_list, node, old, new):
         before, after = _by_element(node, old), _by_element(node, new)
         parts = {
             element: compare(node.item(), before.get(element, ABSENT), after.get(element, ABSENT))
             for element in dict.fromkeys([*before, *after])
         }
-        return _combined(parts, old, new)
+        return _combined(parts, new)
     return _replaced(new)
 
 
@@ -217,8 +224,14 @@ def _replaced(new: Any) -> Comparison:
 
 def _both(test: Callable[[Node, Any], bool], node: Node, old: Any, new: Any) -> bool:
     """Whether `test` holds for both sides, one of which may have no value; not if both are empty."""
-    sides = [side for side in (old, new) if side is not ABSENT and side is not None]
-    return any(sides) and all(test(node, side) for side in sides)
+    filled = False
+    for side in (old, new):
+        if side is ABSENT or side is None:
+            continue
+        if not test(node, side):
+            return False
+        filled = filled or bool(side)
+    return filled
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -230,12 +243,20 @@ def _by_element(node: Node, value: Any) -> dict[str, Any]:
     return {item_element(node, item): item for item in items}
 
 
-def _combined(parts: dict[str, Comparison], old: Any, new: Any) -> Comparison:
-    return Comparison(
-        added=FieldSet(old is ABSENT, {name: part.added for name, part in parts.items() if part.added}),
-        removed=FieldSet(new is ABSENT, {name: part.removed for name, part in parts.items() if part.removed}),
-        modified=FieldSet(False, {name: part.modified for name, part in parts.items() if part.modified}),
-    )
+def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
+    added: dict[str, FieldSet] = {}
+    removed: dict[str, FieldSet] = {}
+    modified: dict[str, FieldSet] = {}
+    for element, part in parts.items():
+        if part is _NO_DIFFERENCE:
+            continue
+        if part.added:
+            added[element] = part.added
+        if part.removed:
+            removed[element] = part.removed
+        if part.modified:
+            modified[element] = part.modified
+    return Comparison(FieldSet(False, added), FieldSet(new is ABSENT, removed), FieldSet(False, modified))
 
 
 def merge(node: Node, live: Any, intent: Any) -> Any:
