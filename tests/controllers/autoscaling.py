@@ -67,7 +67,10 @@ class _Fetch:
             await anyio.sleep(3600)
         if address not in self.net.pods:
             raise FetchFailed("ConnectionRefused", "it does not take connections")
-        return self.net.metrics(self.net.pods[address]).encode()
+        page = self.net.metrics(self.net.pods[address]).encode()
+        if len(page) > most_bytes:
+            raise FetchFailed("PageTooLarge", "its page is too large")
+        return page
 
 
 @define(eq=False)

@@ -20,6 +20,7 @@ from reconcile import (
     definition_of,
     resource,
 )
+from reconcile.blocks import ScrapeLimits
 from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
 from reconcile.nodes import Delays
 from reconcile.testing import FaultyTransport, simulate
@@ -105,6 +106,25 @@ def test_a_page_that_is_no_prometheus_text_is_named_and_changes_nothing() -> Non
         assert status == "False"
         assert "NotPrometheusText" in message
         assert "NoneAnswered" in await here.events()
+
+    told(story)
+
+
+@pytest.mark.rule("autoscale-bad-page")
+def test_a_page_without_end_is_named_changes_nothing_and_counts_again_once_it_has_one() -> None:
+    async def story(here: Here) -> None:
+        here.metrics.page = "load 1\n" * (ScrapeLimits().page_bytes // 7 + 1)
+        await here.deploy(3)
+        await here.make()
+        await anyio.sleep(60)
+        assert await here.replicas() == 3
+        status, _, message = (await here.conditions())["MetricsAvailable"]
+        assert status == "False"
+        assert "PageTooLarge" in message
+        assert "NoneAnswered" in await here.events()
+        here.metrics.page, here.metrics.load = "", 3.0
+        await anyio.sleep(60)
+        assert await here.replicas() == 8
 
     told(story)
 
