@@ -42,8 +42,8 @@ class Cache:
     """One informer per resource. Reads never start one: what is followed is declared.
 
     `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
-    `everywhere` and those whose own options name namespaces. `options` of single resources go
-    before `defaults`. Run it with `run`, which also runs what is declared later.
+    `everywhere` and those whose own options name namespaces (ValueError for both). `options` of single
+    resources go before `defaults`. Run it with `run`, which also runs what is declared later.
     """
 
     def __init__(
@@ -180,8 +180,8 @@ class Cache:
         """Wait for the first list of every resource.
 
         What stands in the way (401, 403 with the RBAC rule that is missing, 404) is logged at once.
-        Raises a group of CacheSyncFailed with it after `seconds`: a role or a definition may still be on
-        its way.
+        Raises an ExceptionGroup of CacheSyncFailed with it after `seconds`: a role or a definition may still
+        be on its way.
         """
         late = [informer for informer in self if not informer.synced]
         told: set[Resource] = set()

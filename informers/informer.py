@@ -238,7 +238,10 @@ class Informer:
     # --- running --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`."""
+        """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`.
+
+        Raises RuntimeError where it runs already.
+        """
         if self._group is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
         try:

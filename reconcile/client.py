@@ -292,7 +292,8 @@ class Client(Applier):
         that it goes, and somebody may just have changed it. Raises StaleVersion if somebody has, and
         PreconditionFailed if another object has taken its name. In a reconcile, the first deletion of a
         kind after the start waits until the cache is certainly up to date; raises StaleVersion if it was
-        not, since then the decision was made on old state.
+        not, since then the decision was made on old state. Raises ValueError for an object that was not
+        read and is to be unchanged.
         """
         obj = self._placed(obj)
         resource = kind_of(obj).resource

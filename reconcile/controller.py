@@ -50,7 +50,7 @@ class Watch(Generic[T, W]):
     by what the selector chooses or did choose before the change. With `to`, the watched object says whom
     it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
     where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
-    every one counts.
+    every one counts. Raises TypeError unless one of the three is given, and for a class that is no kind.
     """
 
     kind: type[W]
@@ -80,7 +80,8 @@ class Write:
 
     `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. With
     `subresource` (`scale`, `eviction`) they are for that part of the object alone, and `Object` as the kind
-    is then any kind: `Write(Object, ("get", "patch"), subresource="scale")`.
+    is then any kind: `Write(Object, ("get", "patch"), subresource="scale")`. Raises ValueError for a verb
+    that is none of RBAC's on objects.
     """
 
     kind: type[Object]
@@ -179,6 +180,8 @@ class Controller(_Options[T]):
     (see `Caution`).
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
+
+    Raises TypeError for functions that do not fit their places, and ValueError for numbers without a sense.
     """
 
     kind: type[T]
@@ -207,7 +210,8 @@ class Controller(_Options[T]):
 
         `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in
         all of them. Raises RuntimeError where no manager runs it, or not there: nothing is lost in
-        silence. An object that does not exist is no error.
+        silence. Raises ValueError for a key with a namespace where the kind has none, or the other way
+        round. An object that does not exist is no error.
         """
         request = as_request(key)
         if kind_of(self.kind).resource.namespaced != bool(request.namespace):

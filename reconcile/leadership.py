@@ -43,7 +43,10 @@ class NotLeading(ApiError):
 
 @frozen
 class LeaseTerms:
-    """The times of an election, in seconds; they must satisfy `duration > renew_deadline > 1.2 * retry`."""
+    """The times of an election, in seconds; they must satisfy `duration > renew_deadline > 1.2 * retry`.
+
+    Raises ValueError where they do not: the difference is the margin of safety.
+    """
 
     duration: float = 15.0
     renew_deadline: float = 10.0

@@ -6,7 +6,10 @@ from attrs import define, field
 
 @define(eq=False)
 class RateLimiter:
-    """`qps` requests a second over time, `burst` of them at once; the rest wait for their turn, in order."""
+    """`qps` requests a second over time, `burst` of them at once; the rest wait for their turn, in order.
+
+    Raises ValueError for a rate or a burst of nothing.
+    """
 
     qps: float
     burst: int

@@ -78,7 +78,7 @@ class Manager(Life):
     does not hold up the others. The first has the Lease, and is what `client` is for.
     `namespace` keeps the manager to one namespace, `namespaces` to these, and then it needs Roles alone:
     kinds without namespaces and watches `everywhere` are refused. `name` is the field manager of writes
-    that belong to no controller. Names of controllers are unique in one manager.
+    that belong to no controller. Names of controllers are unique (else ValueError).
 
     With `leader_election`, workers run and writes are sent only while this manager leads; until then it
     is a warm standby, with synced caches and filled queues.
@@ -293,7 +293,7 @@ class Manager(Life):
             runner.resume()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Run until `stop` or cancellation. Nothing outlives this call.
+        """Run until `stop` or cancellation. Nothing outlives this call. A second one raises RuntimeError.
 
         Raises ConfigurationError for a wrong `RECONCILE_` variable, CannotServe if its port cannot be had,
         CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with

@@ -84,7 +84,7 @@ class Result:
     `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
     `backoff=` of the controller says), as after failures, which count on. Any other result lets the next
     failure count as the first. That run has the priority of this one, unless `priority` says another
-    (higher runs first).
+    (higher runs first). Raises ValueError for both at once, and for a time that is not above 0.
     """
 
     after: float | None = field(default=None, converter=_seconds)

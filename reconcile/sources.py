@@ -65,7 +65,8 @@ def as_source(given: "Source | Start | AsyncIterable[Named | Synced]") -> Source
 def ticker(seconds: float) -> Source:
     """Every so many seconds (up to a tenth more) all objects of the controller: a poll of the world.
 
-    They come at once; `every=` of a controller spreads them, one by one.
+    They come at once; `every=` of a controller spreads them, one by one. Raises ValueError for a time that
+    is not above 0.
     """
     if not seconds > 0:
         raise ValueError(f"a ticker needs a number of seconds above 0, not {seconds}")

@@ -15,7 +15,7 @@ class Backoff:
     """Exponential delays: `base` seconds, doubled with each failure, `limit` seconds at the most.
 
     `jitter` is the share of a delay by which it may grow at random (0.1: up to a tenth longer), so
-    that keys which failed together do not all come back together.
+    that keys which failed together do not all come back together. Raises ValueError for what is no delay.
     """
 
     base: float = 0.005

@@ -18,7 +18,7 @@ class VirtualClock:
 
     Under a `VirtualTimeLoop`, `now()` is `start` plus the loop's time. Where no loop runs it stands
     still; under any other loop it goes on at that loop's pace. It never goes back, also when one
-    clock outlives several loops.
+    clock outlives several loops. Raises ValueError for a start without a time zone.
     """
 
     seed: int = 0
@@ -51,7 +51,10 @@ class VirtualClock:
         return uuid.UUID(int=self._identity.getrandbits(128), version=4)
 
     def advance(self, seconds: float) -> None:
-        """Let the wall time jump ahead; timers are not told, as when a machine's clock is set."""
+        """Let the wall time jump ahead; timers are not told, as when a machine's clock is set.
+
+        Raises ValueError for a number of seconds below 0: the clock never goes back.
+        """
         if seconds < 0:
             raise ValueError(f"a clock that never goes back cannot advance by {seconds} s")
         self._follow_running_loop()
