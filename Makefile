@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench fuzz soak sweep coverage mutants uvloop quality rules clean
+.PHONY: help setup run test check docs format bench compared fuzz soak sweep coverage mutants uvloop quality rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -36,6 +36,9 @@ format: setup ## let ruff format and fix what it can
 
 bench: setup ## measure; ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+compared: setup ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
+	@$(BIN)/python -m tests.compared
 
 fuzz: setup ## 20,000 bad requests to the embedded server over sockets, and as many to its engine; the tests send 400
 	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
