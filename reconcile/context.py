@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 import attrs
@@ -234,6 +235,19 @@ class Context(Generic[T]):
         """Collect that there is no condition of type `name` any more."""
         self._conditions.pop(name, None)
         self._removed.add(name)
+
+    @contextmanager
+    def false_on_failure(self, name: str, *errors: type[Exception]) -> Generator[None]:
+        """Within it, collect the condition of type `name` as False where one of `errors` is raised.
+
+        Its reason is the name of the error's class, its message what the error says, without what Secrets
+        hold. The error goes on: the run fails, is tried again with back-off, and its condition is written.
+        """
+        try:
+            yield
+        except errors as error:
+            self.condition(name, False, reason=type(error).__name__, message=self.client.redacted(str(error)))
+            raise
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
         """Tell people about the object: one Event, or one more of a series, written beside the runs.

@@ -369,6 +369,10 @@ class SyncContext(Generic[T]):
         """Collect that there is no condition of type `name` any more."""
         self.waiting.remove_condition(name)
 
+    def false_on_failure(self, name: str, *errors: type[Exception]) -> AbstractContextManager[None]:
+        """Within it, collect a condition as False where one of `errors` is raised; see `Context`."""
+        return self.waiting.false_on_failure(name, *errors)
+
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:
         """Tell people about the object: one Event, or one more of a series; see `Context.event`."""
         self.waiting.event(reason, message, warning=warning, action=action)

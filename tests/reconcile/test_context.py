@@ -1,5 +1,6 @@
 """What a run may say of its object, and when it is written."""
 
+import base64
 from typing import Any
 
 import anyio
@@ -15,10 +16,11 @@ from reconcile import (
     OwnerReference,
     ReconcileTimeout,
     Result,
+    SyncContext,
     resource,
 )
 from reconcile.conditions import merge_conditions
-from reconcile.kinds import ConfigMap
+from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once, simulate
 
 
@@ -314,6 +316,53 @@ async def test_a_run_that_writes_its_own_object_writes_its_status_on_top_of_that
     done = await run_once(controller(both), THING, client)
     assert (done.error, done.retry) == (None, False)
     assert done.writes == ["patch things default/thing", "patch things/status default/thing"]
+
+
+class QuotaExceeded(Exception):
+    """What a system outside says."""
+
+
+async def test_a_failure_becomes_a_condition_and_goes_on() -> None:
+    fails = True
+
+    async def ask(ctx: Context[Thing]) -> None:
+        with ctx.false_on_failure("Synced", QuotaExceeded, TimeoutError):
+            if fails:
+                raise QuotaExceeded("3 of 3 are taken")
+        ctx.condition("Synced", True, reason="AsWanted")
+
+    client = FakeClient(THING)
+    done = await run_once(controller(ask), THING, client)
+    assert done.retry
+    assert done.conditions["Synced"]["status"] == "False"
+    assert done.conditions["Synced"]["reason"] == "QuotaExceeded"
+    assert done.conditions["Synced"]["message"] == "3 of 3 are taken"
+    assert (await run_once(controller(ask), THING, client)).writes == []
+    fails = False
+    assert (await run_once(controller(ask), THING, client)).conditions["Synced"]["status"] == "True"
+
+
+async def test_another_failure_becomes_no_condition() -> None:
+    async def ask(ctx: Context[Thing]) -> None:
+        with ctx.false_on_failure("Synced", QuotaExceeded):
+            raise ZeroDivisionError
+
+    done = await run_once(controller(ask), THING, FakeClient(THING))
+    assert isinstance(done.error, ZeroDivisionError)
+    assert done.conditions == {}
+
+
+async def test_a_condition_of_a_failure_does_not_tell_what_a_secret_holds() -> None:
+    def ask(ctx: SyncContext[Thing]) -> None:
+        secret = ctx.client.get(Secret, "login", "default")
+        with ctx.false_on_failure("Synced", QuotaExceeded):
+            raise QuotaExceeded(f"no quota for {base64.b64decode(secret.data['password']).decode()}")
+
+    password = base64.b64encode(b"open-sesame").decode()
+    login = Secret(metadata=ObjectMeta("login", "default"), data={"password": password})
+    done = await run_once(controller(ask), THING, FakeClient(THING, login))
+    assert done.conditions["Synced"]["reason"] == "QuotaExceeded"
+    assert "open-sesame" not in done.conditions["Synced"]["message"]
 
 
 @pytest.mark.rule("condition-2")

@@ -1,8 +1,5 @@
 """An operator that keeps accounts in a billing system: opened, put right by a poll, closed at the end."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 from attrs import frozen
 from billing import Billing, BillingFailed
 
@@ -28,19 +25,10 @@ class Account(Object):
     status: AccountStatus = AccountStatus()
 
 
-@contextmanager
-def failures_told(ctx: Context[Account]) -> Generator[None]:
-    try:
-        yield
-    except BillingFailed as failure:
-        ctx.condition("Synced", False, reason="BillingFailed", message=str(failure))
-        raise  # the condition is written all the same, and the key is tried again after a while
-
-
 def accounts(billing: Billing) -> Controller[Account]:
     async def keep(ctx: Context[Account]) -> None:
         plan, reference = ctx.object.spec.plan, str(ctx.object.key)
-        with failures_told(ctx):
+        with ctx.false_on_failure("Synced", BillingFailed):
             bill = await billing.find(reference) or await billing.open(reference, plan)
             if bill.plan != plan:
                 ctx.event("PlanChanged", f"from {bill.plan} to {plan}")
@@ -49,7 +37,7 @@ def accounts(billing: Billing) -> Controller[Account]:
         ctx.condition("Synced", True, reason="AsWanted")
 
     async def drop(ctx: Context[Account]) -> None:
-        with failures_told(ctx):
+        with ctx.false_on_failure("Synced", BillingFailed):
             if bill := await billing.find(str(ctx.object.key)):
                 await billing.close(bill.number)
 
