@@ -217,7 +217,7 @@ def template_for(group: NodeGroup, nodes: Sequence[NodeView], workload: Workload
     ready = [node for node in nodes if node.ready and node.draining is None and not node.cordoned]
     if ready:
         node = ready[0]
-        return as_template(node, workload.by_node.get(node.name, ()), group.id)
+        return as_template(node, workload.by_node.get(node.name, ()))
     template = group.template
     for daemon in workload.daemons if template is not None else ():
         assert template is not None

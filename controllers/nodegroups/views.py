@@ -134,7 +134,7 @@ def occupied(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
     return template
 
 
-def as_template(node: NodeView, pods: Iterable[PodView], group_id: str) -> NodeTemplate:
+def as_template(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
     """What another node of the same group would offer: this one with the pods that each node has."""
     labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
     taints = tuple(taint for taint in node.template.taints if not _is_passing(taint))

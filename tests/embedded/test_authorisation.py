@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, service_account
 from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
+from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.rules import allows, uncovered
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 
@@ -221,6 +222,45 @@ def test_nobody_hands_on_more_than_they_have(api: Api) -> None:
     assert bind(api, "cluster-admin", {"kind": "User", "name": "bob"}, "ClusterRole", **ANNA).status == 403
 
 
+def test_who_may_escalate_or_bind_hands_on_what_they_have_not(api: Api) -> None:
+    group = "rbac.authorization.k8s.io"
+    anna(
+        api,
+        rule("roles", "create", "escalate", group=group),
+        rule("rolebindings", "create", group=group),
+        rule("roles", "bind", group=group, resourceNames=["more"]),
+    )
+    assert role(api, "more", rule("configmaps", "delete"), **ANNA).status == 201
+    assert role(api, "most", rule("secrets", "delete"), **ANNA).status == 201
+    assert bind(api, "more", {"kind": "User", "name": "bob"}, **ANNA).status == 201
+    assert bind(api, "most", {"kind": "User", "name": "bob"}, **ANNA).status == 403
+
+
+def test_a_role_that_aggregates_is_all_that_there_may_ever_be(api: Api) -> None:
+    rules = [rule("clusterroles", "create", "update", group="rbac.authorization.k8s.io")]
+    assert api.send("POST", CLUSTER_ROLES, {"metadata": {"name": "annas"}, "rules": rules}).status == 201
+    reference = {"kind": "ClusterRole", "name": "annas"}
+    subjects = [{"kind": "User", "name": "anna"}]
+    binding = {"metadata": {"name": "annas"}, "roleRef": reference, "subjects": subjects}
+    assert api.send("POST", CLUSTER_BINDINGS, binding).status == 201
+    selector = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    aggregating = {"metadata": {"name": "sum"}, "aggregationRule": selector}
+    refused = api.send("POST", CLUSTER_ROLES, aggregating, **ANNA)
+    assert refused.status == 403
+    assert '{APIGroups:["*"], Resources:["*"], Verbs:["*"]}' in refused.body["message"]
+    made = api.send("POST", CLUSTER_ROLES, aggregating)
+    assert made.status == 201
+    made.body["metadata"]["labels"] = {"touched": "yes"}
+    assert api.send("PUT", f"{CLUSTER_ROLES}/sum", made.body, **ANNA).status == 200
+
+
+def test_a_role_that_is_not_there_cannot_be_bound_by_who_lacks_anything(api: Api) -> None:
+    anna(api, rule("rolebindings", "create", group="rbac.authorization.k8s.io"))
+    refused = bind(api, "gone", {"kind": "User", "name": "bob"}, **ANNA)
+    assert refused.status == 403
+    assert 'roles.rbac.authorization.k8s.io "gone" not found' in refused.body["message"]
+
+
 def test_the_role_of_a_binding_never_changes(api: Api) -> None:
     anna(api, rule("configmaps", "get"))
     patch = {
@@ -240,6 +280,60 @@ def test_who_impersonates_must_be_allowed_to(api: Api) -> None:
     assert not hasattr(answer, "take")
     assert answer.status == 403
     assert b'users \\"bob\\" is forbidden: User \\"anna\\" cannot impersonate resource' in answer.body
+
+
+@pytest.mark.parametrize(
+    ("headers", "acts"),
+    [
+        ({"impersonate-user": "bob"}, [("", "users", "", "", "bob")]),
+        (
+            {"impersonate-user": "system:serviceaccount:here:robot"},
+            [("", "serviceaccounts", "", "here", "robot")],
+        ),
+        (
+            {"impersonate-user": "bob", "impersonate-group": "a,b", "impersonate-uid": "7"},
+            [
+                ("", "users", "", "", "bob"),
+                ("", "groups", "", "", "a"),
+                ("", "groups", "", "", "b"),
+                ("authentication.k8s.io", "uids", "", "", "7"),
+            ],
+        ),
+        (
+            {"impersonate-user": "bob", "impersonate-extra-a%2fb": "x,y"},
+            [
+                ("", "users", "", "", "bob"),
+                ("authentication.k8s.io", "userextras", "a/b", "", "x"),
+                ("authentication.k8s.io", "userextras", "a/b", "", "y"),
+            ],
+        ),
+    ],
+)
+def test_each_part_of_an_impersonation_needs_a_right(
+    headers: dict[str, str], acts: list[tuple[str, ...]]
+) -> None:
+    wanted = impersonated(headers)
+    assert wanted is not None
+    asked = list(impersonation_acts(User("anna"), headers, wanted))
+    assert [(a.group, a.resource, a.subresource, a.namespace, a.name) for a in asked] == acts
+    assert {a.verb for a in asked} == {"impersonate"}
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("bob", {"system:authenticated"}),
+        ("system:anonymous", {"system:unauthenticated"}),
+        (
+            "system:serviceaccount:here:robot",
+            {"system:serviceaccounts", "system:serviceaccounts:here", "system:authenticated"},
+        ),
+    ],
+)
+def test_who_is_impersonated_is_in_the_groups_that_go_with_the_name(name: str, groups: set[str]) -> None:
+    wanted = impersonated({"impersonate-user": name})
+    assert wanted is not None
+    assert set(wanted.groups) == groups
 
 
 def test_groups_without_a_user_are_an_error(api: Api) -> None:
