@@ -1,5 +1,7 @@
 """The first hour of somebody who has never seen the project: an empty folder, and the built wheel."""
 
+import csv
+import importlib
 import json
 import os
 import shutil
@@ -7,23 +9,36 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
-from attrs import frozen
+from attrs import evolve, frozen
 
+from reconcile import Client, Context, Controller, Manager
+from reconcile.embedded import service_account
+from reconcile.kinds import ConfigMap
+from reconcile.testing import eventually
 from tests.commands.helpers import running
+from tests.commands.rights import Deployed, Right, rights_of
 
 ROOT = Path(__file__).parents[2]
 KUBECTL = shutil.which("kubectl")
 PATIENCE = 60.0
 """Seconds from the installation to the first reconcile, at most."""
+DEV_SECONDS = float(os.environ.get("NEWCOMER_DEV_SECONDS", "3"))
+"""So long `reconcile dev` stays up; `make newcomer` gives it 10."""
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+pytestmark = [
+    pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl"),
+    pytest.mark.timeout(180),  # the first test also waits for the installation
+]
 
 
 @frozen
@@ -49,22 +64,27 @@ class Newcomer:
         return self.run(self.home, str(KUBECTL), "--kubeconfig", kubeconfig, *arguments)
 
 
-@pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
-    folder = tmp_path_factory.mktemp("newcomer")
-    built = ["hatchling", "build", "-t", "wheel", "-d", str(folder / "wheel")]
+def installed(folder: Path, form: str) -> Newcomer:
+    """An empty environment in which the wheel, or the sdist, was installed, and nothing else of ours."""
+    built = ["hatchling", "build", "-t", form, "-d", str(folder / "dist")]
     subprocess.run([sys.executable, "-m", *built], cwd=ROOT, check=True, capture_output=True, timeout=60)
-    (wheel,) = (folder / "wheel").glob("*.whl")
+    (archive,) = (folder / "dist").iterdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (python,) = (folder / "venv").glob("*/python")
-    pip = ["pip", "--disable-pip-version-check", "--python", str(python)]
-    install = ["install", "--quiet", "--no-index", "--no-deps", str(wheel)]
-    subprocess.run([sys.executable, "-m", *pip, *install], check=True, timeout=60)
     (packages,) = (folder / "venv").glob("**/site-packages")
     # What we depend on comes from the environment of the tests; .pth files there are not followed from here.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    pip = ["pip", "--disable-pip-version-check", "--python", str(python)]
+    # The editable install of the tests' environment is no former version of this one.
+    install = ["install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed"]
+    subprocess.run([sys.executable, "-m", *pip, *install, str(archive)], check=True, timeout=100)
     (folder / "home").mkdir()
     return Newcomer(folder / "home", str(python), time.monotonic())
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+    return installed(tmp_path_factory.mktemp("newcomer"), "wheel")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +102,20 @@ def test_the_operator_reconciles_within_a_minute_of_the_installation(
         newcomer.kubectl(kubeconfig, "apply", "-f", str(greeter / "sample.yaml"))
         command.wait_for("run: greeter default/sample success")
         assert time.monotonic() - newcomer.since < PATIENCE
+        until = time.monotonic() + DEV_SECONDS
+        while time.monotonic() < until:
+            message = f"hello {time.monotonic()}"
+            newcomer.kubectl(kubeconfig, "patch", "greeter/sample", "--type=merge", "-p", spec(message))
+            command.wait_for("run: greeter default/sample success")
+            time.sleep(0.5)
+        assert command.process.poll() is None
+        assert message in newcomer.kubectl(kubeconfig, "get", "configmap/sample-config", "-o", "yaml")
+        assert "error" not in command.complaints.lower()
         assert command.seconds_to_end() < 5
+
+
+def spec(message: str) -> str:
+    return json.dumps({"spec": {"message": message}})
 
 
 def test_its_tests_pass(newcomer: Newcomer, greeter: Path) -> None:
@@ -133,3 +166,136 @@ def test_it_runs_in_a_cluster_under_the_rights_of_its_manifests(
             assert command.seconds_to_end() < 10
             assert "forbidden" not in command.complaints.lower()
             assert command.process.returncode == 0
+
+
+# --- exactly those rights ---------------------------------------------------------------------------------
+
+RULES = (
+    "configmaps: get list watch create update patch delete",
+    "events: create patch",
+    "greeters: get list watch",
+    "greeters/status: patch",
+    "leases: create",
+    "leases: get watch update",
+)
+"""All rules of the newcomer's operator, whose own reconciler says what the events are for: see `telling`."""
+WIDE = {"everywhere": (), "one namespace": ("--namespaces", "default")}
+
+
+@pytest.fixture(scope="module")
+def operators(newcomer: Newcomer, greeter: Path) -> Iterator[Mapping[str, Deployed]]:
+    """The newcomer's operator, deployed in each of the two ways, on servers in this process."""
+    sys.path.insert(0, str(greeter))
+    try:
+        package = importlib.import_module("greeter")
+        yield {
+            wide: Deployed(
+                documents=list(
+                    yaml.safe_load_all(newcomer.reconcile(greeter, "manifests", "greeter", *options))
+                ),
+                account=service_account("greeter-system", "greeter"),
+                controllers=[telling(one) for one in package.manager.controllers],
+                story=partial(story, yaml.safe_load((greeter / "sample.yaml").read_text())),
+            )
+            for wide, options in WIDE.items()
+        }
+    finally:
+        sys.path.remove(str(greeter))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "greeter"]:
+            del sys.modules[name]
+
+
+def telling(controller: Controller[Any]) -> Controller[Any]:
+    """The same, which also tells an Event, as the runtime does of storms."""
+
+    async def keep(ctx: Context[Any]) -> None:
+        await controller.reconcile(ctx)  # type: ignore[misc, arg-type]
+        ctx.event("Kept", "it is as it should be")
+
+    return evolve(controller, reconcile=keep)
+
+
+async def story(sample: Mapping[str, Any], admin: Client, manager: Manager) -> None:
+    """The sample appears, is changed, and goes."""
+    async with manager:
+        made = await admin.create(sample)
+
+        async def ready() -> bool:
+            body = (await admin.get(type(made), "sample", "default")).body
+            conditions = (body.get("status") or {}).get("conditions") or ()
+            return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+
+        await eventually(ready)
+        now = await admin.get(type(made), "sample", "default")
+        await admin.merge(now, {"spec": {"message": "good morning"}}, guard={})
+        await anyio.sleep(5)
+        assert (await admin.get(ConfigMap, "sample-config", "default")).data == {"message": "good morning"}
+        await admin.delete(now)
+
+
+def rules_of(operator: Deployed) -> Mapping[str, list[Right]]:
+    found: dict[str, list[Right]] = {}
+    for (_, _, resource), rights in groupby(
+        rights_of(operator.documents), key=lambda right: (right.role, right.rule, right.said.split()[1])
+    ):
+        verbs = list(rights)
+        found[f"{resource}: {' '.join(right.verb for right in verbs)}"] = verbs
+    return found
+
+
+@pytest.mark.parametrize("wide", WIDE)
+def test_under_all_of_its_rules_nothing_is_refused(operators: Mapping[str, Deployed], wide: str) -> None:
+    assert operators[wide].refused() == set()
+    assert sorted(rules_of(operators[wide])) == sorted(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("wide", WIDE)
+def test_without_any_one_of_its_rules_something_is_refused(
+    operators: Mapping[str, Deployed], wide: str, rule: str
+) -> None:
+    operator = operators[wide]
+    plural = rule.partition(":")[0]
+    assert any(f"/{plural.partition('/')[0]}" in one for one in operator.refused(rules_of(operator)[rule]))
+
+
+# --- both forms, beside a namesake ------------------------------------------------------------------------
+
+
+def files_of(newcomer: Newcomer) -> Mapping[str, str]:
+    """What was installed of ours, by its hash, as the record of the installation has it."""
+    (record,) = Path(newcomer.python).parents[1].glob("**/reconcile_runtime-*.dist-info/RECORD")
+    rows = csv.reader(record.read_text().splitlines())
+    return {path: digest for path, digest, _ in rows if digest and ".dist-info/" not in path}
+
+
+def test_from_the_sdist_it_is_the_same_and_plays_the_demo_beside_a_package_controllers_of_ones_own(
+    newcomer: Newcomer, tmp_path: Path
+) -> None:
+    other = installed(tmp_path, "sdist")
+    ours = {path: digest for path, digest in files_of(newcomer).items() if not path.startswith("..")}
+    assert ours == {path: digest for path, digest in files_of(other).items() if not path.startswith("..")}
+    folder = other.home / "shop"
+    (folder / "controllers").mkdir(parents=True)
+    (folder / "controllers" / "__init__.py").write_text("raise ImportError('a package of the shop')\n")
+    assert "reconcile" in other.reconcile(folder, "--version")
+    said = other.reconcile(folder, "demo", "--once", "--only", "fleet-scaled-by-hpa")
+    assert "holds" in said
+
+
+# --- how soon it answers ----------------------------------------------------------------------------------
+
+
+def test_help_comes_within_three_tenths_of_a_second(newcomer: Newcomer) -> None:
+    """The best of five, as machines have other work; a slow one gets twelve times what it takes to start."""
+    help_, nothing = ("-m", "reconcile", "--help"), ("-c", "pass")
+    best = {
+        arguments: min(seconds_of(newcomer, arguments) for _ in range(5)) for arguments in (help_, nothing)
+    }
+    assert best[help_] < max(0.3, 12 * best[nothing]), best
+
+
+def seconds_of(newcomer: Newcomer, arguments: Sequence[str]) -> float:
+    started = time.monotonic()
+    newcomer.run(newcomer.home, newcomer.python, *arguments)
+    return time.monotonic() - started
