@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.workqueue.helpers import Simulate, drained, end, starts, take
 from workqueue import WorkQueue
-from workqueue.order import Heap, StrictOrder
+from workqueue.order import _FEW, Heap, StrictOrder
 from workqueue.pacing import Pace
 
 
@@ -187,6 +187,39 @@ def test_a_heap_whose_entries_leave_from_the_middle_still_gives_the_lowest_first
         assert len(heap) == len(plain)
         assert heap.first == min((rank for rank, _ in plain), default=math.inf)
         assert set(heap.members()) == {key for _, key in plain}
+
+
+@pytest.mark.rule("queue-memory")
+def test_a_heap_that_most_entries_left_is_swept_and_loses_nothing() -> None:
+    heap: Heap[str] = Heap()
+    names = [f"key {number}" for number in range(500)]
+    for number, name in enumerate(names):
+        heap.push(name, number)
+    for name in names[20:480]:
+        heap.remove(name)
+        assert len(heap._items) <= 2 * len(heap) + _FEW
+    left = [*names[:20], *names[480:]]
+    assert set(heap.members()) == set(left)
+    assert [heap.pop() for _ in left] == left
+    assert heap.first == math.inf
+
+
+def test_keys_that_are_due_at_one_time_stay_in_line_when_one_is_added_again(simulate: Simulate) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("a", "b", "a"):
+            queue.add_after(key, 5)
+        await anyio.sleep(6)
+        assert await drained(queue) == ["a", "b"]
+
+    simulate(scenario)
+
+
+@pytest.mark.rule("queue-arguments")
+@pytest.mark.parametrize("interval", [0.0, -1.0, math.inf, math.nan])
+def test_a_pace_has_an_interval(interval: float) -> None:
+    with pytest.raises(ValueError, match="a minimum interval is"):
+        Pace(interval)
 
 
 @pytest.mark.rule("P2")
