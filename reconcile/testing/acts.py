@@ -4,7 +4,7 @@ The steps of a scenario are acts, and so is what `Meanwhile` lets happen just be
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import field, frozen, validators
 
@@ -31,10 +31,18 @@ def manifest_of(given: Object | Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
 
 
-def path_of(given: Object | str) -> str:
+Target: TypeAlias = Object | tuple[type[Object], str] | str
+"""An object of a model, or its model and name (`shop`, `namespace/shop`), or a path."""
+
+
+def path_of(given: Target) -> str:
     """The path of an object; without a namespace it is in `default`. A text is a path already."""
     if isinstance(given, str):
         return given
+    if isinstance(given, tuple):
+        kind, named = given
+        namespace, _, name = named.rpartition("/")
+        return kind_of(kind).resource.path(namespace or DEFAULT_NAMESPACE, name)
     return kind_of(given).resource.path(given.namespace or DEFAULT_NAMESPACE, given.name)
 
 
@@ -53,9 +61,9 @@ class Apply:
 class Edit:
     """A merge patch to an object, or with `subresource` to that part of it (`status`, `scale`).
 
-    Here and below, `what` is an object of a model, or a path; of several objects that match a path
-    with `*` in it, it is the oldest. Empty, in a `Meanwhile`, it is the object of the request. Where
-    there is no such object nothing happens.
+    Here and below, `what` is an object of a model, its model and name (`(Deployment, "web")`), or a path;
+    of several objects that match a path with `*` in it, it is the oldest. Empty, in a `Meanwhile`, it is
+    the object of the request. Where there is no such object nothing happens.
     """
 
     what: str = field(converter=path_of)

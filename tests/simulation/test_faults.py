@@ -1,12 +1,15 @@
 """Fault plans as values: what they match, and that they survive being written down."""
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconcile import ObjectMeta
+from reconcile.kinds import Deployment, Namespace
+from reconcile.testing.acts import Delete, Edit, Touch
 from reconcile.testing.faults import (
     CrashAfter,
     CrashBefore,
@@ -175,6 +178,20 @@ def test_a_record_tells_what_was_asked_from_what_was_done(
 def test_a_recorded_body_is_decoded_when_it_is_asked_for() -> None:
     assert RecordedRequest("PATCH", "/api/v1/nodes/a", content=b'{"spec":{}}').body == {"spec": {}}
     assert RecordedRequest("GET", "/api/v1/nodes/a").body is None
+
+
+@pytest.mark.parametrize(
+    ("what", "path"),
+    [
+        ((Deployment, "web"), "/apis/apps/v1/namespaces/default/deployments/web"),
+        ((Deployment, "shop/web"), "/apis/apps/v1/namespaces/shop/deployments/web"),
+        ((Namespace, "shop"), "/api/v1/namespaces/shop"),
+        (Namespace(metadata=ObjectMeta("shop")), "/api/v1/namespaces/shop"),
+        ("*/pods/web-*", "*/pods/web-*"),
+    ],
+)
+def test_an_act_is_done_to_an_object_a_model_and_name_or_a_path(what: Any, path: str) -> None:
+    assert (Edit(what, {}).what, Touch(what).what, Delete(what).what) == (path, path, path)
 
 
 def test_the_explanation_names_every_fault() -> None:

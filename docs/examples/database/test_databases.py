@@ -15,7 +15,6 @@ from reconcile.testing import Apply, Edit, FakeClient, Scenario, Wait, World, ru
 EVERY = timedelta(minutes=10)
 RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None  # of the sweep; 0: all
 SHOP = Database(metadata=ObjectMeta("shop", "default"), spec=DatabaseSpec("saver:1", EVERY, keep_jobs=1))
-SERVER = "/apis/apps/v1/namespaces/default/statefulsets/shop"
 UP = {"status": {"replicas": 1, "readyReplicas": 1}}
 COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
 
@@ -91,7 +90,7 @@ def jobs_are_limited(world: World) -> None:
 def test_a_row_of_backups_survives_whatever_goes_wrong() -> None:
     scenario = Scenario(
         controllers=lambda: databases,
-        steps=[Apply(SHOP), Edit(SERVER, UP, "status"), backups_end, Wait(600), backups_end],
+        steps=[Apply(SHOP), Edit((StatefulSet, "shop"), UP, "status"), backups_end, Wait(600), backups_end],
         always=[one_backup_at_a_time],
         invariants=[jobs_are_limited],
     )
