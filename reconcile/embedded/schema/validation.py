@@ -25,19 +25,15 @@ def validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: A
     What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
     a schema that became stricter does not lock objects.
     """
-    if old is ABSENT:
-        _validate(node, value, path, causes, old)
+    if old is not ABSENT and (value is old or (value == old and same(value, old))):
         return
-    before = len(causes)
     _validate(node, value, path, causes, old)
-    if len(causes) > before and same(value, old):
-        del causes[before:]
 
 
 def _validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any) -> None:
     if value is None and node.nullable:
         return
-    if not _has_type(node, value):
+    if type(value) is not _TYPES.get(node.type) and not _passes_for(node, value):
         causes.append(_wrong_type(node, value, path))
     if value is None:
         return
@@ -51,10 +47,9 @@ def _validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: 
         _validate_compositions(node.compositions, value, path, causes)
 
 
-def _has_type(node: Node, value: Any) -> bool:
+def _passes_for(node: Node, value: Any) -> bool:
+    """Whether a value that is not of the Python type of the node may be there nevertheless."""
     wanted = node.type
-    if _TYPES.get(wanted) is type(value):
-        return True
     if node.int_or_string and not wanted:
         return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
     if not wanted:
