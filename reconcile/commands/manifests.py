@@ -103,8 +103,8 @@ def _check(deployed: Deployed, operator: Operator) -> None:
     bundled = next((target for target in operator.targets if ":" not in target), "")
     if bundled:
         raise Problem(
-            f"the bundled controller {bundled} does not declare all that it writes",
-            "run a copy that does: attrs.evolve(controller, writes=[...]) in a module of yours",
+            f"the kinds of the bundled controller {bundled} may be defined by another project",
+            "put it into a module of yours, and apply the crd_ files only where nobody else does",
         )
     if operator.manager.options.clusters:
         raise Problem(
