@@ -23,10 +23,10 @@ from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
 @frozen
 class CanarySpec:
     image: str
-    replicas: int = 10
+    replicas: int = field(default=10, minimum=0)
     steps: tuple[int, ...] = field(default=(10, 50), min_items=1, rule="self.all(s, s > 0 && s < 100)")
     """Which share of all pods tries a new image, in percent, one step after the other."""
-    step_time: timedelta = timedelta(minutes=5)
+    step_time: timedelta = field(default=timedelta(minutes=5), rule="self > duration('0s')")
     """How long a step takes; at its end all its pods have to be available."""
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from reconcile import ApiError, Context, Controller, LabelSelector, Manager, Object, Write, resource
+from reconcile import ApiError, Context, Controller, LabelSelector, Manager, Object, Write, field, resource
 from reconcile.kinds import ConfigMap, Job
 
 CLEANED: dict[str, type[Object]] = {"ConfigMap": ConfigMap, "Job": Job}
@@ -16,7 +16,7 @@ EVERY = 60.0
 @frozen
 class CleanerSpec:
     kind: Literal["ConfigMap", "Job"]
-    max_age: timedelta
+    max_age: timedelta = field(rule="self > duration('0s')")
     selector: LabelSelector = LabelSelector()
     dry_run: bool = False
 

@@ -3,10 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from attrs import evolve
 from cleaners import EVERY, Cleaner, CleanerSpec, cleaners
 
-from reconcile import Forbidden, LabelSelector, ObjectMeta, OwnerReference
+from reconcile import Forbidden, Invalid, LabelSelector, ObjectMeta, OwnerReference
 from reconcile.kinds import ConfigMap
 from reconcile.testing import (
     Apply,
@@ -80,6 +81,11 @@ async def test_what_may_not_be_deleted_holds_up_nothing_else() -> None:
     client.fail("delete", "*/configmaps/a", Forbidden)
     assert (await run_once(cleaners, DAILY, client)).retry
     assert await names(client) == ["a"]
+
+
+async def test_an_age_that_would_be_anything_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"spec\.maxAge"):
+        FakeClient(DAILY.replace(spec=evolve(SPEC, max_age=timedelta())))
 
 
 def what_is_kept_stays(world: World) -> None:
