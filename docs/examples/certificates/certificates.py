@@ -57,7 +57,7 @@ async def share(ctx: Context[SharedCertificate]) -> Result | None:
         return None
     chosen = await client.list(Namespace, labels=ctx.object.spec.namespaces)
     names = [one.name for one in chosen if one.name != ref.namespace and one.status.phase == "Active"]
-    taken = []
+    taken: list[str] = []
     for name in sorted(names):
         try:
             await ctx.apply(copy_of(source, name), adopt=False)
