@@ -89,19 +89,18 @@ def copies_are_where_they_shall_be(world: World) -> None:
 
 def test_certificates_survive_whatever_goes_wrong() -> None:
     label, unlabel = {"metadata": {"labels": WEB}}, {"metadata": {"labels": {"tier": None}}}
-    steps = [
-        Apply(SHARED),
-        Edit(namespace("c"), label),
-        Edit(namespace("a"), unlabel),
-        Apply(secret("vault", "bmV3")),
-        Delete(secret("b")),
-        Delete(SHARED),
-    ]
     spaces = [namespace("a"), namespace("b"), namespace("c", {}), namespace("vault", {})]
     scenario = Scenario(
         controllers=lambda: certificates,
         objects=[*spaces, secret("vault")],
-        steps=steps,
+        steps=[
+            Apply(SHARED),
+            Edit((Namespace, "c"), label),
+            Edit((Namespace, "a"), unlabel),
+            Apply(secret("vault", "bmV3")),
+            Delete((Secret, "b/site-tls")),
+            Delete(SHARED),
+        ],
         invariants=[copies_are_where_they_shall_be],
     )
     print(sweep(scenario, most=RUNS))
