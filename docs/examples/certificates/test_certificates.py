@@ -87,7 +87,7 @@ def copies_are_where_they_shall_be(world: World) -> None:
     assert held == dict.fromkeys(chosen if shared else (), source)
 
 
-def test_certificates_survive_whatever_goes_wrong() -> None:
+def test_a_certificate_survives_whatever_goes_wrong() -> None:
     label, unlabel = {"metadata": {"labels": WEB}}, {"metadata": {"labels": {"tier": None}}}
     spaces = [namespace("a"), namespace("b"), namespace("c", {}), namespace("vault", {})]
     scenario = Scenario(
