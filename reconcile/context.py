@@ -261,8 +261,8 @@ class Context(Generic[T]):
         """A password, a salt or a token: made by `make()` where there is none yet, and the same ever after.
 
         It is kept as `name` in a Secret that this object owns: `secret`, by default `<name>-generated` in
-        its namespace. `make` takes chance from `clock`. An object without a namespace says which by a `Key`.
-        Raises ValueError if it does not.
+        its namespace; the controller declares it: `writes=[Secret]`. `make` takes chance from `clock`. An
+        object without a namespace says which by a `Key`. Raises ValueError if it does not.
         """
         key = secret if isinstance(secret, Key) else Key(self.object.namespace, secret)
         if not key.name:
