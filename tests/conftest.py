@@ -20,7 +20,8 @@ ON_EVERY_LOOP = ("test_kubernetes_transport.py", "test_event_loops.py")
 
 # Shared machines stall for longer than any deadline that a test would want.
 settings.register_profile("default", deadline=None, print_blob=True)
-settings.load_profile("default")
+settings.register_profile("mutants", settings.get_profile("default"), max_examples=20, derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_asyncio_loop_factories(

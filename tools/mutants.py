@@ -14,6 +14,7 @@ import contextlib
 import fnmatch
 import json
 import math
+import os
 import random
 import shutil
 import subprocess
@@ -50,7 +51,7 @@ class Group:
 
     def settings(self, also_copy: Sequence[str]) -> str:
         """The table `tool.mutmut` for this group. A list of strings is written the same in TOML and JSON."""
-        options = ["-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "6"]
+        options = ["-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "20"]
         table = {
             "source_paths": PACKAGES,
             "only_mutate": self.modules,
@@ -105,7 +106,12 @@ def chosen(names: Sequence[str], percent: float, seed: int) -> list[str]:
 
 def run(folder: Path, names: Sequence[str]) -> None:
     """Have mutmut make the mutants and run those that are named. Exits where it cannot."""
-    done = subprocess.run([mutmut(), "run", "--max-children", "1", *names], cwd=folder, stdout=sys.stderr)
+    done = subprocess.run(
+        [mutmut(), "run", "--max-children", "1", *names],
+        cwd=folder,
+        env={**os.environ, "HYPOTHESIS_PROFILE": "mutants"},
+        stdout=sys.stderr,
+    )
     if done.returncode:
         sys.exit(f"mutants: mutmut ended with {done.returncode}: the tests of {folder.name} fail as they are")
 
