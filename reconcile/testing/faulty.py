@@ -71,7 +71,7 @@ class FaultyTransport(PassingTransport):
 
     `process` says which of several managers this is the way of, from 1 on. `around` carries out
     `Meanwhile` and `TimeTravel`: a plan with one of them needs it (ValueError). With `listening`,
-    `heard` holds the lines of all watches.
+    `heard` holds the lines of all watches. Until `late_until` (s, of the loop) a stream is held back.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class FaultyTransport(PassingTransport):
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
         self.heard: list[HeardEvent] = []
+        self.late_until = 0.0
         self._process = process
         self._around = around
         self._listening = listening
@@ -263,7 +264,7 @@ class FaultyTransport(PassingTransport):
         if call.spoiling or self._listening:
             chunks = chunks if call.holding else whole_lines(chunks)
         if call.spoiling:
-            chunks = spoiled(chunks, call.spoiling, lambda fault: self._note(call, fault), call.name)
+            chunks = spoiled(chunks, call.spoiling, lambda fault: self._note_late(call, fault), call.name)
         self._watches[call.request.path] += 1
         watch = self._watches[call.request.path]
         try:
@@ -285,6 +286,11 @@ class FaultyTransport(PassingTransport):
 
     def _note(self, call: "_Call", fault: What) -> None:
         self.applied.append(f"{anyio.current_time():.3f}s {call.request}: {fault}")
+
+    def _note_late(self, call: "_Call", fault: What) -> None:
+        self._note(call, fault)
+        seconds: float | None = getattr(fault, "seconds", None)
+        self.late_until = max(self.late_until, anyio.current_time() + (seconds or 0.0))
 
     def _die(self, call: "_Call", *, carried_out: bool) -> NoReturn:
         self._crash = Crash(str(call.request), carried_out=carried_out)

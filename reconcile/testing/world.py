@@ -164,16 +164,19 @@ class World:
                 self.check((*AT_REST, *self.scenario.invariants))
 
     async def rest(self) -> None:
-        """Wait until nothing has changed for `quiet_seconds`. Raises Restless."""
+        """Wait until nothing has changed for `quiet_seconds`, nor news been held back. Raises Restless."""
         quiet = self.scenario.quiet_seconds + self._garbage_seconds
         until = anyio.current_time() + self.scenario.limit_seconds
         # Times are compared, not spans: what is left of a span may be too short for a float to see it pass.
-        while anyio.current_time() < (due := self._last_change + quiet):
+        while anyio.current_time() < (due := self._last_news() + quiet):
             if anyio.current_time() >= until or self._restless.is_set():
                 raise Restless(self._why_restless())
             with anyio.CancelScope(deadline=min(due, until)):
                 await self._restless.wait()
         check_requests(self)
+
+    def _last_news(self) -> float:
+        return max(self._last_change, *(process.transport.late_until for process in self.processes))
 
     async def stay(self) -> None:
         """The world is at rest: it must stay so, and a run of every key must ask for nothing."""

@@ -17,6 +17,7 @@ from reconcile.testing import (
     Kill,
     Scenario,
     SlowReply,
+    Stall,
     Wait,
     When,
     World,
@@ -56,6 +57,12 @@ def test_a_write_after_the_world_has_come_to_rest_is_told() -> None:
 @pytest.mark.rule("sim-extra-run")
 def test_a_run_with_nothing_to_do_that_asks_for_something_is_told() -> None:
     assert rules_broken_by(scenario(toys.asking, Apply(PLOT))) == {"extra-run"}
+
+
+@pytest.mark.rule("sim-stays")
+def test_a_world_whose_news_are_held_back_is_not_at_rest() -> None:
+    watch = When("watch", "*/plots*")
+    assert not replay(scenario(toys.keep, Apply(PLOT)), FaultPlan([Fault(watch, Stall(0, 10.0))] * 3)).failed
 
 
 @pytest.mark.rule("sim-extra-run")
