@@ -73,6 +73,7 @@ def checks(page: str, language: str) -> Callable[[F], F]:
     return lambda test: test
 
 
+@pytest.mark.rule("docs-blocks")
 def test_the_list_of_unchecked_blocks_is_empty() -> None:
     unchecked = [
         str(block)

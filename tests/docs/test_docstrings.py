@@ -46,6 +46,7 @@ def raised(function: Callable[..., Any]) -> set[str]:
     return {name for name in names if name[:1].isupper() and name != "AssertionError"}
 
 
+@pytest.mark.rule("docs-raises")
 @pytest.mark.parametrize("module", PUBLIC)
 def test_a_docstring_names_the_errors_that_are_raised(module: str) -> None:
     unsaid = {

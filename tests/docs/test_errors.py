@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.docs.public import PUBLIC, names_of, value_of
 
 ROOT = Path(__file__).parents[2]
@@ -62,20 +64,24 @@ def errors(modules: tuple[str, ...]) -> set[str]:
 PARTS = ("requests", "runs and managers", "building blocks", "tests")
 
 
+@pytest.mark.rule("docs-errors")
 def test_every_exception_that_is_public_is_in_the_index() -> None:
     listed = first_column("".join(section(f"Exceptions of {part}") for part in PARTS))
     assert sorted(listed) == sorted(set(listed))
     assert set(listed) == errors(PUBLIC)
 
 
+@pytest.mark.rule("docs-errors")
 def test_every_message_of_a_command_is_in_the_index() -> None:
     assert set(first_column(section("Commands"))) == messages_of_commands()
 
 
+@pytest.mark.rule("docs-errors")
 def test_every_warning_and_error_of_the_log_is_in_the_index() -> None:
     assert set(first_column(section("Log lines"))) == set(events_of_logs())
 
 
+@pytest.mark.rule("docs-errors")
 def test_each_line_of_the_index_says_the_cause_and_what_to_do() -> None:
     rows = re.findall(r"^\| `.+\|$", PAGE, re.MULTILINE)
     cells = [[cell.strip() for cell in row.strip("|").rsplit("|", 2)] for row in rows]

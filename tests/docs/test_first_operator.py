@@ -131,6 +131,7 @@ def source(text: str, node: Definition) -> str:
     return "".join(text.splitlines(keepends=True)[first_line(node) - 1 : node.end_lineno])
 
 
+@pytest.mark.rule("docs-hour")
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="this machine has no kubectl")
 def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     with ExitStack() as stack:

@@ -70,6 +70,7 @@ def test_the_reference_has_a_page_for_each_public_module_and_no_other() -> None:
         assert f"(api/{page.name})" in index
 
 
+@pytest.mark.rule("docs-names")
 @pytest.mark.parametrize("module", PUBLIC)
 def test_the_reference_has_every_public_name_of_a_module_and_no_other(module: str) -> None:
     assert sorted(listed(module)) == sorted(names_of(module))
@@ -84,6 +85,7 @@ def test_a_link_of_the_reference_leads_to_the_same_thing() -> None:
                 assert value_of(home, other) is value_of(module, name)
 
 
+@pytest.mark.rule("docs-names")
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_says_what_it_is(module: str) -> None:
     silent = [name for name in names_of(module) if not documented(module, name)]
