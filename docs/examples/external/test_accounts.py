@@ -144,5 +144,6 @@ def test_an_account_survives_whatever_goes_wrong() -> None:
         outside=FakeBilling,
         steps=[Apply(ACME), Edit(ACME, {"spec": {"plan": "team"}}), Delete(ACME)],
         invariants=[one_account_each],
+        quiet_seconds=90,  # its failures wait for longer than those of others
     )
     print(sweep(scenario))
