@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -33,17 +34,18 @@ class Life(ABC):
         """Ask for a clean stop; `run` returns when it is done."""
         self._stopping.set()
 
-    def main(self) -> None:
+    def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         """Run in an event loop of its own, as a program does: until SIGINT or SIGTERM asks for a clean stop.
 
-        A second signal ends the process at once, with status 130. Raises what `run` does.
+        A second signal ends the process at once, with status 130. `loop_factory` makes the loop, as
+        `uvloop.new_event_loop` does; without one it is asyncio's. Raises what `run` does.
         """
 
         async def until_told() -> None:
             with on_signal(self.stop):
                 await self.run()
 
-        anyio.run(until_told)
+        anyio.run(until_told, backend_options={"loop_factory": loop_factory})
 
     async def __aenter__(self) -> Self:
         """Start in a task of its own and wait until the workers run."""

@@ -65,7 +65,6 @@ import asyncio
 import uvloop
 from reconcile import Context, Controller, Manager, ObjectMeta
 from reconcile.kinds import ConfigMap
-from reconcile.signals import on_signal
 from reconcile.testing import FakeClient
 
 
@@ -73,15 +72,10 @@ async def say(ctx: Context[ConfigMap]) -> None:
     print(type(asyncio.get_running_loop()).__module__, flush=True)
 
 
-async def main() -> None:
-    client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
-    manager = Manager(Controller(ConfigMap, say), transport=client.transport, environ={})
-    with on_signal(manager.stop):
-        await manager.run()
-    print("clean", flush=True)
-
-
-uvloop.run(main())
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+manager = Manager(Controller(ConfigMap, say), transport=client.transport, environ={})
+manager.main(loop_factory=uvloop.new_event_loop)
+print("clean", flush=True)
 """
 
 
