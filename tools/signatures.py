@@ -24,7 +24,9 @@ from griffe import (
 from griffe import ParameterKind as Kind
 
 ATTRS = frozenset({"attrs.frozen", "attrs.define"})
-RESOURCE = "reconcile.models.objects.resource"
+RECORDS = frozenset({"typing.NamedTuple", "msgspec.Struct"})
+KIND = "reconcile.models.objects.Object"
+"""The base of kinds: whatever makes attrs classes of them, they are built by keyword."""
 
 
 class Signatures(Extension):
@@ -33,7 +35,7 @@ class Signatures(Extension):
     def on_package(self, *, pkg: Module, **_: Any) -> None:
         """Griffe has read a package, all that it imports from other packages of ours aside."""
         for part in parts(pkg):
-            if isinstance(part, Class) and "__init__" not in part.members and is_attrs(part):
+            if isinstance(part, Class) and "__init__" not in part.members and is_made_of_fields(part):
                 part.set_member("__init__", initializer(part))
         for part in parts(pkg):
             if isinstance(part, Function):
@@ -62,9 +64,15 @@ def constant(package: Module, default: Any) -> Any:
         return default
 
 
-def is_attrs(cls: Class) -> bool:
-    """Whether a decorator makes attrs' signature."""
-    return any(path in ATTRS or path == RESOURCE for path in decorators(cls))
+def is_made_of_fields(cls: Class) -> bool:
+    """Whether its signature is made of its fields: an attrs class, a kind, a named tuple, a struct."""
+    bases = {base.canonical_path for base in cls.bases if isinstance(base, Expr)}
+    return is_kind(cls) or not ATTRS.isdisjoint(decorators(cls)) or not RECORDS.isdisjoint(bases)
+
+
+def is_kind(cls: Class) -> bool:
+    """Whether it is the model of a kind, or the base of such ones."""
+    return KIND in {cls.path, *(base.path for base in cls.mro())}
 
 
 def decorators(cls: Class) -> list[str]:
@@ -77,7 +85,7 @@ def initializer(cls: Class) -> Function:
     fields: dict[str, Parameter] = {}
     for owner in [*reversed(cls.mro()), cls]:
         fields.update((one.name, one) for one in parameters(owner))
-    if RESOURCE in decorators(cls):
+    if is_kind(cls):
         fields = {name: by_name(one) for name, one in fields.items()}
     ordered = sorted(fields.values(), key=lambda one: one.kind is Kind.keyword_only)
     itself = Parameter("self", kind=Kind.positional_or_keyword)

@@ -56,7 +56,8 @@ def listed(module: str) -> list[str]:
 @cache
 def sources() -> griffe.ModulesCollection:
     """What griffe, and so the reference, reads of the four packages."""
-    loader = griffe.GriffeLoader(search_paths=[str(ROOT)])
+    extensions = griffe.load_extensions(f"{ROOT}/tools/signatures.py:Signatures")
+    loader = griffe.GriffeLoader(search_paths=[str(ROOT)], extensions=extensions)
     for package in PACKAGES:
         loader.load(package)
     loader.resolve_aliases(external=False)
@@ -128,6 +129,32 @@ def inherits_in_silence(cls: type, public: Sequence[Any]) -> bool:
         and any(not name.startswith("_") and inspect.isroutine(one) for name, one in vars(base).items())
         for base in cls.__mro__[1:]
     )
+
+
+@pytest.mark.rule("docs-names")
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_signature_of_a_class_is_shown_as_it_is(module: str) -> None:
+    """Griffe reads source, where attrs and named tuples make theirs when they are imported."""
+    for name in set(names_of(module)) - {"Snapshot", "Unset"}:  # made by the library alone
+        value = value_of(module, name)
+        if inspect.isclass(value) and not issubclass(value, BaseException):
+            assert shown_parameters(module, name) == real_parameters(value), name
+
+
+def real_parameters(cls: type) -> set[str]:
+    try:
+        return set(inspect.signature(cls).parameters) - {"args", "kwargs"}
+    except (TypeError, ValueError):
+        return set()
+
+
+def shown_parameters(module: str, name: str) -> set[str]:
+    found = sources()[module].members[name]
+    init = (found.final_target if found.is_alias else found).all_members.get("__init__")
+    if init is None:
+        return set()
+    target = init.final_target if init.is_alias else init
+    return {one.name for one in target.parameters} - {"self", "args", "kwargs"}
 
 
 def modules() -> Iterator[str]:
