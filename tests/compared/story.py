@@ -192,7 +192,7 @@ class Stage:
         """Kill the operator at its write of that number because of an act; whether it made so many."""
         self.kill_at(number)
         act()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE / 3
         assert self.process is not None
         while self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
