@@ -181,7 +181,10 @@ class Informer:
         return self._resynced(registration, resync)
 
     def add_async_handler(self, handler: AsyncHandler, *, resync: float | None = None) -> Registration:
-        """Have `handler` awaited for all objects there are and for every later change, while this runs."""
+        """Have `handler` awaited for all objects there are and for every later change, while this runs.
+
+        With `resync`, the store is replayed to it every so many seconds (up to a tenth more).
+        """
         registration = self._handlers.add_async(handler, self._present())
         return self._resynced(registration, resync)
 

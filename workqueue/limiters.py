@@ -61,7 +61,7 @@ class MaxOf(Generic[K_contra]):
         self._limiters = limiters
 
     def next_delay(self, key: K_contra, now: float) -> float:
-        """Count a failure of `key` with each limiter; how long the strictest of them lets it wait."""
+        """Count a failure of `key` with each limiter; how long (s) the strictest of them lets it wait."""
         return max([limiter.next_delay(key, now) for limiter in self._limiters])
 
     def retries(self, key: K_contra) -> int:

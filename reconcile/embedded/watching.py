@@ -24,7 +24,7 @@ class Watch:
     """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous.
 
     Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an
-    ERROR event (410) if the log is trimmed past it. Time counts from the first `wait`.
+    ERROR event (410) if the log is trimmed past it. It also ends `timeout` seconds after the first `wait`.
     """
 
     content_type = JSON

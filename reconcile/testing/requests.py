@@ -16,7 +16,7 @@ _SUBRESOURCES_OF_A_NAMESPACE = ("finalize", "status")
 class RecordedRequest:
     """One request, and what became of it.
 
-    `at` is the time of the loop at which it was made. `status` is the answer that the caller was
+    `at` is the time of the loop (s) at which it was made. `status` is the answer that the caller was
     given, None where it got none; `server_status` is what the server itself answered, None where
     the request never reached it. The two differ exactly where a fault stood between them.
     """

@@ -1,7 +1,8 @@
-"""What a public docstring promises: it names the errors that are raised."""
+"""What a public docstring promises: it names the errors that are raised, and the units of times."""
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,3 +57,35 @@ def test_a_docstring_names_the_errors_that_are_raised(module: str) -> None:
         if error not in said and not name.startswith(UNSAID)
     }
     assert unsaid == set()
+
+
+UNITS = (r"seconds?\b", r"\bm?s\b", "minutes", "hours", "share", r"\brate\b", "ratio", "chance", "thousandth")
+UNIT = re.compile("|".join((*UNITS, "from 0 to", r"\[0, 1\)")))
+
+# Numbers of any kind.
+NO_TIMES = {
+    "Quantity.__init__: text",
+    "Schema.__init__: maximum",
+    "Schema.__init__: minimum",
+    "Schema.__init__: multiple_of",
+}
+
+
+@pytest.mark.rule("docs-units")
+@pytest.mark.parametrize("module", PUBLIC)
+def test_a_docstring_says_in_what_unit_a_number_is(module: str) -> None:
+    silent = {
+        f"{name}: {parameter}"
+        for name, function, said in functions(module)
+        for parameter in floats(function)
+        if not UNIT.search(said) and "seconds" not in parameter and not name.startswith(UNSAID)
+    }
+    assert silent <= NO_TIMES
+
+
+def floats(callable_: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(callable_).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if "float" in str(one.annotation)]
