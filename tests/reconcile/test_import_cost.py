@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
-CODE = """
+OURS = """
 import json, pathlib, re, sys, time
 from reconcile import *
 heavy = ("prometheus_client", "aiohttp", "kubernetes_asyncio", "click", "trustme", "cryptography",
@@ -13,14 +14,24 @@ status = pathlib.Path("/proc/self/status")  # getrusage would say what the paren
 peak = int(re.search("VmHWM:\\s+(\\d+)", status.read_text())[1]) / 1024 if status.exists() else 0
 print(json.dumps([time.process_time(), peak, [m for m in heavy if m in sys.modules]]))
 """
+DEPENDENCIES = """
+import time
+import anyio, attrs, msgspec, structlog
+print(time.process_time())
+"""
 
 
-def test_importing_takes_less_than_a_third_of_a_second_and_45_mb_and_no_extras() -> None:
-    costs = []
-    for _ in range(3):  # the first may compile modules, and any may meet a busy machine
-        done = subprocess.run((sys.executable, "-c", CODE), capture_output=True, text=True, check=True)
-        costs.append(json.loads(done.stdout))
+def test_importing_takes_less_than_three_times_what_the_dependencies_take_and_45_mb_and_no_extras() -> None:
+    costs, theirs = [], []
+    for _ in range(3):  # in turns: the first may compile modules, and any may meet a busy machine
+        theirs.append(said_by(DEPENDENCIES))
+        costs.append(said_by(OURS))
     seconds, megabytes, heavy = min(costs)
-    assert seconds < 0.35
+    assert seconds < 3 * min(theirs)
     assert megabytes < 45
     assert heavy == []
+
+
+def said_by(code: str) -> Any:
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
