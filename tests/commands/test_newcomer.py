@@ -64,11 +64,18 @@ class Newcomer:
         return self.run(self.home, str(KUBECTL), "--kubeconfig", kubeconfig, *arguments)
 
 
-def installed(folder: Path, form: str) -> Newcomer:
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The wheel and the sdist, of one moment."""
+    folder = tmp_path_factory.mktemp("dist")
+    built = ["hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
+    subprocess.run([sys.executable, "-m", *built], cwd=ROOT, check=True, capture_output=True, timeout=100)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return {"wheel": wheel, "sdist": sdist}
+
+
+def installed(folder: Path, archive: Path) -> Newcomer:
     """An empty environment in which the wheel, or the sdist, was installed, and nothing else of ours."""
-    built = ["hatchling", "build", "-t", form, "-d", str(folder / "dist")]
-    subprocess.run([sys.executable, "-m", *built], cwd=ROOT, check=True, capture_output=True, timeout=60)
-    (archive,) = (folder / "dist").iterdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (python,) = (folder / "venv").glob("*/python")
     (packages,) = (folder / "venv").glob("**/site-packages")
@@ -83,8 +90,8 @@ def installed(folder: Path, form: str) -> Newcomer:
 
 
 @pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
-    return installed(tmp_path_factory.mktemp("newcomer"), "wheel")
+def newcomer(tmp_path_factory: pytest.TempPathFactory, archives: Mapping[str, Path]) -> Newcomer:
+    return installed(tmp_path_factory.mktemp("newcomer"), archives["wheel"])
 
 
 @pytest.fixture(scope="module")
@@ -270,9 +277,9 @@ def files_of(newcomer: Newcomer) -> Mapping[str, str]:
 
 
 def test_from_the_sdist_it_is_the_same_and_plays_the_demo_beside_a_package_controllers_of_ones_own(
-    newcomer: Newcomer, tmp_path: Path
+    newcomer: Newcomer, archives: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    other = installed(tmp_path, "sdist")
+    other = installed(tmp_path, archives["sdist"])
     ours = {path: digest for path, digest in files_of(newcomer).items() if not path.startswith("..")}
     assert ours == {path: digest for path, digest in files_of(other).items() if not path.startswith("..")}
     folder = other.home / "shop"
