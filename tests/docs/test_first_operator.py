@@ -132,6 +132,7 @@ def source(text: str, node: Definition) -> str:
 
 
 @pytest.mark.rule("docs-hour")
+@pytest.mark.timeout(180)  # an hour of somebody else's, on a machine that may be busy
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="this machine has no kubectl")
 def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     with ExitStack() as stack:
