@@ -89,8 +89,9 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
     this = Pass(ctx, settings, logic, workload_client, ctx.clock.now())
-    found = await find_groups(ctx.client, settings.api, terms or [Term(ctx.object.namespace)])
-    workload = await look_at(workload_client)
+    with ctx.false_on_failure("Ready", ApiError):
+        found = await find_groups(ctx.client, settings.api, terms or [Term(ctx.object.namespace)])
+        workload = await look_at(workload_client)
     for text in (*found.troubles, *workload.troubles, *_faults(found)):
         this.trouble(text)
     for none in found.others:
