@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
-from reconcile.blocks import Backoff, Terms, after_failure
+from reconcile.blocks import PoolBackoff, Terms, after_failure
 
 from .groups import NodeGroup
 from .views import NodeView
@@ -39,12 +39,12 @@ class GroupState:
     failed: tuple[str, ...] = ()
 
     @property
-    def backoff(self) -> Backoff | None:
+    def backoff(self) -> PoolBackoff | None:
         """The back-off, if there ever was one."""
         if self.backoff_until is None or self.backoff_failed is None:
             return None
         seconds = float(self.backoff_seconds or 0)
-        return Backoff(self.backoff_until, seconds, self.backoff_failed, self.backoff_reason or "")
+        return PoolBackoff(self.backoff_until, seconds, self.backoff_failed, self.backoff_reason or "")
 
     def with_failure(self, now: datetime.datetime, reason: str, terms: Terms) -> "GroupState":
         """After a failure that says the group has no capacity."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
-from reconcile.blocks.capacity_backoff import Backoff
+from reconcile.blocks.capacity_backoff import PoolBackoff
 from reconcile.blocks.capacity_expanders import Chosen, Expander, Option, choose, least_waste
 from reconcile.blocks.capacity_nodes import NodeTemplate
 from reconcile.blocks.capacity_packing import by_shape, fill, pack_groups
@@ -30,7 +30,7 @@ class Pool:
     template: NodeTemplate | None
     smallest: int = 0
     upcoming: int = 0
-    backoff: Backoff | None = None
+    backoff: PoolBackoff | None = None
     held: str = ""
 
 

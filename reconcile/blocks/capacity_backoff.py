@@ -63,7 +63,7 @@ class Terms:
 
 
 @frozen
-class Backoff:
+class PoolBackoff:
     """A pool is left alone `until` then; `seconds` is how long, counted from the `failed` before."""
 
     until: datetime.datetime
@@ -81,8 +81,8 @@ class Backoff:
 
 
 def after_failure(
-    before: Backoff | None, now: datetime.datetime, reason: str = "", terms: Terms = Terms()
-) -> Backoff:
+    before: PoolBackoff | None, now: datetime.datetime, reason: str = "", terms: Terms = Terms()
+) -> PoolBackoff:
     """The back-off after one more failure: twice as long as the last, and no longer within one."""
     if before is None or before.is_stale(now, terms):
         seconds = terms.first
@@ -90,4 +90,4 @@ def after_failure(
         seconds = before.seconds
     else:
         seconds = min(terms.longest, before.seconds * 2)
-    return Backoff(now + datetime.timedelta(seconds=seconds), seconds, now, reason)
+    return PoolBackoff(now + datetime.timedelta(seconds=seconds), seconds, now, reason)
