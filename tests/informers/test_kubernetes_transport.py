@@ -85,10 +85,10 @@ async def test_leaving_a_stream_ends_it_at_the_server(connecting: Connect) -> No
     gone = asyncio.Event()
 
     async def answer(seen: Seen, writer: asyncio.StreamWriter) -> None:
-        writer.write(CHUNKED + chunk(b"{}\n"))
+        writer.write(CHUNKED)
         while not writer.is_closing():
-            await asyncio.sleep(0.01)
             writer.write(chunk(b"{}\n"))
+            await asyncio.sleep(0.01)
         gone.set()
 
     async with serving(answer) as peer:

@@ -48,10 +48,10 @@ async def test_priority_cause_and_urgency_are_what_the_add_said(way: str, elsewh
     async with queue.get():
         pass
     await add(priority=7, cause="first")
-    held = queue.status()
+    assert (queue.status().ready, queue.status().delayed) == (0, 1)
     await add(priority=5, cause="second", urgent=True)
+    assert (queue.status().ready, queue.status().delayed) == (1, 0)
     _, item = await take(queue)
-    assert (held.ready, held.delayed) == (0, 1)
     assert (item.priority, item.causes) == (7, ("first", "second"))
 
 
