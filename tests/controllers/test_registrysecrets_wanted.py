@@ -1,5 +1,7 @@
 """Which Secrets and namespaces a pipeline wants."""
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -67,6 +69,16 @@ def test_the_source_is_in_the_main_namespace_and_by_reference_in_the_pipelines_o
         assert sources(own) == dict.fromkeys(LOGINS, Key("teams", "mine"))
     said = {"createSecret": "create", "host": "h", "username": "u", "password": "p"}
     assert sources(pipeline(registry=said)) == dict.fromkeys(LOGINS)
+
+
+@pytest.mark.parametrize("mode", ["copy", "create"])
+def test_of_several_logins_that_of_the_registry_is_taken(mode: str) -> None:
+    registries = {"one.example.com": {"auth": "YTpi"}, "two.example.com": {"auth": "Yzpk"}}
+    config = base64.b64encode(json.dumps({"auths": registries}).encode()).decode()
+    login = Secret(metadata=ObjectMeta("mine", "teams"), data={".dockerconfigjson": config})
+    registry = {"createSecret": mode, "host": "two.example.com", "secretRef": {"name": "mine"}}
+    (copy,) = [one for one in copies_of(pipeline(registry=registry)) if one.to.name == "registry-credentials"]
+    assert copy.made_of(login).data == {"username": "Yw==", "password": "ZA=="}
 
 
 def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> None:
