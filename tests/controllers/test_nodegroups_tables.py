@@ -242,6 +242,30 @@ def test_a_paused_object_is_no_group_by_spec_or_by_annotation() -> None:
     assert [type(one) for one in (by_annotation, by_spec)] == [NoGroup, NoGroup]
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "rolling"),
+    [
+        ("MachineDeployment", {}, False),
+        ("MachineDeployment", {"replicas": 3}, False),
+        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3}, False),
+        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 2}, True),
+        ("MachineDeployment", {"replicas": 3, "updatedReplicas": 2}, True),
+        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3, "observedGeneration": 1}, True),
+        ("MachineDeployment", {"replicas": 3, "upToDateReplicas": 3, "observedGeneration": 2}, False),
+        ("MachineSet", {"replicas": 3, "upToDateReplicas": 2}, False),
+    ],
+)
+def test_a_machine_deployment_rolls_while_machines_are_of_another_template(
+    kind: str, status: dict[str, int], rolling: bool
+) -> None:
+    given = group("g", 3, kind=kind)
+    if "observedGeneration" in status:
+        given["metadata"]["generation"] = 2
+    found = read_group({**given, "status": status}, SOME)
+    assert isinstance(found, NodeGroup)
+    assert found.is_rolling is rolling
+
+
 @pytest.mark.rule("capi-2d-new-node-group")
 def test_a_machine_set_of_a_machine_deployment_is_no_group_of_its_own() -> None:
     owned = group("g", kind="MachineSet")
