@@ -32,6 +32,9 @@ from mutmut.utils.format_utils import get_mutant_name
 
 ROOT = Path(__file__).parent.parent
 GROUPS = Path(__file__).with_name("mutants.toml")
+SAMPLES = ROOT.parent / "shared"
+"""Where tests look for users' manifests: beside the project."""
+
 WORK = ROOT / ".cache" / "mutants"
 PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
 UNNOTICED = ("survived", "no tests")
@@ -84,6 +87,8 @@ def copy_of_the_project(group: Group) -> Path:
     for file in files:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, folder / file)
+    if SAMPLES.is_dir():
+        (folder / SAMPLES.name).symlink_to(SAMPLES)
     others = sorted({file.parts[0] for file in files} - {*PACKAGES, "tests", "pyproject.toml"})
     with (folder / "pyproject.toml").open("a") as settings:
         settings.write(group.settings(others))
