@@ -54,7 +54,7 @@ class Group:
 
     def settings(self, also_copy: Sequence[str]) -> str:
         """The table `tool.mutmut` for this group. A list of strings is written the same in TOML and JSON."""
-        options = ["-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "60"]
+        options = ["-p", "no:cacheprovider", "--timeout", "60"]
         table = {
             "source_paths": PACKAGES,
             "only_mutate": self.modules,

@@ -114,6 +114,7 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     ("a sooner end too", Watching(5, 2), StreamEnded(9, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
     ("an end at once rests", Watching(5), StreamEnded(0.1, 3), Resting(0.8, Watching(5, 1)), ()),
     ("without events", Watching(5), StreamEnded(0.1, 0), Resting(0.8, Watching(5, 1, empty=1)), ()),
+    ("broken, after empty ones", Watching(5, 0, 2), Failed(DOWN), Resting(0.8, Watching(5, 1, 2)), ()),
     ("many such ends are expiry", Watching(5, 2, 2), StreamEnded(0.1, 0), Resting(3.2, Streaming(3)), ()),
     ("expiry lists at once", Watching(5), Failed(EXPIRED), Streaming(1), ()),
     ("expiry again rests", Watching(5, 1), Failed(EXPIRED), Resting(1.6, Streaming(2)), ()),

@@ -68,6 +68,10 @@ def test_shards_divide_objects_among_them() -> None:
         for start, end in (("0x0", "0x8000000000000000"), ("0x8000000000000000", "0x10000000000000000"))
     ]
     assert sorted(half(pod()) for half in halves) == [False, True]
+    named = [pod(metadata={"name": "web", "namespace": "ns", "uid": f"u-{number}"}) for number in range(32)]
+    assert {half(one) for half in halves for one in named} == {False, True}
+    assert [sum(half(one) for half in halves) for one in named] == [1] * 32
+    assert len({halves[0](one) for one in named}) == 2
 
 
 @pytest.mark.parametrize(
