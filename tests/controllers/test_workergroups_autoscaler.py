@@ -1,0 +1,45 @@
+"""The container of the autoscaler beside Ray: what it shares with Ray, and what the user's options add."""
+
+from typing import Any
+
+from attrs import evolve
+
+from controllers.workergroups.pods import head_pod
+from tests.controllers.test_workergroups_pods import cluster, environment
+
+LOGS = "/tmp/ray"
+
+
+def containers(ray: dict[str, Any] | None = None, **options: Any) -> list[dict[str, Any]]:
+    made = head_pod(evolve(cluster(ray), autoscaler=options))
+    found: list[dict[str, Any]] = made["spec"]["containers"]
+    return found
+
+
+def mounts(container: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["name"], one["mountPath"]) for one in container["volumeMounts"]]
+
+
+def test_it_knows_the_pod_and_the_cluster_that_it_is_in() -> None:
+    _, beside = containers()
+    assert environment(beside)["RAY_CLUSTER_NAME"] == "metadata.labels['ray.io/cluster']"
+    assert environment(beside)["RAY_CLUSTER_NAMESPACE"] == "metadata.namespace"
+    assert environment(beside)["RAY_HEAD_POD_NAME"] == "metadata.name"
+
+
+def test_the_logs_of_ray_are_shared_where_the_user_has_mounted_them_or_else_by_a_volume_of_its_own() -> None:
+    ray, beside = containers()
+    assert (mounts(ray), mounts(beside)) == ([("ray-logs", LOGS)], [("ray-logs", LOGS)])
+    ray, beside = containers({"volumeMounts": [{"name": "mine", "mountPath": LOGS}]})
+    assert (mounts(ray), mounts(beside)) == ([("mine", LOGS)], [("mine", LOGS)])
+
+
+def test_what_the_options_say_stands_over_what_is_shared() -> None:
+    options = {
+        "env": [{"name": "RAY_AUTH_TOKEN", "value": "mine"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
+    _, beside = head_pod(evolve(cluster(), autoscaler=options, token_secret="s"))["spec"]["containers"]
+    assert [one for one in beside["env"] if one["name"] == "RAY_AUTH_TOKEN"] == options["env"]
+    assert {"name": "RAY_AUTH_MODE", "value": "token"} in beside["env"]
+    assert mounts(beside) == [("ray-logs", LOGS), ("v", "/v")]
