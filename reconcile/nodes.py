@@ -5,6 +5,7 @@ be told by its annotation `simulated.reconcile-runtime/pod`:
 
     pending           it is never scheduled
     fail              its containers end with exit code 1, and it becomes Failed
+    succeed           it runs, its containers end with exit code 0, and it becomes Succeeded
     not-ready         it runs and never becomes Ready
     hang-terminating  once it is being deleted it never ends
 
@@ -37,7 +38,7 @@ SOON = 0.001
 STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
 """The annotation of a pod that says how many seconds it takes to stop."""
 
-Phase = Literal["schedule", "start", "fail", "ready", "end", "wait"]
+Phase = Literal["schedule", "start", "fail", "succeed", "ready", "end", "wait"]
 
 
 @frozen
@@ -50,7 +51,7 @@ class Step:
 
 @frozen
 class Delays:
-    """How long things take, in seconds: from scheduled to Ready, and from deletion to the end."""
+    """How long things take, in s: from scheduled to Ready or Succeeded, and from deletion to the end."""
 
     start: float = 0.5
     stop: float = 0.5
@@ -71,7 +72,7 @@ def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> S
     if pod.status.phase == "Pending":
         return Step("fail" if behaviour == "fail" else "start", max(0.0, delays.start / 2 - age))
     if pod.status.phase == "Running" and not pod.ready and behaviour != "not-ready":
-        return Step("ready", max(0.0, delays.start - age))
+        return Step("succeed" if behaviour == "succeed" else "ready", max(0.0, delays.start - age))
     return Step("wait")
 
 
@@ -176,7 +177,9 @@ class SimulatedNodes:
                 address = pod.status.pod_ip or await self._address(pod)
                 await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=True))
             case "fail":
-                await self._set_status(pod, ctx, failed_status(pod, now=_now(ctx)))
+                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), well=False))
+            case "succeed":
+                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), well=True))
             case "end":
                 self._seen.pop(pod.uid, None)
                 self._terminating.pop(pod.uid, None)
@@ -234,12 +237,13 @@ def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str
     }
 
 
-def failed_status(pod: Pod, *, now: str) -> dict[str, Any]:
-    """The status of a pod whose containers ended with an error."""
-    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": now}}
+def ended_status(pod: Pod, *, now: str, well: bool) -> dict[str, Any]:
+    """The status of a pod whose containers ended, well or with an error."""
+    reason = "Completed" if well else "Error"
+    ended = {"terminated": {"exitCode": 0 if well else 1, "reason": reason, "finishedAt": now}}
     return {
-        "phase": "Failed",
-        "reason": "Error",
+        "phase": "Succeeded" if well else "Failed",
+        **({} if well else {"reason": reason}),
         "conditions": _conditions(False, now),
         "containerStatuses": [_container(c, ended, ready=False) for c in pod.spec.containers],
     }

@@ -24,6 +24,7 @@ from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, check_kubeconfig_target, write_kubeconfig
 from reconcile.manager import Manager
 from reconcile.nodes import SimulatedNodes
+from reconcile.workloads import SimulatedWorkloads
 
 _TOKEN_LENGTH = 512
 _NODES = 1000
@@ -38,6 +39,7 @@ class Options:
     kubeconfig: Path | None
     tls: bool
     nodes: int
+    workloads: bool
     rbac: bool
 
 
@@ -67,6 +69,11 @@ class Options:
     help="Simulated nodes, on which pods become Running and Ready. Default: none.",
 )
 @click.option(
+    "--workloads",
+    is_flag=True,
+    help="Deployments, StatefulSets and Jobs make pods, which run on the --nodes.",
+)
+@click.option(
     "--rbac/--no-rbac",
     default=True,
     help="Whether roles bind whoever is not the administrator. Default: they do.",
@@ -78,6 +85,7 @@ def apiserver(
     token_file: Path | None,
     kubeconfig_out: Path | None,
     nodes: int,
+    workloads: bool,
     rbac: bool,
     insecure_http: bool,
 ) -> None:
@@ -88,6 +96,8 @@ def apiserver(
     """
     if token is not None and token_file is not None:
         raise Problem("--token and --token-file are both given", "give one of them")
+    if workloads and not nodes:
+        raise Problem("--workloads make pods, and there is no node to run them", "give --nodes 3 as well")
     if token_file is not None:
         token = _read_token(token_file)
     if token is not None:
@@ -96,7 +106,8 @@ def apiserver(
         token = SystemClock().uuid().hex
     configure_logs(sys.stderr, pretty=sys.stderr.isatty())
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
-    options = Options(port, token, kubeconfig_out, tls=not insecure_http, nodes=nodes, rbac=rbac)
+    tls = not insecure_http
+    options = Options(port, token, kubeconfig_out, tls=tls, nodes=nodes, workloads=workloads, rbac=rbac)
     with _kubeconfig_path(options.kubeconfig) as path:
         anyio.run(_serve_until_stopped, options, path)
 
@@ -149,16 +160,18 @@ async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(server.run)
             if options.nodes:
-                await _start_nodes(tasks, server, options.nodes)
+                await _start_nodes(tasks, server, options)
             _greet(face, kubeconfig)
             await anyio.sleep_forever()
     click.echo("\nstopped")
 
 
-async def _start_nodes(tasks: TaskGroup, server: ApiServer, count: int) -> None:
-    nodes = SimulatedNodes(count)
+async def _start_nodes(tasks: TaskGroup, server: ApiServer, options: Options) -> None:
+    nodes = SimulatedNodes(options.nodes)
     await nodes.register(Client(InProcessTransport(server), field_manager=FIELD_MANAGER))
-    await tasks.start(Manager(nodes.controller, transport=InProcessTransport(server)).run)
+    workloads = SimulatedWorkloads().controllers if options.workloads else ()
+    manager = Manager(nodes.controller, *workloads, transport=InProcessTransport(server))
+    await tasks.start(manager.run)
 
 
 def _write(path: Path, face: Face) -> None:

@@ -20,6 +20,7 @@ from reconcile.kinds import Namespace
 from reconcile.manager import Manager
 from reconcile.models import Object, ObjectMeta, definition_of, kind_of
 from reconcile.nodes import SimulatedNodes
+from reconcile.workloads import SimulatedWorkloads
 
 FIELD_MANAGER = "reconcile"
 
@@ -62,9 +63,12 @@ class Cluster:
 
 
 @asynccontextmanager
-async def embedded_cluster(folder: Path, *, port: int = 0, nodes: int = 3) -> AsyncIterator[Cluster]:
+async def embedded_cluster(
+    folder: Path, *, port: int = 0, nodes: int = 3, workloads: bool = False
+) -> AsyncIterator[Cluster]:
     """An embedded cluster, until the context is left; its kubeconfig is written into `folder`.
 
+    With `workloads`, Deployments, StatefulSets and Jobs make pods.
     Port 0 takes a free one. Raises Problem where the port cannot be had.
     """
     server = ApiServer()
@@ -83,7 +87,8 @@ async def embedded_cluster(folder: Path, *, port: int = 0, nodes: int = 3) -> As
             cluster = Cluster(face.url, kubeconfig, nodes, server)
             simulated = SimulatedNodes(nodes)
             await simulated.register(cluster.client)
-            manager = Manager(simulated.controller, transport=cluster.transport(), environ={})
+            played = SimulatedWorkloads().controllers if workloads else ()
+            manager = Manager(simulated.controller, *played, transport=cluster.transport(), environ={})
             await tasks.start(manager.run)
             yield cluster
 

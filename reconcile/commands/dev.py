@@ -34,15 +34,21 @@ _OBJECTS = 100
 @click.argument("module")
 @click.option("--nodes", type=click.IntRange(0, 1000), default=3, help="Simulated nodes. Default: 3.")
 @click.option(
+    "--workloads/--no-workloads",
+    default=True,
+    help="Whether Deployments, StatefulSets and Jobs make pods. Default: they do.",
+)
+@click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
 )
-def dev(module: str, nodes: int, port: int) -> None:
+def dev(module: str, nodes: int, workloads: bool, port: int) -> None:
     """Run the operator of MODULE while you write it, until Ctrl-C.
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager. It runs on an API
-    server in this process, with simulated nodes; the kubeconfig is printed, and yours is neither read
-    nor written. Whenever a file of the operator changes it is imported and started anew, while the
-    objects stay. What does not import is told, and the former one goes on.
+    server in this process, with simulated nodes and workloads; the kubeconfig is printed, and yours is
+    neither read nor written. --no-workloads is for a module that keeps Deployments, StatefulSets or Jobs
+    itself. Whenever a file of the operator changes it is imported and started anew, while the objects
+    stay. What does not import is told, and the former one goes on.
     """
     sys.dont_write_bytecode = True  # a stale one could hide a change within the same second
     sources = Sources(module)
@@ -55,7 +61,7 @@ def dev(module: str, nodes: int, port: int) -> None:
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
         configure_logs(stream, pretty=True)
         work = Development(sources, operator, console, log if terminal else None)
-        anyio.run(work.run, Path(folder), nodes, port)
+        anyio.run(work.run, Path(folder), nodes, workloads, port)
     click.echo("\nstopped")
 
 
@@ -78,11 +84,11 @@ class Development:
     _running: Manager | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
 
-    async def run(self, folder: Path, nodes: int, port: int) -> None:
+    async def run(self, folder: Path, nodes: int, workloads: bool, port: int) -> None:
         """Until a signal."""
         with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with (
-                embedded_cluster(folder, port=port, nodes=nodes) as cluster,
+                embedded_cluster(folder, port=port, nodes=nodes, workloads=workloads) as cluster,
                 anyio.create_task_group() as group,
             ):
                 group.start_soon(self._show, cluster)

@@ -90,7 +90,7 @@ COMMANDS = {
         "reconcile.commands.apiserver:apiserver",
         "Run the embedded API server by itself.",
         (
-            "reconcile apiserver --port 8443 --nodes 3 --kubeconfig-out kubeconfig",
+            "reconcile apiserver --port 8443 --nodes 3 --workloads --kubeconfig-out kubeconfig",
             "kubectl --kubeconfig kubeconfig get nodes",
         ),
     ),

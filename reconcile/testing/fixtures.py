@@ -18,6 +18,7 @@ from reconcile.testing.once import describe
 from reconcile.testing.places import Place
 from reconcile.testing.pod_pages import PodPages
 from reconcile.testing.requests import RecordedRequest
+from reconcile.workloads import SimulatedWorkloads
 
 
 @frozen
@@ -97,12 +98,17 @@ class NodesOf:
 
     @asynccontextmanager
     async def __call__(
-        self, count: int = 3, delays: Delays | None = None, *, pages: PodPages | None = None
+        self,
+        count: int = 3,
+        delays: Delays | None = None,
+        *,
+        pages: PodPages | None = None,
+        workloads: bool = False,
     ) -> AsyncIterator[SimulatedNodes]:
         """`count` Nodes that take pods, as long as the context lasts; no fault concerns them.
 
-        With `pages`, pods that run answer on loopback addresses; ValueError in virtual time, in which
-        there are none.
+        With `workloads`, Deployments, StatefulSets and Jobs make pods. With `pages`, pods that run answer on
+        loopback addresses; ValueError in virtual time, in which there are none.
         """
         place = self._place
         if pages is not None and place.virtual:
@@ -111,7 +117,12 @@ class NodesOf:
         async with place.connect() as client:
             await nodes.register(client)
             running = Manager(
-                nodes.controller, transport=client.transport, clock=place.clock, environ={}, stop_seconds=1
+                nodes.controller,
+                *(SimulatedWorkloads().controllers if workloads else ()),
+                transport=client.transport,
+                clock=place.clock,
+                environ={},
+                stop_seconds=1,
             )
             async with running:
                 yield nodes

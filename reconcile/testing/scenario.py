@@ -79,7 +79,9 @@ class Scenario:
     no Namespace: it is made.
 
     Of the managers there are `replicas`, with `leader_election` if they have a Lease. With `nodes`,
-    simulated nodes run the pods. `lag` is how late watches are, in seconds, at least and at most.
+    simulated nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make them
+    (`reconcile.workloads`). What those make and delete is not counted as the
+    controllers'. `lag` is how late watches are, in seconds, at least and at most.
 
     `invariants` are checked whenever the world is at rest, `always` after every single change; both
     are functions of the `World` that raise AssertionError. Of the kit's own (`FREE_INVARIANTS`) those
@@ -88,6 +90,8 @@ class Scenario:
 
     For `fuzz`, `strategies` (of hypothesis, by kind) say which objects users make; without one for a kind
     they are those that the steps apply, and where there are none any that its model allows.
+
+    Raises ValueError for bad numbers, unknown names in `without`, and `workloads` without `nodes`.
     """
 
     controllers: Controllers
@@ -103,12 +107,17 @@ class Scenario:
     replicas: int = field(default=1, validator=validators.ge(1))
     leader_election: LeaderElection | None = None
     nodes: Delays | None = None
+    workloads: bool = False
     lag: tuple[float, float] = (0.005, 0.25)
     quiet_seconds: float = field(default=25.0, validator=validators.gt(0))
     limit_seconds: float = field(default=300.0, validator=validators.gt(0))
     restart_seconds: float = field(default=1.0, validator=validators.ge(0))
     most_requests: int = field(default=100, validator=validators.ge(1))
     most_failures: int = field(default=30, validator=validators.ge(1))
+
+    def __attrs_post_init__(self) -> None:
+        if self.workloads and self.nodes is None:
+            raise ValueError("workloads=True needs nodes=Delays(): nothing would run the pods")
 
     def make_outside(self) -> Any:
         """What is outside the cluster in one run; None where there is nothing."""

@@ -16,6 +16,7 @@ from reconcile.embedded.log import Change
 from reconcile.embedded.rendering import body_in
 from reconcile.manager import Manager
 from reconcile.models import Object, decode, kind_of
+from reconcile.nodes import Delays
 from reconcile.testing.acts import Act, DelayGarbage, JumpClock, Kill, Wait
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
@@ -25,6 +26,7 @@ from reconcile.testing.requests import RecordedRequest, target_of
 from reconcile.testing.scenario import FreeInvariant, Scenario, Step, Violation
 from reconcile.testing.stage import Stage, nodes_of
 from reconcile.testing.veil import Veil
+from reconcile.workloads import SimulatedWorkloads
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
@@ -224,10 +226,7 @@ class World:
         self._living = True
         async with anyio.create_task_group() as group:
             if self.scenario.nodes is not None:
-                keeper = evolve(nodes_of(self.scenario.nodes).controller, workers=WORKERS)
-                way = InProcessTransport(self.server)
-                kubelet = Manager(keeper, transport=way, clock=self.clock, environ={})
-                group.start_soon(kubelet.run)
+                group.start_soon(self._cluster(self.scenario.nodes).run)
             for process in self.processes:
                 group.start_soon(process.run)
             try:
@@ -239,6 +238,16 @@ class World:
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure
+
+    def _cluster(self, delays: Delays) -> Manager:
+        """What runs pods, and makes those of workloads, where the scenario has it so."""
+        workloads = SimulatedWorkloads().controllers if self.scenario.workloads else ()
+        return Manager(
+            *(evolve(one, workers=WORKERS) for one in (nodes_of(delays).controller, *workloads)),
+            transport=InProcessTransport(self.server),
+            clock=self.clock,
+            environ={},
+        )
 
     def _keep_house(self) -> None:
         self._housekeeping = None

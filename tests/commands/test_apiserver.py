@@ -112,6 +112,29 @@ def test_with_nodes_a_pod_runs(tmp_path: Path) -> None:
         assert pod["spec"]["nodeName"] in ("node-0", "node-1")
 
 
+@pytest.mark.rule("workloads-commands")
+def test_with_workloads_a_deployment_has_pods(tmp_path: Path) -> None:
+    with running("--insecure-http", "--nodes", "1", "--workloads", home=tmp_path) as (_, (where, _, _)):
+        deployments = f"{where.removeprefix('API server on ')}/apis/apps/v1/namespaces/default/deployments"
+        template = {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+        }
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+        call(
+            deployments,
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec},
+        )
+        deadline = time.monotonic() + 20
+        while (found := call(f"{deployments}/a"))["status"].get("availableReplicas") != 2:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+
+
+def test_workloads_without_nodes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "give --nodes 3 as well" in complaint(capsys, "apiserver", "--workloads")
+
+
 def test_a_port_in_use_is_one_line_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """`reconcile dev`: an operator at work while it is being written."""
 
+import json
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from reconcile.commands.main import reconcile
 from tests.commands.helpers import Command, running
 
 KUBECTL = shutil.which("kubectl")
+SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
 
 
 @pytest.fixture
@@ -76,6 +78,48 @@ def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command)
     assert command.seconds_to_end(signal.SIGINT) < 5
     assert command.process.returncode == 0
     assert not Path(kubeconfig).exists()
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="this machine has no kubectl")
+@pytest.mark.rule("workloads-commands")
+@pytest.mark.parametrize(
+    ("options", "pods", "ready"),
+    [((), "2", "True"), (("--no-workloads",), "", "False")],
+    ids=["workloads", "no-workloads"],
+)
+def test_a_site_becomes_ready_unless_somebody_else_makes_the_pods(
+    tmp_path: Path, options: tuple[str, ...], pods: str, ready: str
+) -> None:
+    shutil.copytree(SITE, tmp_path / "site")
+    site = {
+        "apiVersion": "example.com/v1",
+        "kind": "Site",
+        "metadata": {"name": "web"},
+        "spec": {"image": "nginx:1.29", "replicas": 2},
+    }
+    with running("dev", "sites", *options, home=tmp_path, path=tmp_path / "site") as command:
+        kubeconfig = command.wait_for("export KUBECONFIG=").partition("=")[2]
+        command.wait_for("started site")
+        kubectl = [str(KUBECTL), "--kubeconfig", kubeconfig]
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        subprocess.run(
+            [*kubectl, "apply", "-f", "-"],
+            input=json.dumps(site),
+            text=True,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+        command.wait_for(f"object: Site default/web Ready={ready}")
+        said = subprocess.run(
+            [*kubectl, "get", "deployment", "web", "-o", "jsonpath={.status.readyReplicas}"],
+            text=True,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+        assert said.stdout == pods
+        assert not any("simulated" in line for line in command.lines if line.startswith("run: "))
 
 
 def test_a_module_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ PUBLIC = (
     "reconcile.replicas",
     "reconcile.testing",
     "reconcile.testing.strategies",
+    "reconcile.workloads",
     "informers",
     "workqueue",
     "controllers.autoscaling",

@@ -97,6 +97,7 @@ def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
         ("", "Running", True),
         ("pending", "Pending", False),
         ("fail", "Failed", False),
+        ("succeed", "Succeeded", False),
         ("not-ready", "Running", False),
     ],
 )

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from reconcile import CacheSyncFailed, Forbidden, ObjectMeta, ServerError
-from reconcile.kinds import ConfigMap, Pod, PodSpec
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Pod, PodSpec
 from reconcile.nodes import Delays
 from reconcile.testing import (
     CrashAfter,
@@ -107,6 +107,24 @@ async def test_what_fails_is_tried_again(cluster: VirtualCluster, manager: Manag
     async with manager(sites()):
         await eventually(lambda: cluster.client.get(ConfigMap, "web", "default"))
     assert faults.writes.count("apply configmaps default/web") == 4
+
+
+@pytest.mark.rule("workloads-scenario")
+async def test_a_deployment_has_pods_with_workloads(cluster: VirtualCluster, nodes: NodesOf) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
+    async with nodes(1, workloads=True):
+        cluster.client.add(
+            Deployment(
+                metadata=ObjectMeta("web", "default"), spec=DeploymentSpec(LabelSelector(labels), template, 2)
+            )
+        )
+
+        async def rolled_out() -> bool:
+            return (await cluster.client.get(Deployment, "web", "default")).rolled_out
+
+        assert await eventually(rolled_out)
+        assert len(await cluster.client.list(Pod)) == 2
 
 
 async def test_pods_run_on_simulated_nodes(cluster: VirtualCluster, nodes: NodesOf) -> None:
