@@ -1,6 +1,8 @@
 """What PodAutoscalers ask for: users' manifests read as they are, and each fault named."""
 
+import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
@@ -150,6 +152,17 @@ def test_a_spec_without_a_meaning_names_what_has_none(spec: dict[str, Any], name
     with pytest.raises(Unusable) as problem:
         policy_of(changed(**spec))
     assert named in problem.value.message
+
+
+def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
+    said = schedule(timezone="Asia/Tokyo", daysOfWeek=["Monday", "Friday"], minReplicas=2, maxReplicas=4)
+    (found,) = policy_of(changed(**said)).schedules
+    assert (found.start, found.end) == (datetime.time(8), datetime.time(9))
+    assert found.zone == ZoneInfo("Asia/Tokyo")
+    assert found.days == {0, 4}
+    assert (found.minimum, found.maximum) == (2, 4)
+    (plain,) = policy_of(changed(**schedule(minReplicas=2))).schedules
+    assert (plain.zone, plain.days) == (datetime.UTC, frozenset(range(7)))
 
 
 def test_a_metric_may_come_from_a_page_elsewhere_or_an_api() -> None:
