@@ -6,17 +6,22 @@ from typing import Any
 
 import yaml
 
-from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, definition
-from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
+from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec, definition
+from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
 from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.look import ClusterApi, Term, find_groups
 from controllers.nodegroups.simulated import SimulatedMachines
-from reconcile import Client, ObjectMeta, Unstructured
-from tests.controllers.world import NAMESPACE, SAMPLES
+from reconcile import Client, ObjectMeta, Unstructured, encode
+from reconcile.kinds import Node
+from tests.controllers.world import NAMESPACE, SAMPLES, World
 
 API = ClusterApi("cluster.x-k8s.io", "v1beta2")
 MACHINES = SimulatedMachines(api=API)
 CAPACITIES = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
+POOL = {"pool": "x"}
+OFFER = {**CAPACITIES, CAPACITY + "labels": "pool=x"}
+QUICK = ScaleDownSpec(delay_after_add=0)
+SOON = {OPTIONS + "scaledownunneededtime": "2m"}
 
 
 def machine_deployments() -> dict[str, Any]:
@@ -159,3 +164,43 @@ async def marked(user: Client) -> set[str]:
     """The machines that are marked to go."""
     found = await user.list(API.kind("Machine"), NAMESPACE, live=True)
     return {one.name for one in found if DELETE_MACHINE in one.metadata.annotations}
+
+
+async def ask(here: World, *names: str, **spec: Any) -> None:
+    for name in names:
+        await wait_in_vain(here.user, pod(name, **{"nodeSelector": POOL, **spec}))
+
+
+async def status_of(here: World) -> dict[str, Any]:
+    found: dict[str, Any] = encode(await here.user.get(NodeAutoscaler, "all", NAMESPACE))["status"]
+    return found
+
+
+async def condition(here: World, name: str) -> tuple[str, str]:
+    found = {one["type"]: one for one in (await status_of(here))["conditions"]}[name]
+    return found["status"], found.get("message", "")
+
+
+async def bind(
+    here: World, name: str, node: str, *, owned: bool = True, cpu: str = "1", **labels: str
+) -> None:
+    manifest = pod(name, cpu, nodeSelector=POOL)
+    manifest["metadata"]["labels"] = labels
+    manifest["spec"]["nodeName"] = node
+    if owned:
+        owner = (await groups_of(here.user))["g"]  # of whatever kind: it only has to be there
+        reference = {
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+        }
+        manifest["metadata"]["ownerReferences"] = [reference]
+    made = await here.user.create(manifest)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await here.user.merge(made, {"status": ready}, guard={}, subresource="status")
+
+
+async def nodes(here: World) -> list[str]:
+    return sorted(one.name for one in await here.user.list(Node) if one.metadata.labels.get("pool") == "x")

@@ -7,33 +7,34 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.nodegroups import NodeAutoscaler, ScaleDownSpec, Settings, make_controller
-from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE, OPTIONS
+from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
+from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.simulated import BEHAVIOUR
 from controllers.nodegroups.views import LEAVING
-from reconcile import Manager, NotFound, ObjectMeta, encode
-from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.kinds import ConfigMap, Event, Namespace, Node, Pod
+from reconcile import Manager, ObjectMeta, encode
+from reconcile.kinds import ConfigMap, Event, Node, Pod
 from reconcile.nodes import Delays
-from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
+from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
 from tests.controllers.nodegroups import (
     API,
-    CAPACITIES,
     MACHINES,
+    OFFER,
+    QUICK,
+    SOON,
+    ask,
     autoscaler,
+    bind,
+    condition,
     definitions,
     group,
     groups_of,
-    pod,
+    nodes,
     size_of,
-    wait_in_vain,
+    status_of,
 )
 from tests.controllers.world import NAMESPACE, World, world
 
-POOL = {"pool": "x"}
-OFFER = {**CAPACITIES, CAPACITY + "labels": "pool=x"}
 PRIORITIES = "10:\n- .*second$\n50:\n- .*best$\n"
-QUICK = ScaleDownSpec(delay_after_add=0)
 
 
 @asynccontextmanager
@@ -75,27 +76,12 @@ async def say(here: World, text: str) -> None:
         await here.user.merge(found, {"data": {"priorities": text}}, guard={})
 
 
-async def ask(here: World, *names: str, **spec: Any) -> None:
-    for name in names:
-        await wait_in_vain(here.user, pod(name, **{"nodeSelector": POOL, **spec}))
-
-
-async def status_of(here: World) -> dict[str, Any]:
-    found: dict[str, Any] = encode(await here.user.get(NodeAutoscaler, "all", NAMESPACE))["status"]
-    return found
-
-
 async def backed_off(here: World) -> list[str]:
     return [one["name"] for one in (await status_of(here))["groups"] if one.get("backoffUntil")]
 
 
 async def told(here: World, reason: str) -> list[str]:
     return [event.message for event in await here.user.list(Event) if event.reason == reason]
-
-
-async def condition(here: World, name: str) -> tuple[str, str]:
-    found = {one["type"]: one for one in (await status_of(here))["conditions"]}[name]
-    return found["status"], found.get("message", "")
 
 
 # Growing.
@@ -311,34 +297,6 @@ def test_a_discovery_without_a_meaning_is_a_condition_and_nothing_is_sized() -> 
 # Shrinking.
 
 
-async def bind(
-    here: World, name: str, node: str, *, owned: bool = True, cpu: str = "1", **labels: str
-) -> None:
-    manifest = pod(name, cpu, nodeSelector=POOL)
-    manifest["metadata"]["labels"] = labels
-    manifest["spec"]["nodeName"] = node
-    if owned:
-        owner = (await groups_of(here.user))["g"]  # of whatever kind: it only has to be there
-        reference = {
-            "apiVersion": "cluster.x-k8s.io/v1beta2",
-            "kind": owner.kind,
-            "name": owner.name,
-            "uid": owner.uid,
-            "controller": True,
-        }
-        manifest["metadata"]["ownerReferences"] = [reference]
-    made = await here.user.create(manifest)
-    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    await here.user.merge(made, {"status": ready}, guard={}, subresource="status")
-
-
-async def nodes(here: World) -> list[str]:
-    return sorted(one.name for one in await here.user.list(Node) if one.metadata.labels.get("pool") == "x")
-
-
-SOON = {OPTIONS + "scaledownunneededtime": "2m"}
-
-
 @pytest.mark.rule("node-groups-shrink")
 def test_empty_nodes_go_after_their_time_and_never_below_the_smallest_size() -> None:
     async def story() -> None:
@@ -455,94 +413,5 @@ def test_where_it_is_switched_off_nothing_goes() -> None:
         async with at_work(group("g", 3, ("0", "10"), **OFFER, **SOON), scale_down=off) as (here, _):
             await anyio.sleep(600)
             assert await size_of(here.user, "g") == 3
-
-    play(story)
-
-
-# Two clusters.
-
-
-@pytest.mark.rule("node-groups-clusters")
-def test_groups_of_a_management_cluster_are_sized_by_the_pods_of_another() -> None:
-    async def story() -> None:
-        async with world(1, *definitions(), delays=Delays()) as here:
-            server = ApiServer(clock=here.clock)
-            workload = InProcessTransport(server)
-            there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
-            await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
-            await here.user.create(group("g", 0, ("0", "10"), **OFFER))
-            await here.user.create(autoscaler(workload="work"))
-            ours = make_controller(settings=Settings(API), management="manage")
-            manager = Manager(ours, clusters={"manage": here.transport, "work": workload}, clock=here.clock)
-            async with manager:
-                await ask(here, "not-this-one")
-                await ask(there, "a", "b")
-                await anyio.sleep(60)
-                assert await size_of(here.user, "g") == 2
-            with pytest.raises(NotFound):
-                await there.user.get(API.kind("MachineDeployment"), "g", NAMESPACE)
-
-    play(story)
-
-
-@asynccontextmanager
-async def two_clusters(
-    *groups: Mapping[str, Any], faults: tuple[Fault, ...] = ()
-) -> AsyncIterator[tuple[World, World]]:
-    """A group of two machines in one cluster, and their nodes in another, on a way with faults."""
-    async with world(1, *definitions(), delays=Delays()) as here:
-        server = ApiServer(clock=here.clock)
-        workload = InProcessTransport(server)
-        there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
-        await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
-        await here.user.create(group("g", 2, ("0", "10"), **OFFER, **SOON))
-        ours = make_controller(settings=Settings(API), management="manage")
-        ways = {"manage": here.transport, "work": FaultyTransport(workload, FaultPlan(faults))}
-        async with Manager(MACHINES.controller, transport=here.transport, clock=here.clock):
-            await anyio.sleep(30)
-            for node in await here.user.list(Node):
-                await copied(there, node)
-            await here.user.create(autoscaler(workload="work", scale_down=QUICK))
-            async with Manager(ours, clusters=ways, clock=here.clock):
-                yield here, there
-
-
-async def copied(there: World, node: Node) -> None:
-    plain = encode(node)
-    metadata = {"name": node.name, "labels": plain["metadata"]["labels"]}
-    made = await there.user.create({**plain, "metadata": metadata})
-    await there.user.merge(made, {"status": plain["status"]}, guard={}, subresource="status")
-
-
-@pytest.mark.rule("node-groups-clusters")
-def test_a_node_that_idles_in_another_cluster_has_its_machine_go_in_this_one() -> None:
-    async def story() -> None:
-        async with two_clusters() as (here, there):
-            busy, _ = await nodes(here)
-            await bind(there, "b1", busy, owned=False, cpu="3")
-            await anyio.sleep(300)
-            assert await size_of(here.user, "g") == 1
-            assert await nodes(here) == [busy]
-            assert await there.user.find(Pod, "b1", NAMESPACE) is not None
-
-    play(story)
-
-
-@pytest.mark.rule("node-groups-clusters")
-def test_nothing_is_sized_and_a_condition_says_why_while_nodes_of_the_other_cluster_cannot_be_read() -> None:
-    async def story() -> None:
-        unread = Fault(When(path="*/nodes", times=None), Drop())
-        async with two_clusters(group("g", 2, ("0", "10"), **OFFER, **SOON), faults=(unread,)) as (
-            here,
-            there,
-        ):
-            await ask(there, "a", "b")
-            await anyio.sleep(900)
-            assert await size_of(here.user, "g") == 2
-            assert await condition(here, "Ready") == (
-                "False",
-                "GET /api/v1/nodes: the connection was refused (a planned fault)",
-            )
-            assert len(await nodes(here)) == 2
 
     play(story)
