@@ -156,12 +156,12 @@ def test_a_spec_without_a_meaning_names_what_has_none(spec: dict[str, Any], name
 
 def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
     said = schedule(timezone="Asia/Tokyo", daysOfWeek=["Monday", "Friday"], minReplicas=2, maxReplicas=4)
-    (found,) = policy_of(changed(**said)).schedules
+    (found,) = policy_of(changed(**said)).how.schedules
     assert (found.start, found.end) == (datetime.time(8), datetime.time(9))
     assert found.zone == ZoneInfo("Asia/Tokyo")
     assert found.days == {0, 4}
     assert (found.minimum, found.maximum) == (2, 4)
-    (plain,) = policy_of(changed(**schedule(minReplicas=2))).schedules
+    (plain,) = policy_of(changed(**schedule(minReplicas=2))).how.schedules
     assert (plain.zone, plain.days) == (datetime.UTC, frozenset(range(7)))
 
 

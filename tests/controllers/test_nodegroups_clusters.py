@@ -98,10 +98,7 @@ def test_a_node_that_idles_in_another_cluster_has_its_machine_go_in_this_one() -
 def test_nothing_is_sized_and_a_condition_says_why_while_nodes_of_the_other_cluster_cannot_be_read() -> None:
     async def story() -> None:
         unread = Fault(When(path="*/nodes", times=None), Drop())
-        async with two_clusters(group("g", 2, ("0", "10"), **OFFER, **SOON), faults=(unread,)) as (
-            here,
-            there,
-        ):
+        async with two_clusters(unread) as (here, there):
             await ask(there, "a", "b")
             await anyio.sleep(900)
             assert await size_of(here.user, "g") == 2
