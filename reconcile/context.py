@@ -376,9 +376,18 @@ class Context(Generic[T]):
             now = format_time(self.clock.now())
             before["conditions"] = stored.get("conditions") or []
             after["conditions"] = merge_conditions(
-                before["conditions"], self._conditions.values(), now, self._snapshot.generation, self._removed
+                before["conditions"], self._conditions.values(), now, self._observed, self._removed
             )
         return merge_diff(before, after, stored)
+
+    @property
+    def _observed(self) -> int | None:
+        """The generation that conditions are to name; None in the oldest groups of Kubernetes.
+
+        Conditions of Nodes, Deployments and Jobs have no place for it: a server drops it, so that every run
+        would write it anew.
+        """
+        return self._snapshot.generation if "." in self._resource.group else None
 
     def _status_fields(self) -> dict[str, str] | None:
         if isinstance(self.object, Unstructured):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Condition, Context, Controller, ObjectMeta
+from reconcile import Condition, Context, Controller, ObjectMeta, Write
 from reconcile.conditions import find_condition, is_true, merge_conditions
+from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
 from reconcile.testing import FakeClient, run_once
 from tests.reconcile.test_manager import Toy, ToyStatus
 
@@ -123,3 +124,18 @@ async def test_a_condition_that_is_meant_no_more_is_taken_away_and_no_other() ->
     assert (done.error, list(done.conditions)) == (None, ["Theirs"])
     assert "resourceVersion" in client.transport.writes[-1].body["metadata"]
     assert (await run_once(Controller(Toy, remove), toy, client)).writes == []
+
+
+async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_written_once() -> None:
+    async def keep(ctx: Context[Deployment]) -> None:
+        ctx.condition("Available", True, reason="Up")
+
+    labels = {"app": "a"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = DeploymentSpec(selector=LabelSelector(labels), template=pod)
+    deployment = Deployment(metadata=ObjectMeta("a", "default"), spec=spec)
+    client = FakeClient(deployment)
+    controller = Controller(Deployment, keep, writes=[Write(Deployment, "patch", subresource="status")])
+    first = await run_once(controller, deployment, client)
+    assert first.writes == ["patch deployments/status default/a"]
+    assert (await run_once(controller, deployment, client)).writes == []
