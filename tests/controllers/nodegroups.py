@@ -12,7 +12,7 @@ from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.look import ClusterApi, Term, find_groups
 from controllers.nodegroups.simulated import SimulatedMachines
 from reconcile import Client, ObjectMeta, Unstructured, encode
-from reconcile.kinds import Node
+from reconcile.kinds import ConfigMap, Node
 from tests.controllers.world import NAMESPACE, SAMPLES, World
 
 API = ClusterApi("cluster.x-k8s.io", "v1beta2")
@@ -21,6 +21,7 @@ CAPACITIES = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
 POOL = {"pool": "x"}
 OFFER = {**CAPACITIES, CAPACITY + "labels": "pool=x"}
 QUICK = ScaleDownSpec(delay_after_add=0)
+PRIORITIES = "10:\n- .*second$\n50:\n- .*best$\n"
 SOON = {OPTIONS + "scaledownunneededtime": "2m"}
 
 
@@ -164,6 +165,15 @@ async def marked(user: Client) -> set[str]:
     """The machines that are marked to go."""
     found = await user.list(API.kind("Machine"), NAMESPACE, live=True)
     return {one.name for one in found if DELETE_MACHINE in one.metadata.annotations}
+
+
+async def say(here: World, text: str) -> None:
+    name = ObjectMeta("cluster-autoscaler-priority-expander", NAMESPACE)
+    found = await here.user.find(ConfigMap, name.name, NAMESPACE)
+    if found is None:
+        await here.user.create(ConfigMap(metadata=name, data={"priorities": text}))
+    else:
+        await here.user.merge(found, {"data": {"priorities": text}}, guard={})
 
 
 async def ask(here: World, *names: str, **spec: Any) -> None:

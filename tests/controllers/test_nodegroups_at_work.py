@@ -11,8 +11,8 @@ from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
 from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.simulated import BEHAVIOUR
 from controllers.nodegroups.views import LEAVING
-from reconcile import Manager, ObjectMeta, encode
-from reconcile.kinds import ConfigMap, Event, Node, Pod
+from reconcile import Manager, encode
+from reconcile.kinds import Event, Node, Pod
 from reconcile.nodes import Delays
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
 from tests.controllers.nodegroups import (
@@ -33,8 +33,6 @@ from tests.controllers.nodegroups import (
     status_of,
 )
 from tests.controllers.world import NAMESPACE, World, world
-
-PRIORITIES = "10:\n- .*second$\n50:\n- .*best$\n"
 
 
 @asynccontextmanager
@@ -65,15 +63,6 @@ async def at_work(
 
 def play(story: Callable[[], Awaitable[None]]) -> None:
     simulate(story)
-
-
-async def say(here: World, text: str) -> None:
-    name = ObjectMeta("cluster-autoscaler-priority-expander", NAMESPACE)
-    found = await here.user.find(ConfigMap, name.name, NAMESPACE)
-    if found is None:
-        await here.user.create(ConfigMap(metadata=name, data={"priorities": text}))
-    else:
-        await here.user.merge(found, {"data": {"priorities": text}}, guard={})
 
 
 async def backed_off(here: World) -> list[str]:

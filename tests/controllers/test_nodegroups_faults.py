@@ -29,15 +29,20 @@ from reconcile.testing import (
 from tests.controllers.nodegroups import (
     API,
     MACHINES,
+    OFFER,
+    POOL,
+    PRIORITIES,
+    QUICK,
+    SOON,
     autoscaler,
     definitions,
     group,
     groups_of,
     pod,
+    say,
     size_of,
     wait_in_vain,
 )
-from tests.controllers.test_nodegroups_at_work import OFFER, POOL, PRIORITIES, QUICK, SOON, say
 from tests.controllers.world import NAMESPACE, World, world
 
 SEEDS = 8

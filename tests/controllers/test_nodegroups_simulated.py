@@ -9,8 +9,18 @@ from controllers.nodegroups import Settings, make_controller
 from reconcile import Context, Controller, Write, encode
 from reconcile.kinds import Pod
 from reconcile.testing import Apply, Delete, Report, Scenario, World, seeds, sweep
-from tests.controllers.nodegroups import API, MACHINES, UNSCHEDULABLE, autoscaler, definitions, group, pod
-from tests.controllers.test_nodegroups_at_work import OFFER, POOL, QUICK
+from tests.controllers.nodegroups import (
+    API,
+    MACHINES,
+    OFFER,
+    POOL,
+    QUICK,
+    UNSCHEDULABLE,
+    autoscaler,
+    definitions,
+    group,
+    pod,
+)
 from tests.controllers.world import NAMESPACE
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
