@@ -19,6 +19,7 @@ from tests.controllers.nodegroups import (
     API,
     MACHINES,
     OFFER,
+    PRIORITIES,
     QUICK,
     SOON,
     ask,
@@ -29,6 +30,7 @@ from tests.controllers.nodegroups import (
     group,
     groups_of,
     nodes,
+    say,
     size_of,
     status_of,
 )
