@@ -72,6 +72,17 @@ def test_a_write_for_one_version_alone_is_an_echo_whatever_the_server_added() ->
 
 
 @pytest.mark.rule("storm-echo")
+@pytest.mark.parametrize(("version", "echo"), [("4", True), ("3", False)])
+def test_a_json_patch_that_tests_a_version_is_an_echo_of_that_one_alone(version: str, echo: bool) -> None:
+    body = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "replace", "path": "/data/x", "value": "2"},
+    ]
+    write = sent(body, state(4, x="1"), state(5, x="2"))
+    assert is_echo(write, state(4, x="1"), state(5, x="2")) is echo
+
+
+@pytest.mark.rule("storm-echo")
 def test_the_beginning_of_an_object_is_an_echo_only_where_nobody_else_can_have_made_it() -> None:
     for fresh in (True, False):
         assert is_echo(sent({}, None, state(5), fresh), None, state(5)) is fresh
@@ -127,6 +138,16 @@ def test_writes_of_which_nobody_here_hears_are_not_remembered(monkeypatch: pytes
     assert len(echoes) == 3
     oldest = Request("default", "k0")
     assert echoes.hears(oldest, CONFIG, Delta(None, state(5))) is News.FOREIGN
+
+
+def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
+    echoes = Echoes()
+    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    echoes.wrote(A, sent({"data": {"x": "3"}}, state(5, x="2"), state(6, x="3")))
+    echoes.passes(A, CONFIG, Delta(state(4), state(5, x="2")))
+    assert echoes.hears(A, CONFIG, Delta(state(5, x="2"), state(6, x="3"))) is News.ECHO
+    echoes.passes(A, CONFIG, Delta(state(5, x="2"), state(6, x="3")))
+    assert len(echoes) == 0
 
 
 def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
