@@ -212,6 +212,12 @@ def test_two_pods_with_one_host_port_need_two_nodes_unless_their_addresses_diffe
     assert pack([with_port("a", "10.0.0.1"), with_port("b")], node(), 9).nodes == 2
 
 
+@pytest.mark.rule("capacity-fit")
+def test_the_host_port_of_a_sidecar_that_starts_first_counts_too() -> None:
+    sidecar = {"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 80, "containerPort": 80}]}
+    assert pack([pod(name, initContainers=[sidecar]) for name in ("a", "b")], node(), 9).nodes == 2
+
+
 UNMODELLED: dict[str, dict[str, Any]] = {
     "required podAntiAffinity": {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}

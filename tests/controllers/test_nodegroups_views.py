@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups.look import look_at, priorities_text
-from controllers.nodegroups.views import LEAVING, SAFE, read_node, read_pod
+from controllers.nodegroups.views import LEAVING, SAFE, read_node, read_pod, utilisation
 from reconcile import Forbidden
 from reconcile.blocks import Taint
 from reconcile.kinds import Node, Pod
@@ -46,6 +46,17 @@ def node(name: str = "n", cpu: str = "4", *taints: dict[str, Any], stored: bool 
         "spec": {"taints": list(taints)},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
+
+
+def test_of_a_node_with_gpus_the_use_is_that_of_its_gpus() -> None:
+    asking = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
+    one = read_pod(pod(containers=[{"name": "c", "image": "i", "resources": asking}]))
+    assert one is not None
+    manifest = node()
+    assert utilisation(read_node(decode(Node, manifest)), [one]) == (250, False)
+    for amounts in (manifest["status"]["allocatable"], manifest["status"]["capacity"]):
+        amounts["nvidia.com/gpu"] = "2"
+    assert utilisation(read_node(decode(Node, manifest)), [one]) == (500, True)
 
 
 @pytest.mark.parametrize(

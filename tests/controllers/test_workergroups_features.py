@@ -297,7 +297,8 @@ async def test_serve_gets_a_service_where_it_is_asked_for() -> None:
 
 async def test_an_ingress_leads_to_the_dashboard() -> None:
     template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
-    options = {"host": "ray.example.com", "path": "/", "pathType": "Prefix"}
+    tls = [{"hosts": ["ray.example.com"], "secretName": "ray-tls"}]
+    options = {"host": "ray.example.com", "path": "/", "pathType": "Prefix", "tls": tls}
     head = HeadGroupSpec(template=template, enable_ingress=True, ingress_options=options)
     made = cluster(1, head_group_spec=head)
     metadata = evolve(made.metadata, annotations={"kubernetes.io/ingress.class": "nginx", "a": "b"})
@@ -305,6 +306,7 @@ async def test_an_ingress_leads_to_the_dashboard() -> None:
     await once(client)
     ingress = encode(await client.get(Ingress, "ray-head-ingress", "default"))
     assert ingress["spec"]["ingressClassName"] == "nginx"
+    assert ingress["spec"]["tls"] == tls
     assert ingress["metadata"]["annotations"] == {"a": "b"}
     (rule,) = ingress["spec"]["rules"]
     backend = {"service": {"name": "ray-head-svc", "port": {"number": 8265}}}

@@ -113,6 +113,17 @@ def test_a_desired_name_is_had_or_made_or_held_by_what_is_going(
     assert {victim.replica.name for victim in diff.delete} == {one.name for one in diff.active} - desired
 
 
+@pytest.mark.rule("replica-1")
+@given(REPLICAS)
+def test_only_who_is_active_can_go_and_only_who_has_finished_and_stays_is_cleaned_up(
+    observed: list[Replica],
+) -> None:
+    active = {one.name for one in observed if not one.terminating and not one.finished}
+    assert {victim.replica.name for victim in rank_victims(observed)} == active
+    finished = {one.name for one in observed if one.finished and not one.terminating}
+    assert {one.name for one in diff_replicas(1, observed).finished} == finished
+
+
 def test_fewer_than_none_cannot_be_wanted() -> None:
     with pytest.raises(ValueError, match="not -1"):
         diff_replicas(-1, [replica("a")])
