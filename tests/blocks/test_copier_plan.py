@@ -204,9 +204,9 @@ def test_a_copy_on_its_way_out_is_waited_for() -> None:
 
 
 def test_namespaces_go_only_where_they_were_made_and_are_wanted_by_nobody() -> None:
-    made = [space(name, labels=OWNER.labels()) for name in ("test", "prod", "old", "shared-too")]
+    made = [space(name, labels=OWNER.labels()) for name in ("test", "prod", "old", "gone", "shared-too")]
     plan = planned(existing=copied(), made=made, needed={"shared-too"}.__contains__, removal="namespaces")
-    assert [one.name for one in plan.delete_namespaces] == ["old"]
+    assert [one.name for one in plan.delete_namespaces] == ["gone", "old"]
     assert planned(existing=copied(), made=made).is_idle
 
 

@@ -139,6 +139,6 @@ def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -
 
 def test_a_merge_keeps_what_the_patch_leaves_out_and_replaces_what_is_no_mapping() -> None:
     target = {"kept": 1, "gone": 2, "deep": {"kept": 3, "new": 0}, "text": "a"}
-    patch = {"gone": None, "deep": {"new": 4}, "text": {"now": "a mapping"}}
+    patch = {"gone": None, "never there": None, "deep": {"new": 4}, "text": {"now": "a mapping"}}
     assert merged(target, patch) == {"kept": 1, "deep": {"kept": 3, "new": 4}, "text": {"now": "a mapping"}}
     assert target["gone"] == 2
