@@ -203,19 +203,14 @@ def test_a_taint_that_only_prefers_keeps_nothing_off() -> None:
 
 @pytest.mark.rule("capacity-fit")
 def test_two_pods_with_one_host_port_need_two_nodes_unless_their_addresses_differ() -> None:
-    def with_port(name: str, address: str = "") -> PodNeeds:
+    def with_port(name: str, address: str = "", of: str = "containers") -> PodNeeds:
         port = {"hostPort": 80, "containerPort": 80, **({"hostIP": address} if address else {})}
-        return pod(name, containers=[{"name": "a", "ports": [port]}])
+        return pod(name, **{of: [{"name": "a", "ports": [port]}]})
 
     assert pack([with_port("a"), with_port("b")], node(), 9).nodes == 2
     assert pack([with_port("a", "10.0.0.1"), with_port("b", "10.0.0.2")], node(), 9).nodes == 1
     assert pack([with_port("a", "10.0.0.1"), with_port("b")], node(), 9).nodes == 2
-
-
-@pytest.mark.rule("capacity-fit")
-def test_the_host_port_of_a_sidecar_that_starts_first_counts_too() -> None:
-    sidecar = {"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 80, "containerPort": 80}]}
-    assert pack([pod(name, initContainers=[sidecar]) for name in ("a", "b")], node(), 9).nodes == 2
+    assert pack([with_port("a", of="initContainers"), with_port("b")], node(), 9).nodes == 2
 
 
 UNMODELLED: dict[str, dict[str, Any]] = {
