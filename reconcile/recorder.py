@@ -45,7 +45,6 @@ class Recorder:
     _ledger: EventLedger = field(factory=EventLedger, init=False)
     _due: dict[Series, None] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
-    _busy: bool = field(default=False, init=False)
     _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
     _dropped: int = field(default=0, init=False)
 
@@ -58,11 +57,14 @@ class Recorder:
         """Note one event about `obj`."""
         news = News(_subject(obj), event.type, event.reason, event.message, event.action)
         series = self._ledger.hear(news, self.clock.now(), anyio.current_time())
-        if series not in self._due and len(self._due) >= WAITING:
+        if series in self._due:
+            return
+        if len(self._due) >= WAITING:
             self._drop(series)
             return
         self._due[series] = None
-        self._write_soon()
+        if len(self._due) == 1:  # else somebody is about to write already
+            self._write_soon()
 
     @contextmanager
     def writing_in(self, group: TaskGroup) -> Iterator[None]:
@@ -75,15 +77,8 @@ class Recorder:
             self._group = None
 
     def _write_soon(self) -> None:
-        if self._group is not None and self._due and not self._busy:
-            self._busy = True
-            self._group.start_soon(self._write_due)
-
-    async def _write_due(self) -> None:
-        try:
-            await self.flush()
-        finally:
-            self._busy = False
+        if self._group is not None and self._due:
+            self._group.start_soon(self.flush)
 
     async def flush(self) -> None:
         """Write what has been noted so far."""
