@@ -5,11 +5,11 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Client, Manager, ObjectMeta, TerminalError
-from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile import Client, ObjectMeta, TerminalError
 from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
-from reconcile.nodes import BEHAVIOUR, STOP_SECONDS, Delays, SimulatedNodes, next_step
-from reconcile.testing import LateTransport, VirtualClock, simulate
+from reconcile.nodes import BEHAVIOUR, STOP_SECONDS, Delays, next_step
+from reconcile.testing import VirtualClock
+from tests.reconcile.nodes_world import played
 
 CONTAINERS = ({"name": "c", "image": "i"},)
 
@@ -18,28 +18,6 @@ def pod(name: str = "p", behaviour: str = "", **metadata: Any) -> Pod:
     annotations = {BEHAVIOUR: behaviour} if behaviour else {}
     meta = ObjectMeta(name, "default", annotations=annotations, **metadata)
     return Pod(metadata=meta, spec=PodSpec(containers=CONTAINERS))
-
-
-def played(scenario: Any, seed: int = 0) -> None:
-    async def run() -> None:
-        clock = VirtualClock(seed)
-        server = ApiServer(clock=clock)
-        client = Client(InProcessTransport(server), clock=clock)
-        nodes = SimulatedNodes(3, Delays(start=1, stop=2))
-        manager = Manager(
-            nodes.controller,
-            transport=LateTransport(InProcessTransport(server), seed),
-            clock=clock,
-            stop_seconds=1,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.run)
-            await nodes.register(client)
-            await group.start(manager.run)
-            await scenario(client)
-            group.cancel_scope.cancel()
-
-    simulate(run, seed=seed)
 
 
 @pytest.mark.parametrize("seed", range(3))

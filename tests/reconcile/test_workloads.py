@@ -1,7 +1,6 @@
 """Simulated workloads: Deployments, StatefulSets and Jobs that keep pods on simulated nodes."""
 
 import os
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -11,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Client, Manager, ObjectMeta
-from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile import Client, ObjectMeta
 from reconcile.kinds import (
     Deployment,
     DeploymentSpec,
@@ -24,10 +22,12 @@ from reconcile.kinds import (
     StatefulSet,
     StatefulSetSpec,
 )
-from reconcile.nodes import BEHAVIOUR, Delays, SimulatedNodes
-from reconcile.testing import Apply, Delete, LateTransport, Scenario, VirtualClock, World, simulate, sweep
+from reconcile.nodes import BEHAVIOUR, Delays
+from reconcile.testing import Apply, Delete, Scenario, World, sweep
 from reconcile.workload_steps import Sizes, next_move, next_sizes, plan_job
 from reconcile.workloads import SimulatedWorkloads
+from tests.reconcile import nodes_world
+from tests.reconcile.nodes_world import Story
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "10")) or None
 """Of the sweep; 0: all."""
@@ -57,30 +57,8 @@ def job(behaviour: str = "", **spec: Any) -> Job:
     return Job(metadata=ObjectMeta("job", "default"), spec=made)
 
 
-Story = Callable[[Client], Awaitable[None]]
-
-
 def played(story: Story, seed: int = 0) -> None:
-    async def run() -> None:
-        clock = VirtualClock(seed)
-        server = ApiServer(clock=clock)
-        client = Client(InProcessTransport(server), clock=clock)
-        nodes = SimulatedNodes(3, Delays(start=1, stop=2))
-        manager = Manager(
-            nodes.controller,
-            *SimulatedWorkloads().controllers,
-            transport=LateTransport(InProcessTransport(server), seed),
-            clock=clock,
-            stop_seconds=1,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.run)
-            await nodes.register(client)
-            await group.start(manager.run)
-            await story(client)
-            group.cancel_scope.cancel()
-
-    simulate(run, seed=seed)
+    nodes_world.played(story, seed, *SimulatedWorkloads().controllers)
 
 
 async def pods(client: Client) -> list[Pod]:
