@@ -36,6 +36,13 @@ from tests.controllers.nodegroups import (
 )
 from tests.controllers.world import NAMESPACE, World, world
 
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "kept", "namespace": NAMESPACE},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+}
+
 
 @asynccontextmanager
 async def at_work(
@@ -323,13 +330,7 @@ def test_a_disruption_budget_holds_a_node_until_it_allows_the_eviction() -> None
             busy, idle = await nodes(here)
             await bind(here, "b1", busy, cpu="3")
             await bind(here, "i1", idle, app="kept")
-            budget = {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": "kept", "namespace": NAMESPACE},
-                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-            }
-            made = await here.user.create(budget)
+            made = await here.user.create(BUDGET)
             await anyio.sleep(400)
             assert await nodes(here) == [busy, idle]
             assert (await size_of(here.user, "g")) == 2
@@ -379,13 +380,7 @@ def test_a_node_that_was_to_go_stays_when_a_pod_needs_it() -> None:
             busy, idle = await nodes(here)
             await bind(here, "b1", busy, cpu="3")
             await bind(here, "i1", idle, app="kept")
-            budget = {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": "kept", "namespace": NAMESPACE},
-                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-            }
-            await here.user.create(budget)
+            await here.user.create(BUDGET)
             await anyio.sleep(300)
             taints = encode(await here.user.get(Node, idle))["spec"].get("taints") or []
             assert [one["key"] for one in taints] == [LEAVING]
