@@ -18,12 +18,10 @@ import msgspec
 from attrs import frozen
 
 from reconcile.blocks import Host, Marks, ReplicaGroup, carry_out_group, host_of
-from reconcile.conditions import merge_conditions
 from reconcile.context import Context
 from reconcile.controller import Controller, Reconciler, Write
 from reconcile.kinds import Deployment, Job, Pod, StatefulSet
 from reconcile.models import Object, unstructure
-from reconcile.models.codec import format_time
 from reconcile.models.frozen import EMPTY
 from reconcile.nodes import BEHAVIOUR
 from reconcile.replicas import is_active
@@ -100,10 +98,9 @@ def _say_deployment(ctx: Context[Deployment], wanted: int, active: Sequence[Host
     )
     available, done = ready >= wanted, len(active) == updated == wanted <= ready
     why = "MinimumReplicasAvailable" if available else "MinimumReplicasUnavailable"
-    says = _condition("Available", available, why, f"{ready} of {wanted} pods are ready")
+    ctx.condition("Available", available, reason=why, message=f"{ready} of {wanted} pods are ready")
     why = "NewReplicaSetAvailable" if done else "ReplicaSetUpdated"
-    goes = _condition("Progressing", True, why, f"{updated} of {wanted} pods are up to date")
-    _say_conditions(ctx, ctx.object.status.conditions, says, goes)
+    ctx.condition("Progressing", True, reason=why, message=f"{updated} of {wanted} pods are up to date")
 
 
 # --- StatefulSets ---------------------------------------------------------------------------------------
@@ -160,21 +157,11 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
     if plan.ended == "Complete":
         ctx.status(completion_time=ctx.clock.now())
     if plan.ended:
-        _say_conditions(ctx, job.status.conditions, _condition(plan.ended, True, plan.why))
+        ctx.condition(plan.ended, True, reason=plan.why)
     return None if plan.after is None else Result(after=plan.after)
 
 
-# --- conditions and pods --------------------------------------------------------------------------------
-
-
-def _condition(name: str, status: bool, reason: str, message: str = "") -> dict[str, str]:
-    return {"type": name, "status": str(status), "reason": reason, "message": message}
-
-
-def _say_conditions(ctx: Context[Any], before: Sequence[Any], *wanted: Mapping[str, str]) -> None:
-    """Not by `ctx.condition`: conditions of these kinds have no observedGeneration."""
-    known, now = unstructure(before), format_time(ctx.clock.now())
-    ctx.status(conditions=merge_conditions(known, wanted, now, None))
+# --- pods -----------------------------------------------------------------------------------------------
 
 
 def _hash_of(template: Mapping[str, Any]) -> str:
