@@ -1,46 +1,57 @@
 """Mutation testing: which small faults in the code of decisions no test would notice.
 
-    python tools/mutants.py [GROUP ...] [--sample PERCENT] [--seed N] [--only PATTERN]
+    python tools/mutants.py [GROUP ...] [--sample PERCENT] [--seed N] [--only PATTERN] [--again]
 
-The groups are the tables of tools/mutants.toml: modules, and the tests that are theirs alone. Each group is
-copied to .cache/mutants, and mutmut makes its mutants there and runs them, one at a time. With `--sample`
-only so many per cent of each group are run, and the seed says which; `--only` names mutants by a pattern of
-fnmatch. Prints what each module's mutants came to, and writes the difference that each survivor makes to
-.cache/mutants/GROUP.diff. The exit code is 0 where mutants survive: docs/reference/quality.md judges them.
+The groups are the tables of tools/mutants.toml: modules, and the tests that are theirs alone. Each group
+is copied to .cache/mutants, mutmut makes its mutants there, mypy looks at them, and
+tools/mutant_plugin.py gives those that mypy accepts to the tests. What came of a mutant is kept in
+.cache/mutants/GROUP.json for as long as its function stays the same; `--again` runs only those that were
+not noticed. With `--sample` only so many per cent of each group are run, and the seed says which;
+`--only` names mutants by a pattern of fnmatch; `--seconds` limits the tests of one mutant, of which the
+fastest are taken. Prints what each module's mutants came to, and writes the difference that each
+survivor makes to .cache/mutants/GROUP.diff. The exit code is 0 where mutants survive:
+docs/reference/quality.md judges them.
 """
 
 import argparse
 import contextlib
+import difflib
 import fnmatch
+import hashlib
 import json
 import math
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import asdict, frozen
 from mutmut.configuration import reset_config
+from mutmut.mutation.data import LineSpan
 from mutmut.mutation.file_mutation import mutate_file_contents
-from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name
 
 ROOT = Path(__file__).parent.parent
 GROUPS = Path(__file__).with_name("mutants.toml")
+TOOLS = Path(__file__).parent
 SAMPLES = ROOT.parent / "shared"
 """Where tests look for users' manifests: beside the project."""
 
 WORK = ROOT / ".cache" / "mutants"
 PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
 UNNOTICED = ("survived", "no tests")
+_TRAMPOLINE = "from mutmut.mutation.trampoline import wrap_in_trampoline as _mutmut_mutated, MutantDict"
+_REGISTER = "from mutant_plugin import MutantDict, has_mutants as _mutmut_mutated"
+_NOT_OF_BEHAVIOUR = ("unused-ignore", "unreachable", "redundant-expr", "has-type")
+"""Complaints of mypy that are about how a mutant is written, not about what it does."""
 
-Results = Mapping[str, Mapping[str, str]]
-"""What came of each mutant, by module and mutant."""
+_LINE = re.compile(r" on line \d+")
 
 
 @frozen
@@ -52,19 +63,41 @@ class Group:
     tests: Sequence[str]
     leave_out: Sequence[str]
 
-    def settings(self, also_copy: Sequence[str]) -> str:
-        """The table `tool.mutmut` for this group. A list of strings is written the same in TOML and JSON."""
-        options = ["-p", "no:cacheprovider", "--timeout", "60"]
-        table = {
-            "source_paths": PACKAGES,
-            "only_mutate": self.modules,
-            "also_copy": also_copy,
-            "pytest_add_cli_args": [*options, *(f"--ignore={test}" for test in self.leave_out)],
-            "pytest_add_cli_args_test_selection": self.tests,
-            "timeout_multiplier": 3.0,
-            "timeout_constant": 5.0,
-        }
-        return "\n".join(["", "[tool.mutmut]", *(f"{key} = {json.dumps(table[key])}" for key in table), ""])
+    def files(self) -> Sequence[Path]:
+        """The modules' files, from the working directory."""
+        return sorted({file for pattern in self.modules for file in Path().glob(pattern)})
+
+
+@frozen
+class Mutant:
+    """One change: its name, where it and its function are in the file of mutants, and both texts."""
+
+    name: str
+    module: str
+    lines: range
+    original_lines: range
+    original: str
+    changed: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.original}\0{self.changed}".encode()).hexdigest()[:16]
+
+    def difference(self) -> str:
+        lines = difflib.unified_diff(
+            self.original.splitlines(), self.changed.splitlines(), self.module, self.name, n=1, lineterm=""
+        )
+        named = [line for line in lines if "def " not in line or "__mutmut_" not in line]
+        return "\n".join(named) + "\n"
+
+
+@frozen
+class End:
+    """What came of a mutant, what noticed it, and the digest of the texts that this holds for."""
+
+    digest: str
+    end: str
+    by: str | None
 
 
 def read_groups() -> Mapping[str, Group]:
@@ -76,81 +109,152 @@ def read_groups() -> Mapping[str, Group]:
 
 
 def copy_of_the_project(group: Group) -> Path:
-    """A folder with the files of the project as they are, set up for the mutants of a group."""
+    """A folder with the files of the project as they are, set up for mutmut."""
     folder = WORK / group.name
     shutil.rmtree(folder, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    files = [Path(line) for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
-    for file in files:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, folder / file)
+    for line in listed.stdout.splitlines():
+        if (ROOT / line).is_file():
+            (folder / line).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / line, folder / line)
     if SAMPLES.is_dir():
         (folder / SAMPLES.name).symlink_to(SAMPLES)
-    others = sorted({file.parts[0] for file in files} - {*PACKAGES, "tests", "pyproject.toml"})
     with (folder / "pyproject.toml").open("a") as settings:
-        settings.write(group.settings(others))
+        settings.write(f"\n[tool.mutmut]\nsource_paths = {json.dumps(PACKAGES)}\n")
     return folder
 
 
-def mutants_of(group: Group, folder: Path) -> Iterator[str]:
-    """The names of a group's mutants, always in the same order."""
+def make_mutants(group: Group, folder: Path) -> list[Mutant]:
+    """Write the mutants of a group's modules beside their functions, always in the same order."""
     reset_config()
+    mutants = []
     with contextlib.chdir(folder):  # where mutmut looks for its settings
-        for module in sorted(file for pattern in group.modules for file in Path().glob(pattern)):
-            for name in mutate_file_contents(str(module), module.read_text()).mutant_names:
-                yield get_mutant_name(module, name)
+        for module in group.files():
+            made = mutate_file_contents(str(module), module.read_text())
+            code = made.code.replace(_TRAMPOLINE, _REGISTER)
+            module.write_text(code)
+            lines = code.splitlines()
+            spans = made.line_span_by_function_name
+            for name in made.mutant_names:
+                span, original = spans[name], spans[f"{name.rpartition('__mutmut_')[0]}__mutmut_orig"]
+                mutants.append(
+                    Mutant(
+                        get_mutant_name(module, name), str(module), range_of(span), range_of(original),
+                        _text(lines, original), _text(lines, span),
+                    )
+                )  # fmt: skip
+    return mutants
 
 
-def chosen(names: Sequence[str], percent: float, seed: int) -> list[str]:
-    """So many per cent of the names, at least one of any."""
-    return random.Random(seed).sample(names, math.ceil(len(names) * percent / 100))
+def range_of(span: LineSpan) -> range:
+    return range(span.start, span.end + 1)
 
 
-def run(folder: Path, names: Sequence[str]) -> None:
-    """Have mutmut make the mutants and run those that are named. Exits where it cannot."""
+def _text(lines: Sequence[str], span: LineSpan) -> str:
+    return "\n".join(lines[span.start - 1 : span.end])
+
+
+def chosen(mutants: Sequence[Mutant], percent: float, seed: int) -> list[Mutant]:
+    """So many per cent of the mutants, at least one of any."""
+    return random.Random(seed).sample(mutants, math.ceil(len(mutants) * percent / 100))
+
+
+def refused_by_types(group: Group, folder: Path, mutants: Sequence[Mutant]) -> Mapping[str, str]:
+    """What mypy says of each mutant that it does not accept, by name."""
+    with contextlib.chdir(folder):
+        files = [str(file) for file in group.files()]
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-warn-unreachable", "--output", "json",
+         "--cache-dir", str(WORK / f"{group.name}-mypy"), *files],
+        cwd=folder, env={**os.environ, "MYPYPATH": str(TOOLS)}, capture_output=True, text=True,
+    )  # fmt: skip
+    errors: dict[str, list[tuple[int, str]]] = {}
+    for error in map(json.loads, filter(lambda line: line.startswith("{"), told.stdout.splitlines())):
+        if error["severity"] == "error" and error["code"] not in _NOT_OF_BEHAVIOUR:
+            errors.setdefault(error["file"], []).append((error["line"], _LINE.sub("", error["message"])))
+    said = {
+        mutant.name: within(mutant.lines, errors.get(mutant.module, ()))
+        - within(mutant.original_lines, errors.get(mutant.module, ()))
+        for mutant in mutants
+    }
+    return {name: min(messages) for name, messages in said.items() if messages}
+
+
+def within(lines: range, errors: Iterable[tuple[int, str]]) -> set[str]:
+    return {message for line, message in errors if line in lines}
+
+
+def run(
+    group: Group, folder: Path, mutants: Sequence[Mutant], jobs: int, seconds: float
+) -> Mapping[str, End]:
+    """Run the tests on each of these mutants. Exits where pytest cannot."""
+    results, plan = folder / "results.jsonl", folder / "plan.json"
+    names = [mutant.name for mutant in mutants]
+    plan.write_text(json.dumps({"mutants": names, "jobs": jobs, "seconds": seconds, "results": str(results)}))
     done = subprocess.run(
-        [mutmut(), "run", "--max-children", "1", *names],
+        [sys.executable, "-m", "pytest", "-q", "-p", "mutant_plugin", "-p", "no:cacheprovider",
+         "--capture=sys", "--timeout", "0", *(f"--ignore={test}" for test in group.leave_out), *group.tests],
         cwd=folder,
-        env={**os.environ, "HYPOTHESIS_PROFILE": "mutants"},
-        stdout=sys.stderr,
-    )
-    if done.returncode:
-        sys.exit(f"mutants: mutmut ended with {done.returncode}: the tests of {folder.name} fail as they are")
+        env={
+            **os.environ, "HYPOTHESIS_PROFILE": "mutants", "MUTANTS_PLAN": str(plan),
+            "PYTHONPATH": f"{folder}{os.pathsep}{TOOLS}",
+        },
+    )  # fmt: skip
+    if done.returncode not in (0, 5) or not results.exists():
+        sys.exit(f"mutants: pytest ended with {done.returncode} in {folder}")
+    digests = {mutant.name: mutant.digest for mutant in mutants}
+    ended = map(json.loads, results.read_text().splitlines())
+    return {end["mutant"]: End(digests[end["mutant"]], end["end"], end["by"]) for end in ended}
 
 
-def mutmut() -> str:
-    return str(Path(sys.executable).with_name("mutmut"))
+def kept(file: Path, mutants: Iterable[Mutant]) -> dict[str, End]:
+    """What earlier runs came to, of the mutants that are still the same."""
+    if not file.exists():
+        return {}
+    digests = {mutant.name: mutant.digest for mutant in mutants}
+    read = {name: End(**end) for name, end in json.loads(file.read_text()).items()}
+    return {name: end for name, end in read.items() if digests.get(name) == end.digest}
 
 
-def results_in(folder: Path) -> Results:
-    results = {}
-    for file in sorted((folder / "mutants").rglob("*.meta")):
-        codes = json.loads(file.read_text())["exit_code_by_key"]
-        ended = {name: status_by_exit_code[code] for name, code in codes.items() if code is not None}
-        if ended:
-            results[str(file.relative_to(folder / "mutants").with_suffix(""))] = ended
-    return results
-
-
-def differences(folder: Path, results: Results) -> Iterator[str]:
-    for ends in results.values():
-        for name, end in ends.items():
-            if end in UNNOTICED:
-                shown = subprocess.run([mutmut(), "show", name], cwd=folder, capture_output=True, text=True)
-                yield shown.stdout
-
-
-def tell(results: Results, made: int) -> None:
-    total: Counter[str] = Counter()
-    for module, ends in results.items():
-        counts = Counter(ends.values())
-        total += counts
-        print(f"{module}: {len(ends)} run, " + ", ".join(f"{n} {end}" for end, n in counts.most_common()))
+def tell(mutants: Sequence[Mutant], ends: Mapping[str, End]) -> None:
+    modules: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        if mutant.name in ends:
+            modules.setdefault(mutant.module, Counter())[ends[mutant.name].end] += 1
+    for module, counts in modules.items():
+        print(
+            f"{module}: {counts.total()} run, " + ", ".join(f"{n} {end}" for end, n in counts.most_common())
+        )
+    total = sum(modules.values(), Counter[str]())
     unnoticed = sum(total[end] for end in UNNOTICED)
-    print(f"{total.total()} of {made} mutants run, {total.total() - unnoticed} noticed, {unnoticed} not")
+    print(f"{total.total()} of {len(mutants)} mutants run, {total.total() - unnoticed} noticed", end="")
+    print(f" ({total['types']} by mypy), {unnoticed} not")
+
+
+def survivors(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> Iterator[Mutant]:
+    return (mutant for mutant in mutants if mutant.name in ends and ends[mutant.name].end in UNNOTICED)
+
+
+def mutate(group: Group, options: argparse.Namespace) -> None:
+    folder = copy_of_the_project(group)
+    mutants = make_mutants(group, folder)
+    print(f"== {group.name}: {len(mutants)} mutants", flush=True)
+    file = WORK / f"{group.name}.json"
+    ends = kept(file, mutants)
+    wanted = [mutant for mutant in mutants if fnmatch.fnmatch(mutant.name, options.only)]
+    if options.again:
+        wanted = list(survivors(wanted, ends))
+    wanted = chosen(wanted, options.sample, options.seed)
+    refused = refused_by_types(group, folder, wanted)
+    ends |= {m.name: End(m.digest, "types", refused[m.name]) for m in wanted if m.name in refused}
+    left = [mutant for mutant in wanted if mutant.name not in refused]
+    ends |= run(group, folder, left, options.jobs, options.seconds)
+    file.write_text(json.dumps({name: asdict(end) for name, end in ends.items()}, indent=0))
+    (WORK / f"{group.name}.diff").write_text("\n".join(m.difference() for m in survivors(mutants, ends)))
+    tell(mutants, ends)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -162,18 +266,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sample", type=float, default=100.0, metavar="PERCENT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="PATTERN")
+    parser.add_argument("--again", action="store_true", help="only those that survived before")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many mutants at a time")
+    parser.add_argument("--seconds", type=float, default=600.0, help="of tests for one mutant")
     options = parser.parse_args(arguments)
     if unknown := set(options.groups) - set(groups):
         parser.error(f"no group {', '.join(sorted(unknown))} in {GROUPS.name}")
     for name in options.groups or groups:
-        group = groups[name]
-        folder = copy_of_the_project(group)
-        names = list(mutants_of(group, folder))
-        print(f"== {name}: {len(names)} mutants")
-        run(folder, chosen(fnmatch.filter(names, options.only), options.sample, options.seed))
-        results = results_in(folder)
-        (WORK / f"{name}.diff").write_text("\n".join(differences(folder, results)))
-        tell(results, len(names))
+        mutate(groups[name], options)
 
 
 if __name__ == "__main__":
