@@ -1,6 +1,8 @@
 """`reconcile apiserver`: the embedded API server, alone."""
 
+import json
 import logging
+import os
 import shlex
 import sys
 import tempfile
@@ -41,6 +43,7 @@ class Options:
     nodes: int
     workloads: bool
     rbac: bool
+    as_json: bool
 
 
 @click.command()
@@ -79,6 +82,7 @@ class Options:
     help="Whether roles bind whoever is not the administrator. Default: they do.",
 )
 @click.option("--insecure-http", is_flag=True, help="Plain HTTP, and no token unless one is given.")
+@click.option("--json", "as_json", is_flag=True, help="Say where it is as one line of JSON, when it is up.")
 def apiserver(
     port: int,
     token: str | None,
@@ -88,6 +92,7 @@ def apiserver(
     workloads: bool,
     rbac: bool,
     insecure_http: bool,
+    as_json: bool,
 ) -> None:
     """Run the embedded API server by itself, until Ctrl-C.
 
@@ -107,7 +112,7 @@ def apiserver(
     configure_logs(sys.stderr, pretty=sys.stderr.isatty())
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
     tls = not insecure_http
-    options = Options(port, token, kubeconfig_out, tls=tls, nodes=nodes, workloads=workloads, rbac=rbac)
+    options = Options(port, token, kubeconfig_out, tls, nodes, workloads, rbac, as_json)
     with _kubeconfig_path(options.kubeconfig) as path:
         anyio.run(_serve_until_stopped, options, path)
 
@@ -161,9 +166,10 @@ async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
             tasks.start_soon(server.run)
             if options.nodes:
                 await _start_nodes(tasks, server, options)
-            _greet(face, kubeconfig)
+            _greet(face, kubeconfig, options.as_json)
             await anyio.sleep_forever()
-    click.echo("\nstopped")
+    if not options.as_json:
+        click.echo("\nstopped")
 
 
 async def _start_nodes(tasks: TaskGroup, server: ApiServer, options: Options) -> None:
@@ -183,7 +189,10 @@ def _write(path: Path, face: Face) -> None:
         raise Problem(f"cannot write the kubeconfig {path}", error.strerror or str(error)) from None
 
 
-def _greet(face: Face, kubeconfig: Path) -> None:
+def _greet(face: Face, kubeconfig: Path, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"url": face.url, "kubeconfig": str(kubeconfig), "process": os.getpid()}))
+        return
     click.echo(f"API server on {face.url}")
     click.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}")
     if face.ca_pem is None and face.token is not None:

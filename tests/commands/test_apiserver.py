@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def running(*arguments: str, home: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The command, and its first three lines."""
+    """The command, and its first lines: three, or with --json one."""
     environment = {
         "HOME": str(home),
         "PATH": os.environ["PATH"],
@@ -41,7 +41,8 @@ def running(*arguments: str, home: Path) -> Iterator[tuple[subprocess.Popen[str]
     )
     try:
         assert process.stdout
-        yield process, [process.stdout.readline().rstrip("\n") for _ in range(3)]
+        lines = 1 if "--json" in arguments else 3
+        yield process, [process.stdout.readline().rstrip("\n") for _ in range(lines)]
     finally:
         process.kill()
         process.communicate()
@@ -74,6 +75,17 @@ def test_it_says_where_it_is_and_ends_soon_when_told_to(tmp_path: Path, number: 
         assert err == ""
         assert not kubeconfig.parent.exists()
     assert not (tmp_path / ".kube").exists()
+
+
+def test_a_program_reads_where_it_is_from_one_line_of_json(tmp_path: Path) -> None:
+    with running("--json", home=tmp_path) as (process, (line,)):
+        told = json.loads(line)
+        assert told["url"].startswith("https://127.0.0.1:")
+        assert Path(told["kubeconfig"]).is_file()
+        assert told.keys() == {"url", "kubeconfig", "process"}  # the token is in the file alone
+        os.kill(told["process"], signal.SIGTERM)
+        assert process.wait(timeout=2) == 0
+        assert process.communicate() == ("", "")
 
 
 def test_a_kubeconfig_that_was_asked_for_stays_and_a_second_start_overwrites_it(tmp_path: Path) -> None:
