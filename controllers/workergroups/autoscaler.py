@@ -59,11 +59,10 @@ def with_autoscaler(cluster: ClusterView, pod: Manifest, environment: Mapping[st
     ray = spec["containers"][0]
     spec["serviceAccountName"] = service_account_name(cluster)
     spec["containers"] = [*spec["containers"], _container(options, ray, environment)]
-    shared = _LOGS["mountPath"]
-    if not any(mount.get("mountPath") == shared for mount in ray.get("volumeMounts") or ()):
+    if not any(mount.get("mountPath") == _LOGS["mountPath"] for mount in ray.get("volumeMounts") or ()):
         ray["volumeMounts"] = [*(ray.get("volumeMounts") or ()), dict(_LOGS)]
-    if not any(volume.get("name") == _LOGS["name"] for volume in spec.get("volumes") or ()):
-        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": _LOGS["name"], "emptyDir": {}}]
+        if not any(volume.get("name") == _LOGS["name"] for volume in spec.get("volumes") or ()):
+            spec["volumes"] = [*(spec.get("volumes") or ()), {"name": _LOGS["name"], "emptyDir": {}}]
     return pod
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from attrs import evolve
 
+from controllers.workergroups.clusters import HeadView
 from controllers.workergroups.pods import head_pod
-from tests.controllers.test_workergroups_pods import cluster, environment
+from tests.controllers.test_workergroups_pods import cluster, environment, template
 
 LOGS = "/tmp/ray"
 
@@ -32,6 +33,21 @@ def test_the_logs_of_ray_are_shared_where_the_user_has_mounted_them_or_else_by_a
     assert (mounts(ray), mounts(beside)) == ([("ray-logs", LOGS)], [("ray-logs", LOGS)])
     ray, beside = containers({"volumeMounts": [{"name": "mine", "mountPath": LOGS}]})
     assert (mounts(ray), mounts(beside)) == ([("mine", LOGS)], [("mine", LOGS)])
+
+
+def test_no_volume_is_added_that_is_there_or_that_nothing_mounts() -> None:
+    def volumes(ray: dict[str, Any], *given: str) -> list[str]:
+        pod = template(ray, volumes=[{"name": name, "emptyDir": {}} for name in given])
+        view = evolve(cluster(), head=HeadView(template=pod), autoscaler={})
+        return [one["name"] for one in head_pod(view)["spec"]["volumes"]]
+
+    assert volumes({}, "other") == ["other", "ray-logs"]
+    assert volumes({}, "other", "ray-logs") == ["other", "ray-logs"]
+    assert volumes({"volumeMounts": [{"name": "mine", "mountPath": LOGS}]}, "mine") == ["mine"]
+    mounted = {
+        "volumeMounts": [{"name": "other", "mountPath": "/other"}, {"name": "mine", "mountPath": LOGS}]
+    }
+    assert volumes(mounted, "other", "mine") == ["other", "mine"]
 
 
 def test_what_the_options_say_stands_over_what_is_shared() -> None:
