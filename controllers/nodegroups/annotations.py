@@ -69,11 +69,9 @@ _FIELDS = {
 }
 
 
-def options_of(
-    annotations: Mapping[str, str], defaults: Options = Options()
-) -> tuple[Options, Sequence[str]]:
+def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
     """The options of a group, and what is wrong with those that keep their defaults for it."""
-    options, faults = defaults, []
+    options, faults = Options(), []
     for name, field in _FIELDS.items():
         said = annotations.get(OPTIONS + name)
         if said is None:

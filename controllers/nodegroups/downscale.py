@@ -26,7 +26,6 @@ class Candidate:
     group: NodeGroup
     instance: str
     pods: tuple[PodView, ...] = ()
-    since: datetime.datetime | None = None
 
 
 @frozen
@@ -153,7 +152,7 @@ def _homes(pods: Sequence[PodView], rest: Mapping[str, NodeTemplate]) -> dict[st
     names = sorted(rest)
     moving = [pod.needs for pod in pods if not pod.pod.terminating]
     placed = fill(moving, [rest[name] for name in names])
-    if len(placed) < len({pod.name for pod in moving}):
+    if len(placed) < len(moving):
         return None
     return {pod: names[number] for pod, number in placed.items()}
 

@@ -165,7 +165,7 @@ def read_group(
         kind,
         metadata["namespace"],
         name,
-        metadata.get("uid", ""),
+        obj.uid,
         size,
         bounds.smallest,
         bounds.largest,

@@ -62,15 +62,14 @@ class GroupState:
 class Readiness:
     """How many nodes of a group are ready, are not though they should be, or have not started yet.
 
-    `unregistered` are machines that run and whose node did not come in time; `leaving` those that are
-    going; `failed` ones will never come.
+    `unregistered` are machines that run and whose node did not come in time; `failed` ones will never come.
+    What is going is none of these.
     """
 
     ready: int = 0
     unready: int = 0
     not_started: int = 0
     unregistered: tuple[str, ...] = ()
-    leaving: int = 0
     failed: int = 0
     nodes: tuple[NodeView, ...] = field(default=(), repr=False)
 
@@ -81,13 +80,11 @@ class Readiness:
 
 def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.datetime) -> Readiness:
     """How the nodes of a group are; `nodes` are all there are, by provider ID."""
-    ready = unready = not_started = leaving = 0
+    ready = unready = not_started = 0
     unregistered, found = [], []
-    for provider, name, created, going in _instances(group):
+    for provider, name, created in _staying(group):
         node = nodes.get(provider)
-        if going:
-            leaving += 1
-        elif node is None:
+        if node is None:
             if created is not None and _age(created, now) > group.options.provision:
                 unregistered.append(name)
         else:
@@ -99,17 +96,17 @@ def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.
             else:
                 unready += 1
     failed = sum(one.state == "failed" and one.name not in group.removing for one in group.machines)
-    return Readiness(ready, unready, not_started, tuple(unregistered), leaving, failed, tuple(found))
+    return Readiness(ready, unready, not_started, tuple(unregistered), failed, tuple(found))
 
 
-def _instances(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None, bool]]:
-    if group.kind == "MachinePool":
-        for one in group.provider_ids:
-            yield one, one, None, one in group.removing
+def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None]]:
+    """The instances of a group that are not going: provider ID, name, and since when there is a machine."""
+    for one in group.provider_ids:
+        if one not in group.removing:
+            yield one, one, None
     for machine in group.machines:
-        if machine.provider and machine.state != "failed":
-            going = machine.state == "deleting" or machine.name in group.removing
-            yield machine.provider, machine.name, machine.created, going
+        if machine.state == "running" and machine.name not in group.removing:
+            yield machine.provider, machine.name, machine.created
 
 
 def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:

@@ -29,16 +29,14 @@ class Instance:
 class Machine:
     """A machine: `provider` is its instance, and what its node carries as well; empty while there is none.
 
-    `marked`: it is to go before others. `node` is the node that Cluster API found for it.
+    `marked`: it is to go before others.
     """
 
     name: str
-    namespace: str
     uid: str
     object: Object
     created: datetime.datetime
     provider: str = ""
-    node: str = ""
     marked: bool = False
     marked_by_us: bool = False
     state: State = "pending"
@@ -72,12 +70,10 @@ def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
         raise ValueError("a machine that no server has stored")
     return Machine(
         metadata["name"],
-        metadata["namespace"],
         metadata["uid"],
         obj,
         created,
         provider_id(provider),
-        (status.get("nodeRef") or {}).get("name") or "",
         DELETE_MACHINE in (metadata.get("annotations") or {}),
         MARKED in (metadata.get("annotations") or {}),
         _state(metadata, status, provider, error),

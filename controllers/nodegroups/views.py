@@ -52,7 +52,6 @@ class NodeView:
     ready: bool
     template: NodeTemplate
     node: Node
-    changed: datetime.datetime | None = None
     cordoned: bool = False
     disabled: bool = False
     draining: datetime.datetime | None = None
@@ -61,7 +60,7 @@ class NodeView:
 def read_node(node: Node) -> NodeView:
     """A node as it says itself. Raises ValueError for an amount that is none."""
     manifest = encode(node)
-    metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     conditions = status.get("conditions") or ()
     ready: Mapping[str, Any] = next((one for one in conditions if one["type"] == "Ready"), {})
     created = node.metadata.creation_timestamp
@@ -76,9 +75,8 @@ def read_node(node: Node) -> NodeView:
         ready.get("status") == "True",
         evolve(template, taints=tuple(one for one in template.taints if one.key != LEAVING)),
         node,
-        _time(ready.get("lastTransitionTime")),
         bool(spec.get("unschedulable")),
-        (metadata.get("annotations") or {}).get(DISABLED) == "true",
+        node.metadata.annotations.get(DISABLED) == "true",
         _second(marks[0].get("value")) if marks else None,
     )
 
@@ -160,10 +158,6 @@ def utilisation(node: NodeView, pods: Iterable[PodView]) -> tuple[int, bool]:
 
 def _is_passing(taint: Taint) -> bool:
     return taint.key == LEAVING or taint.key.startswith(PASSING)
-
-
-def _time(text: str | None) -> datetime.datetime | None:
-    return None if text is None else datetime.datetime.fromisoformat(text)
 
 
 def _second(text: str | None) -> datetime.datetime:

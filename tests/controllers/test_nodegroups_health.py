@@ -39,7 +39,7 @@ def node(name: str, ready: bool = True, created: datetime.datetime = LONG_AGO) -
 
 def machine(name: str, state: str = "running", created: datetime.datetime = LONG_AGO) -> Machine:
     provider = "" if state == "pending" else f"x:/{name}"
-    return Machine(name, "stage", name, SOME, created, provider, state=state)  # type: ignore[arg-type]
+    return Machine(name, name, SOME, created, provider, state=state)  # type: ignore[arg-type]
 
 
 def names(count: int) -> list[str]:
@@ -132,7 +132,7 @@ def test_a_larger_size_gives_the_nodes_their_time_anew() -> None:
 def test_a_node_that_is_going_is_neither_missing_nor_coming() -> None:
     group = evolve(a_group(map(machine, names(5)), 4), removing=("n4",))
     found = assessed(group, map(node, names(5)))
-    assert (found.readiness.leaving, found.upcoming, found.healthy) == (1, 0, True)
+    assert (found.readiness.ready, found.upcoming, found.healthy) == (4, 0, True)
 
 
 @pytest.mark.rule("capi-2d-state-upcoming")

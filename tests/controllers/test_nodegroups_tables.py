@@ -37,7 +37,7 @@ from tests.controllers.nodegroups import CAPACITIES, group
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 MACHINE = ClusterApi("cluster.x-k8s.io", "v1beta2").kind("Machine")
-SOME = MACHINE(metadata=ObjectMeta("some", "stage", creation_timestamp=NOW))
+SOME = MACHINE(metadata=ObjectMeta("some", "stage", uid="some-uid", creation_timestamp=NOW))
 
 
 def read(**given: Any) -> NodeGroup | NoGroup:
@@ -46,12 +46,10 @@ def read(**given: Any) -> NodeGroup | NoGroup:
 
 def a_group(machines: Mapping[str, str], size: int, bounds: tuple[str, str] = ("1", "10")) -> NodeGroup:
     """A group with machines by name and state."""
-    found = read_group(
-        {**group("g", size, bounds), "metadata": {**group("g", size, bounds)["metadata"], "uid": "u"}}, SOME
-    )
+    found = read_group(group("g", size, bounds), SOME)
     assert isinstance(found, NodeGroup)
     made = [
-        Machine(name, "stage", name, SOME, NOW, f"x:///{name}", state=state, owners=("u",))  # type: ignore[arg-type]
+        Machine(name, name, SOME, NOW, f"x:///{name}", state=state, owners=("some-uid",))  # type: ignore[arg-type]
         for name, state in machines.items()
     ]
     return with_machines(found, made, {})
