@@ -1,160 +1,17 @@
-"""How a RayCluster and its pods are read, and what is refused. Numbered rows: systems.md, table 1d."""
+"""How a RayCluster and its pods are read. Numbered rows: systems.md, table 1d."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from controllers.workergroups.spec import cluster_view, is_managed, unsupported_features
-from controllers.workergroups.validation import invalid_fields
+from controllers.workergroups.clusters import ClusterView, GroupView, HeadView
+from controllers.workergroups.spec import cluster_view, is_managed
+from controllers.workergroups.upgrade import spec_hash
 from controllers.workergroups.views import PodView, pod_view
 from reconcile.replicas import is_active
+from tests.controllers.test_workergroups_validation import UID, spec
 
-UID = "cluster-uid"
-
-# What this version refuses.
-
-
-def spec(**fields: Any) -> dict[str, Any]:
-    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
-    group = {"groupName": "small", "minReplicas": 0, "maxReplicas": 5, "template": template}
-    return {
-        "headGroupSpec": {"template": template},
-        "workerGroupSpecs": [{**group, **fields.pop("group", {})}],
-        **fields,
-    }
-
-
-def faults(name: str = "ray", annotations: dict[str, str] | None = None, **fields: Any) -> list[str]:
-    metadata = {"name": name, "uid": UID, "annotations": annotations or {}}
-    return [one.path for one in invalid_fields(metadata, spec(**fields))]
-
-
-@pytest.mark.parametrize(
-    ("fields", "feature"),
-    [
-        ({"networkPolicy": {"mode": "DenyAll"}}, "spec.networkPolicy"),
-        ({"historyServerOptions": {"collectorOptions": {"image": "i"}}}, "spec.historyServerOptions"),
-        ({"tlsOptions": {"enabled": True}}, "spec.tlsOptions.enabled"),
-        ({"authOptions": {"enableK8sTokenAuth": True}}, "spec.authOptions.enableK8sTokenAuth"),
-        (
-            {"gcsFaultToleranceOptions": {"backend": "rocksdb"}},
-            "spec.gcsFaultToleranceOptions.backend rocksdb",
-        ),
-    ],
-)
-def test_a_feature_this_version_lacks_is_named(fields: dict[str, Any], feature: str) -> None:
-    found = unsupported_features(spec(**fields))
-    assert [one.feature for one in found] == [feature]
-    assert found[0].why in str(found[0])
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"suspend": True, "enableInTreeAutoscaling": True, "upgradeStrategy": {"type": "Recreate"}},
-        {"tlsOptions": {"enabled": False}, "authOptions": {"mode": "token"}},
-        {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}},
-        {"group": {"numOfHosts": 4, "suspend": False, "idleTimeoutSeconds": 5, "priority": 1}},
-    ],
-)
-def test_what_this_version_has_is_not_refused(fields: dict[str, Any]) -> None:
-    assert unsupported_features(spec(**fields)) == []
-    assert faults(**fields) == []
-
-
-TOO_LONG = "x" * 64
-REDIS = {"redisAddress": "redis:6379"}
-GROUP = "spec.workerGroupSpecs[small]"
-
-
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"name": TOO_LONG}, "metadata.name"),
-        ({"group": {"minReplicas": 6}}, f"{GROUP}.minReplicas"),
-        ({"group": {"replicas": -1}}, f"{GROUP}.replicas"),
-        ({"group": {"groupName": ""}}, "spec.workerGroupSpecs[]"),
-        ({"group": {"groupName": "a b"}}, "spec.workerGroupSpecs[a b].groupName"),
-        ({"group": {"numOfHosts": 0}}, f"{GROUP}.numOfHosts"),
-        ({"group": {"template": {}}}, f"{GROUP}.template.spec.containers"),
-        ({"group": {"resources": {"CPU": "lots"}}}, f"{GROUP}.resources.CPU"),
-        ({"group": {"labels": {"ray.io/group": "other"}}}, f"{GROUP}.labels.ray.io/group"),
-        ({"group": {"labels": {"zone": "a b"}}}, f"{GROUP}.labels.zone"),
-        ({"group": {"suspend": True}, "enableInTreeAutoscaling": True}, f"{GROUP}.suspend"),
-        ({"headGroupSpec": {}}, "spec.headGroupSpec.template.spec.containers"),
-        ({"replicas": 2, "workerGroupSpecs": []}, "spec.replicas"),
-        ({"replicas": -2}, "spec.replicas"),
-        ({"replicas": 2, "enableInTreeAutoscaling": True}, "spec.replicas"),
-        ({"gcsFaultToleranceOptions": {}}, "spec.gcsFaultToleranceOptions.redisAddress"),
-        (
-            {"gcsFaultToleranceOptions": REDIS, "annotations": {"ray.io/ft-enabled": "false"}},
-            "metadata.annotations.ray.io/ft-enabled",
-        ),
-    ],
-)
-def test_a_spec_that_makes_no_sense_is_refused(fields: dict[str, Any], path: str) -> None:
-    assert faults(**fields) == [path]
-
-
-@pytest.mark.rule("kuberay-1d-bad-input")
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"headGroupSpec": {"template": {"spec": []}}}, "spec.headGroupSpec.template.spec"),
-        (
-            {"headGroupSpec": {"template": {"spec": {"containers": "ray"}}}},
-            "spec.headGroupSpec.template.spec.containers",
-        ),
-        ({"group": {"template": {"spec": {"containers": [{}]}}}}, f"{GROUP}.template.spec.containers[0]"),
-        (
-            {"group": {"template": {"spec": {"containers": [{"name": "ray", "env": ["A=b"]}]}}}},
-            f"{GROUP}.template.spec.containers[0].env[0]",
-        ),
-        (
-            {"group": {"template": {"metadata": {"labels": {"a": 1}}}}},
-            f"{GROUP}.template.metadata.labels[...]",
-        ),
-        ({"autoscalerOptions": {"env": {"A": "b"}}}, "spec.autoscalerOptions.env"),
-        ({"gcsFaultToleranceOptions": {"redisPassword": "x"}}, "spec.gcsFaultToleranceOptions.redisPassword"),
-        ({"authOptions": {"mode": 1}}, "spec.authOptions.mode"),
-    ],
-)
-def test_what_has_not_its_shape_is_named_and_never_shown(fields: dict[str, Any], path: str) -> None:
-    assert faults(**fields) == [path]
-    view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(**fields)})
-    assert view.refused
-    assert not [one for one in view.refused if "A=b" in str(one)]
-
-
-@pytest.mark.parametrize("port", ["", "ray", "0", "70000", "-1"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
-    template = {"spec": {"containers": [{"name": "ray"}]}}
-    head = {"template": template, "rayStartParams": {"port": port}}
-    assert faults(headGroupSpec=head) == ["spec.headGroupSpec.rayStartParams.port"]
-
-
-def test_what_fault_tolerance_sets_may_not_be_set_beside_it() -> None:
-    container = {"name": "ray", "image": "ray", "env": [{"name": "RAY_REDIS_ADDRESS", "value": "r"}]}
-    head = {"template": {"spec": {"containers": [container]}}, "rayStartParams": {"redis-password": "p"}}
-    assert faults(gcsFaultToleranceOptions=REDIS, headGroupSpec=head) == [
-        "spec.headGroupSpec.template.spec.containers[0].env",
-        "spec.headGroupSpec.rayStartParams.redis-password",
-    ]
-
-
-def test_two_groups_of_one_name_are_refused() -> None:
-    twice = spec()
-    twice["workerGroupSpecs"] *= 2
-    found = [one.path for one in invalid_fields({"name": "ray"}, twice)]
-    assert found == ["spec.workerGroupSpecs"]
-
-
-def test_an_amount_that_is_no_quantity_is_refused() -> None:
-    containers = [{"name": "ray", "resources": {"limits": {"cpu": "lots"}}}]
-    path = "spec.headGroupSpec.template.spec.containers[ray].resources.limits.cpu"
-    assert faults(headGroupSpec={"template": {"spec": {"containers": containers}}}) == [path]
+# A cluster as the API server returns it.
 
 
 def test_the_features_of_a_cluster_are_read_from_its_spec() -> None:
@@ -185,16 +42,103 @@ def test_the_number_of_the_only_group_may_stand_in_the_spec_for_scale() -> None:
 
 
 def test_a_cluster_is_read_from_its_object() -> None:
-    stored = {
-        "metadata": {"name": "ray", "namespace": "default", "uid": UID, "annotations": {"a": "b"}},
-        "spec": spec(group={"replicas": 0, "scaleStrategy": {"workersToDelete": ["w"]}}),
+    template = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
+    given = {
+        "headServiceAnnotations": {"s": "t"},
+        "suspend": True,
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {"version": "v1"},
+        "authOptions": {"mode": "token"},
+        "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+        "upgradeStrategy": {"type": "Recreate"},
+        "headGroupSpec": {
+            "template": template,
+            "rayStartParams": {"port": "7000"},
+            "serviceType": "NodePort",
+            "headService": {"metadata": {"name": "front"}},
+            "labels": {"zone": "a"},
+            "resources": {"CPU": "1"},
+            "enableIngress": True,
+            "ingressOptions": {"host": "h"},
+        },
+        "workerGroupSpecs": [
+            {
+                "groupName": "small",
+                "replicas": 0,
+                "minReplicas": 0,
+                "maxReplicas": 0,
+                "numOfHosts": 4,
+                "scaleStrategy": {"workersToDelete": ["w"]},
+                "template": template,
+                "rayStartParams": {"block": "true"},
+                "labels": {"zone": "b"},
+                "resources": {"CPU": "2"},
+            },
+            {"groupName": "large", "template": template},
+        ],
     }
-    view = cluster_view(stored)
-    assert (view.name, view.namespace, view.uid, view.annotations) == ("ray", "default", UID, {"a": "b"})
-    assert view.refused == ()
-    (group,) = view.groups
-    assert (group.replicas, group.min_replicas, group.max_replicas) == (0, 0, 5)
-    assert group.workers_to_delete == ("w",)
+    metadata = {"name": "ray", "namespace": "default", "uid": UID}
+    labelled = {**metadata, "annotations": {"a": "b"}, "labels": {"l": "m"}}
+    assert cluster_view({"metadata": labelled, "spec": given}) == ClusterView(
+        name="ray",
+        namespace="default",
+        uid=UID,
+        head=HeadView(
+            template=template,
+            ray_start_params={"port": "7000"},
+            service_type="NodePort",
+            service={"metadata": {"name": "front"}},
+            service_annotations={"s": "t"},
+            labels={"zone": "a"},
+            resources={"CPU": "1"},
+            ingress=True,
+            ingress_options={"host": "h"},
+        ),
+        groups=(
+            GroupView(
+                "small",
+                replicas=0,
+                min_replicas=0,
+                max_replicas=0,
+                num_of_hosts=4,
+                workers_to_delete=("w",),
+                template=template,
+                ray_start_params={"block": "true"},
+                labels={"zone": "b"},
+                resources={"CPU": "2"},
+            ),
+            GroupView("large", None, 0, 2147483647, 1, template=template),
+        ),
+        annotations={"a": "b"},
+        labels={"l": "m"},
+        suspend=True,
+        autoscaler={"version": "v1"},
+        fault_tolerance={"redisAddress": "redis:6379"},
+        token_secret="ray",
+        owns_token=True,
+        recreates=True,
+        upgrade_hash=spec_hash(given),
+    )
+    bare = {"headGroupSpec": {"template": template}}
+    assert cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": bare}) == ClusterView(
+        "ray", "", UID, head=HeadView(template=template), upgrade_hash=spec_hash(bare)
+    )
+
+
+def test_a_suspended_group_is_read_as_one() -> None:
+    view = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": spec(group={"suspend": True})})
+    assert [group.suspend for group in view.groups] == [True]
+
+
+@pytest.mark.parametrize(("said", "on"), [("true", True), ("True", True), ("false", False), ("", False)])
+def test_fault_tolerance_may_be_asked_for_by_annotation(said: str, on: bool) -> None:
+    metadata = {"name": "ray", "uid": UID, "annotations": {"ray.io/ft-enabled": said}}
+    assert cluster_view({"metadata": metadata, "spec": spec()}).fault_tolerance == ({} if on else None)
+
+
+def test_a_refused_cluster_has_no_hash() -> None:
+    refused = cluster_view({"metadata": {"name": "ray", "uid": UID}, "spec": {}})
+    assert (bool(refused.refused), refused.upgrade_hash) == (True, "")
 
 
 @pytest.mark.rule("kuberay-1d-14")
