@@ -1,0 +1,238 @@
+"""What annotations of groups say in all their spellings, and the words for those that say nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.nodegroups.annotations import (
+    CAPACITY,
+    MAX_SIZE,
+    MIN_SIZE,
+    OPTIONS,
+    BadAnnotation,
+    Bounds,
+    Options,
+    bounds_of,
+    options_of,
+    template_of,
+)
+from reconcile.blocks import NodeTemplate, Taint
+
+FOUR = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
+GI = 1000 * 2**30
+
+
+def offered(
+    machine: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **capacity: str
+) -> NodeTemplate:
+    """What a node of four CPUs will offer, with more annotations about its capacity."""
+    said = {CAPACITY + name.replace("_", "-"): value for name, value in capacity.items()}
+    found = template_of({**FOUR, **said}, machine or {}, status or {})
+    assert found is not None
+    return found
+
+
+# Bounds.
+
+
+@pytest.mark.rule("node-groups-bad-input")
+@pytest.mark.parametrize(
+    ("smallest", "largest", "words"),
+    [
+        ("-1", "1", f"annotation {MIN_SIZE}: it is no number of nodes, 0 or more"),
+        ("0", "1.0", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more"),
+        ("0", "²", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more"),
+        ("3", "2", f"annotation {MAX_SIZE}: 2 is less than the smallest size, 3"),
+    ],
+)
+def test_of_a_bound_without_a_meaning_it_is_told_which_and_why(
+    smallest: str, largest: str, words: str
+) -> None:
+    with pytest.raises(BadAnnotation) as caught:
+        bounds_of({MIN_SIZE: smallest, MAX_SIZE: largest})
+    assert str(caught.value) == words
+
+
+@pytest.mark.rule("capi-2d-bounds")
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_any_two_numbers_in_order_are_bounds(one: int, other: int) -> None:
+    smallest, largest = sorted((one, other))
+    assert bounds_of({MIN_SIZE: str(smallest), MAX_SIZE: str(largest)}) == Bounds(smallest, largest)
+
+
+# Options.
+
+
+@pytest.mark.rule("capi-2d-options")
+def test_a_threshold_is_from_0_to_1_and_what_is_not_is_told() -> None:
+    name = OPTIONS + "scaledownutilizationthreshold"
+    found = {said: options_of({name: said}) for said in ("0", "0.001", "1", "1.001", "-0.001", "half")}
+    assert {said: options for said, (options, _) in found.items()} == {
+        "0": Options(threshold=0),
+        "0.001": Options(threshold=1),
+        "1": Options(threshold=1000),
+        "1.001": Options(),
+        "-0.001": Options(),
+        "half": Options(),
+    }
+    fault = [f"annotation {name} is no number from 0 to 1"]
+    assert [faults for _, faults in found.values()] == [[], [], [], fault, fault, fault]
+
+
+@pytest.mark.rule("capi-2d-options")
+def test_a_time_is_a_duration_to_the_millisecond_and_what_is_not_is_told() -> None:
+    name = OPTIONS + "maxnodestartuptime"
+    found = {said: options_of({name: said}) for said in ("1m30.5s", "0", "-1s", "soon")}
+    assert {said: options for said, (options, _) in found.items()} == {
+        "1m30.5s": Options(startup=90.5),
+        "0": Options(startup=0.0),
+        "-1s": Options(),
+        "soon": Options(),
+    }
+    fault = [f"annotation {name} is no duration such as 10m"]
+    assert [faults for _, faults in found.values()] == [[], [], fault, fault]
+
+
+@pytest.mark.rule("capi-2d-options")
+def test_one_option_without_a_meaning_leaves_those_after_it_as_they_are_said() -> None:
+    said = {"scaledownutilizationthreshold": "x", "scaledownunneededtime": "x", "maxnodeprovisiontime": "25m"}
+    found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
+    assert found == Options(provision=1500.0)
+    assert len(faults) == 2
+
+
+# What a node will offer.
+
+
+@pytest.mark.rule("capi-2d-template")
+def test_a_node_of_which_only_cpu_and_memory_are_said_is_a_plain_one() -> None:
+    assert offered() == NodeTemplate(
+        {"cpu": 4000, "memory": 8 * GI, "pods": 110_000},
+        {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+    )
+
+
+@pytest.mark.rule("capi-2d-template")
+@pytest.mark.parametrize("none", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
+def test_a_template_of_machines_may_say_nothing(none: dict[str, Any]) -> None:
+    assert offered(none, {"capacity": None, "nodeInfo": None}) == offered()
+
+
+@pytest.mark.rule("capi-2d-from-zero")
+@pytest.mark.parametrize("name", ["cpu", "memory"])
+def test_of_a_node_with_none_of_cpu_or_memory_nothing_is_known(name: str) -> None:
+    assert template_of({**FOUR, CAPACITY + name: "0"}, {}, {}) is None
+
+
+@pytest.mark.rule("capi-2d-template")
+def test_what_the_infrastructure_says_of_its_nodes_is_taken_where_no_annotation_does() -> None:
+    info = {"architecture": "arm64", "operatingSystem": "windows"}
+    capacity = {"cpu": "16", "memory": "1Gi", "pods": "250", "nvidia.com/gpu": "1"}
+    found = template_of({CAPACITY + "cpu": "2"}, {}, {"capacity": capacity, "nodeInfo": info})
+    assert found == NodeTemplate(
+        {"cpu": 2000, "memory": GI, "pods": 250_000, "nvidia.com/gpu": 1000},
+        {"kubernetes.io/arch": "arm64", "kubernetes.io/os": "windows"},
+    )
+
+
+@pytest.mark.rule("capi-2d-template")
+@pytest.mark.parametrize(
+    ("said", "gpus"),
+    [
+        ({}, {}),
+        ({"gpu_type": "amd.com/gpu"}, {}),
+        ({"gpu_count": "2"}, {"nvidia.com/gpu": 2000}),
+        ({"gpu_count": "2", "gpu_type": ""}, {"nvidia.com/gpu": 2000}),
+        ({"gpu_count": "2", "gpu_type": "amd.com/gpu"}, {"amd.com/gpu": 2000}),
+        ({"gpu_count": "0"}, {"nvidia.com/gpu": 0}),
+    ],
+)
+def test_gpus_are_nvidias_unless_another_type_is_said(said: dict[str, str], gpus: dict[str, int]) -> None:
+    assert offered(**said).free == {**offered().free, **gpus}
+
+
+@pytest.mark.rule("capi-2d-template")
+def test_of_a_machines_labels_its_node_gets_those_of_the_domains_of_nodes() -> None:
+    given = {
+        "node-role.kubernetes.io/worker": "",
+        "node.cluster.x-k8s.io/pool": "a",
+        "node-restriction.kubernetes.io/team": "b",
+        "mine.node-restriction.kubernetes.io/zone": "c",
+        "node-restriction.kubernetes.io": "no prefix, yet the domain",
+        "not-node-restriction.kubernetes.io/zone": "",
+        "node-restriction.kubernetes.io.example.com/zone": "",
+        "example.com/node-role.kubernetes.io": "",
+        "topology.kubernetes.io/zone": "",
+        "team": "",
+    }
+    found = offered({"metadata": {"labels": given}}, labels="node.cluster.x-k8s.io/pool=of the annotation")
+    assert found.labels == {
+        **offered().labels,
+        "node-role.kubernetes.io/worker": "",
+        "node.cluster.x-k8s.io/pool": "of the annotation",
+        "node-restriction.kubernetes.io/team": "b",
+        "mine.node-restriction.kubernetes.io/zone": "c",
+        "node-restriction.kubernetes.io": "no prefix, yet the domain",
+    }
+
+
+@pytest.mark.rule("capi-2d-template")
+def test_labels_and_taints_may_be_written_with_blanks_and_without_values() -> None:
+    found = offered(
+        labels=" a=b , ,c=,d=e=f,",
+        taints=" a=b=c:NoSchedule , d:PreferNoSchedule,,e=:NoExecute,d:NoSchedule,f:g:NoSchedule",
+    )
+    assert found.labels == {**offered().labels, "a": "b", "c": "", "d": "e=f"}
+    assert found.taints == (
+        Taint("a", "b=c", "NoSchedule"),
+        Taint("d", "", "PreferNoSchedule"),
+        Taint("e", "", "NoExecute"),
+        Taint("d", "", "NoSchedule"),
+        Taint("f:g", "", "NoSchedule"),
+    )
+
+
+@pytest.mark.rule("capi-2d-template")
+def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another() -> None:
+    taints = [
+        {"key": "a", "value": "kept", "effect": "NoSchedule"},
+        {"key": "b", "value": None, "effect": "NoExecute"},
+        {"key": "c", "effect": "NoSchedule"},
+        {"key": "d", "value": "other", "effect": "NoSchedule"},
+    ]
+    found = offered({"spec": {"taints": taints}}, taints="d=said:NoSchedule,a=new:NoExecute")
+    assert found.taints == (
+        Taint("a", "kept", "NoSchedule"),
+        Taint("b", "", "NoExecute"),
+        Taint("c", "", "NoSchedule"),
+        Taint("d", "said", "NoSchedule"),
+        Taint("a", "new", "NoExecute"),
+    )
+
+
+@pytest.mark.rule("node-groups-bad-input")
+@pytest.mark.parametrize(
+    ("name", "said", "why"),
+    [
+        ("cpu", "two", "it is no quantity"),
+        ("memory", "-1", "it is below 0"),
+        ("ephemeral-disk", "", "it is no quantity"),
+        ("maxPods", "many", "it is no quantity"),
+        ("gpu-count", "one", "it is no quantity"),
+        ("labels", "a", "labels are written like a=b,c=d"),
+        ("labels", "a=b,=c", "labels are written like a=b,c=d"),
+        ("taints", "a=b", "taints are written like key=value:NoSchedule"),
+        ("taints", "NoSchedule", "taints are written like key=value:NoSchedule"),
+        ("taints", "a:Never", "taints are written like key=value:NoSchedule"),
+        ("taints", ":NoSchedule", "taints are written like key=value:NoSchedule"),
+        ("taints", "=b:NoSchedule", "taints are written like key=value:NoSchedule"),
+    ],
+)
+def test_of_a_capacity_without_a_meaning_it_is_told_which_and_why(name: str, said: str, why: str) -> None:
+    with pytest.raises(BadAnnotation) as caught:
+        template_of({**FOUR, CAPACITY + name: said}, {}, {})
+    assert str(caught.value) == f"annotation {CAPACITY}{name}: {why}"
+    assert caught.value.annotation == CAPACITY + name

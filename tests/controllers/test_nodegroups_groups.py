@@ -1,0 +1,318 @@
+"""Groups and machines as they are read, whole: which objects are groups, whose machines, what is going."""
+
+import datetime
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.nodegroups.annotations import (
+    DELETE_MACHINE,
+    MARKED,
+    MAX_SIZE,
+    OPTIONS,
+    PAUSED,
+    Options,
+)
+from controllers.nodegroups.groups import (
+    REMOVING,
+    NodeGroup,
+    NoGroup,
+    Refused,
+    decreased,
+    default_size,
+    increased,
+    read_group,
+    still_going,
+    with_machines,
+)
+from controllers.nodegroups.machines import Machine, provider_id, read_machine
+from reconcile import ObjectMeta
+from tests.controllers.nodegroups import API, CAPACITIES, group
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+STORED = API.kind("Machine")(metadata=ObjectMeta("m", "stage", uid="m-uid", creation_timestamp=NOW))
+
+
+def machine(name: str, state: Any = "running", *owners: str) -> Machine:
+    return Machine(name, f"{name}-uid", STORED, NOW, f"x:/{name}", state=state, owners=owners)
+
+
+def plain(kind: Any = "MachineDeployment", size: int = 3, **given: Any) -> NodeGroup:
+    """A group of the uid `m-uid`, from 1 to 10 nodes."""
+    return NodeGroup(kind, "stage", "g", "m-uid", size, 1, 10, STORED, **given)
+
+
+def manifest(
+    spec: dict[str, Any] | None = None, kind: str = "MachineDeployment", **metadata: Any
+) -> dict[str, Any]:
+    made = group("g", 3, kind=kind)
+    metadata = {**made["metadata"], **metadata}
+    return {**made, "metadata": metadata, "spec": {**made["spec"], **(spec or {})}}
+
+
+# Which objects are groups.
+
+
+@pytest.mark.rule("capi-2d-new-node-group")
+def test_a_group_has_its_name_bounds_options_and_what_its_nodes_will_offer() -> None:
+    said = {**CAPACITIES, OPTIONS + "scaledownunneededtime": "5m", OPTIONS + "maxnodestartuptime": "x"}
+    given = group("g", 3, ("2", "9"), "MachineSet", **said, **{REMOVING: "b,,a"})
+    given["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "one"}]
+    given["spec"]["template"]["metadata"]["labels"] = {"node-role.kubernetes.io/worker": ""}
+    found = read_group(given, STORED, {"capacity": {"cpu": "1", "nvidia.com/gpu": "1"}})
+    assert isinstance(found, NodeGroup)
+    assert found.template is not None
+    assert found == NodeGroup(
+        "MachineSet",
+        "stage",
+        "g",
+        "m-uid",
+        3,
+        2,
+        9,
+        STORED,
+        Options(unneeded=300.0),
+        found.template,
+        removing=("b", "a"),
+        faults=(f"annotation {OPTIONS}maxnodestartuptime is no duration such as 10m",),
+    )
+    assert found.template.free["cpu"] == 4000
+    assert found.template.free["nvidia.com/gpu"] == 1000
+    assert "node-role.kubernetes.io/worker" in found.template.labels
+    assert found.id == "MachineSet/stage/g"
+
+
+@pytest.mark.rule("capi-2d-new-node-group")
+def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
+    listed = {"providerIDList": ["x:////a", "x:///b"]}
+    found = read_group(manifest(listed, "MachinePool"), STORED)
+    assert found == plain("MachinePool", provider_ids=("x:/a", "x:/b"))
+    assert (plain("MachinePool").there, plain("MachinePool").existing) == (0, 0)
+
+
+@pytest.mark.rule("capi-2d-new-node-group", "capi-2d-paused", "node-groups-bad-input")
+@pytest.mark.parametrize(
+    ("given", "infrastructure", "none"),
+    [
+        (
+            manifest(kind="MachineSet", ownerReferences=[{"kind": "MachineDeployment"}]),
+            {},
+            NoGroup("MachineSet/stage/g", "its MachineDeployment is sized"),
+        ),
+        (manifest(deletionTimestamp="2026-01-01T00:00:00Z"), {}, NoGroup("", "it is being deleted")),
+        (manifest(annotations=None), {}, NoGroup("", "its largest size is 0")),
+        (manifest({"paused": True}), {}, NoGroup("", "it is paused")),
+        (group("g", **{PAUSED: ""}), {}, NoGroup("", "it is paused")),
+        (
+            group("g", 0),
+            {"capacity": {"cpu": "1"}},
+            NoGroup("", "it has no nodes, and nobody says what they would offer"),
+        ),
+        (
+            group("g", None, ("2", "5")),
+            {},
+            NoGroup("", "it has no replicas yet", default=2, object=STORED),
+        ),
+        (
+            group("g", 1, ("1", "many")),
+            {},
+            NoGroup("", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more", is_fault=True),
+        ),
+        (
+            group("g"),
+            {"capacity": {"cpu": "many"}},
+            NoGroup("", "its infrastructure template states a capacity that is none", is_fault=True),
+        ),
+    ],
+)
+def test_what_is_no_group_says_why_and_whether_somebody_made_a_mistake(
+    given: dict[str, Any], infrastructure: dict[str, Any], none: NoGroup
+) -> None:
+    assert read_group(given, STORED, infrastructure) == evolve(
+        none, id=none.id or "MachineDeployment/stage/g"
+    )
+
+
+@pytest.mark.rule("capi-2d-new-node-group")
+def test_a_machine_deployment_of_another_one_is_a_group() -> None:
+    owned = manifest(ownerReferences=[{"kind": "MachineDeployment"}])
+    assert isinstance(read_group(owned, STORED), NodeGroup)
+
+
+@pytest.mark.rule("capi-2d-from-zero")
+def test_a_group_without_nodes_of_which_all_is_known_is_one() -> None:
+    found = read_group(group("g", 0), STORED, {"capacity": {"cpu": "1", "memory": "1Gi"}})
+    assert isinstance(found, NodeGroup)
+    assert found.size == 0
+
+
+@pytest.mark.rule("node-groups-rollout")
+@pytest.mark.parametrize(
+    ("generation", "status", "rolling"),
+    [
+        (1, {}, True),
+        (1, None, True),
+        (1, {"observedGeneration": 1}, False),
+        (2, {"observedGeneration": 3, "upToDateReplicas": 0}, False),
+        (1, {"observedGeneration": 1, "replicas": 1, "upToDateReplicas": 0}, True),
+        (1, {"observedGeneration": 1, "replicas": 3, "upToDateReplicas": 3, "updatedReplicas": 0}, False),
+        (1, {"observedGeneration": 1, "replicas": 2, "upToDateReplicas": 3}, False),
+    ],
+)
+def test_a_deployment_rolls_until_its_newest_form_was_seen_and_all_machines_are_of_it(
+    generation: int, status: dict[str, int] | None, rolling: bool
+) -> None:
+    found = read_group({**manifest(generation=generation), "status": status}, STORED)
+    assert isinstance(found, NodeGroup)
+    assert found.is_rolling is rolling
+
+
+@pytest.mark.rule("capi-2d-replica-defaulting")
+@given(st.integers(0, 20) | st.none(), st.integers(0, 9), st.integers(0, 9))
+def test_replicas_that_are_not_given_are_the_old_ones_or_the_bound_next_to_them(
+    old: int | None, one: int, other: int
+) -> None:
+    smallest, largest = sorted((one, other))
+    said = group("g", None, (str(smallest), str(largest)))["metadata"]["annotations"]
+    found = default_size(None, old, said)
+    assert smallest <= found <= largest
+    assert abs(found - (old or 0)) == min(abs(size - (old or 0)) for size in range(smallest, largest + 1))
+    assert default_size(0, old, said) == 0
+
+
+# Sizes.
+
+
+@pytest.mark.rule("capi-2d-increase", "capi-2d-decrease")
+@given(st.integers(0, 12), st.integers(-12, 12), st.integers(0, 5))
+def test_a_size_moves_by_what_is_asked_between_what_exists_and_the_largest(
+    size: int, delta: int, running: int
+) -> None:
+    one = plain(machines=tuple(machine(str(number)) for number in range(running)))
+
+    def asked(move: Any) -> int | str:
+        try:
+            return int(move(one, size, delta))
+        except Refused as error:
+            return str(error)
+
+    more, fewer = asked(increased), asked(decreased)
+    if delta <= 0:
+        assert more == f"size increase must be positive, not {delta}"
+    else:
+        too_large = f"size increase too large - desired:{size + delta} max:10"
+        assert more == (size + delta if size + delta <= 10 else too_large)
+    if delta >= 0:
+        assert fewer == f"size decrease must be negative, not {delta}"
+    else:
+        exist = f"attempt to delete existing nodes - desired:{size + delta} existing:{running}"
+        assert fewer == (size + delta if size + delta >= running else exist)
+
+
+# Machines of groups.
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+@pytest.mark.parametrize(
+    ("counted", "size", "going"),
+    [
+        (("c", "a"), 2, ("a", "c")),
+        (("c", "a"), 3, ("a",)),
+        (("c", "a"), 4, ()),
+        (("c", "a"), 5, ()),
+        (("a", "d", "gone"), 0, ("a",)),
+        ((), 0, ()),
+    ],
+)
+def test_of_the_machines_that_are_counted_as_going_no_more_go_than_the_size_is_short_of(
+    counted: tuple[str, ...], size: int, going: tuple[str, ...]
+) -> None:
+    states = {"a": "running", "b": "pending", "c": "failed", "d": "deleting", "e": "running"}
+    one = plain(machines=tuple(machine(name, state) for name, state in states.items()))
+    assert still_going(one, counted, size) == going
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+def test_a_group_has_the_machines_that_are_its_own_or_its_machine_sets_by_name() -> None:
+    machines = [
+        machine("d", "running", "set-uid"),
+        machine("c", "running", "other-uid", "m-uid"),
+        machine("b", "running", "other-uid"),
+        machine("a", "running", "first-uid", "set-uid"),
+        machine("e"),
+    ]
+    owners = {"set-uid": ("x-uid", "m-uid"), "other-uid": ("x-uid",)}
+    found = with_machines(plain(size=2, removing=("c", "b")), machines, owners)
+    assert found == plain(size=2, machines=(machines[3], machines[1], machines[0]), removing=("c",))
+
+
+@pytest.mark.rule("capi-2d-delete-undo")
+def test_a_machine_pool_has_instances_and_no_machines() -> None:
+    pool = plain("MachinePool", 1, provider_ids=("x:/a", "x:/b"), removing=("x:/b", "x:/a"))
+    found = with_machines(pool, [machine("a", "running", "m-uid")], {})
+    assert found == evolve(pool, removing=("x:/a",))
+
+
+@pytest.mark.rule("capi-2d-instances")
+def test_a_machine_is_read_whole() -> None:
+    metadata = {
+        "name": "m",
+        "namespace": "stage",
+        "uid": "u",
+        "annotations": {DELETE_MACHINE: "", MARKED: "true"},
+        "ownerReferences": [{"uid": "a"}, {"uid": "b"}],
+    }
+    status = {"failureReason": "NoQuota", "failureMessage": "no quota is left"}
+    found = read_machine({"metadata": metadata, "spec": {"providerID": "x:///m"}, "status": status}, STORED)
+    assert found == Machine("m", "u", STORED, NOW, "x:/m", True, True, "failed", "NoQuota", ("a", "b"))
+    bare = {"metadata": {"name": "m", "uid": "u", "annotations": None}, "spec": None}
+    assert read_machine(bare, STORED) == Machine("m", "u", STORED, NOW)
+    for name, marks in ((DELETE_MACHINE, (True, False)), (MARKED, (False, True))):
+        one = read_machine({"metadata": {**metadata, "annotations": {name: ""}}}, STORED)
+        assert (one.marked, one.marked_by_us) == marks
+
+
+@pytest.mark.rule("capi-2d-instances")
+@pytest.mark.parametrize(
+    ("status", "state", "error"),
+    [
+        ({"phase": "Deleting"}, "deleting", ""),
+        ({"phase": "Deleting", "failureReason": "Gone"}, "deleting", "Gone"),
+        ({"phase": "Failed"}, "failed", "Failed"),
+        ({"failureMessage": "no"}, "failed", "Failed"),
+        ({"deprecated": {"v1beta1": {"failureReason": "NoQuota"}}}, "failed", "NoQuota"),
+        ({"deprecated": {"v1beta1": None}}, "running", ""),
+        ({"deprecated": {"v1beta1": {"failureReason": None}}, "phase": "Running"}, "running", ""),
+    ],
+)
+def test_a_machine_that_failed_for_good_says_so_in_one_of_three_places(
+    status: dict[str, Any], state: str, error: str
+) -> None:
+    given = {"metadata": {"name": "m", "uid": "u"}, "spec": {"providerID": "x"}, "status": status}
+    found = read_machine(given, STORED)
+    assert (found.state, found.error) == (state, error)
+
+
+@pytest.mark.rule("node-groups-bad-input")
+def test_a_machine_that_no_server_has_stored_has_no_age() -> None:
+    unstored = API.kind("Machine")(metadata=ObjectMeta("m", "stage"))
+    with pytest.raises(ValueError, match=r"^a machine that no server has stored$"):
+        read_machine({"metadata": {"name": "m", "uid": "u"}}, unstored)
+
+
+@pytest.mark.rule("capi-2d-provider-ids")
+@pytest.mark.parametrize(
+    ("said", "one"),
+    [
+        ("aws:////zone//i-1", "aws:/zone/i-1"),
+        ("aws:/zone/i-1", "aws:/zone/i-1"),
+        ("a:b://c", "a:b:/c"),
+        ("//no//scheme", "//no//scheme"),
+        ("", ""),
+    ],
+)
+def test_of_a_provider_id_only_the_slashes_after_its_scheme_become_one(said: str, one: str) -> None:
+    assert provider_id(said) == one
