@@ -1,7 +1,7 @@
 """Whether the pods of a cluster were made of another spec than it has now, and have to be made anew."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +31,7 @@ def spec_hash(spec: Object) -> str:
         {k: v for k, v in _without_placing(group).items() if k not in (*_SCALING, "suspend")}
         for group in spec.get("workerGroupSpecs") or ()
     ]
-    text = msgspec.json.encode(kept, order="deterministic", enc_hook=_plain)
+    text = msgspec.json.encode(kept, order="deterministic")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
@@ -55,7 +55,3 @@ def _without_placing(group: Object) -> dict[str, Any]:
     if template.get("spec"):
         template["spec"] = {k: v for k, v in template["spec"].items() if k not in _PLACING}
     return {**group, "template": template}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value)

@@ -58,6 +58,16 @@ def test_all_pods_go_the_head_last_and_then_others_are_made() -> None:
     assert all(pod.owner_uid == UID for pod in pods)
 
 
+def changed(group: str, *path: str, to: Any) -> dict[str, Any]:
+    """The spec with another value at a path in the head group or the worker group."""
+    made = copy.deepcopy(SPEC)
+    node: Any = made[group] if group == "headGroupSpec" else made[group][0]
+    for name in path[:-1]:
+        node = node[name]
+    node[path[-1]] = to
+    return made
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -65,27 +75,54 @@ def test_all_pods_go_the_head_last_and_then_others_are_made() -> None:
         (("minReplicas",), 3),
         (("maxReplicas",), 3),
         (("scaleStrategy",), {"workersToDelete": ["a"]}),
+        (("suspend",), True),
         (("template", "spec", "tolerations"), [{"key": "k"}]),
         (("template", "spec", "schedulingGates"), [{"name": "g"}]),
     ],
 )
 def test_sizes_and_places_are_no_reason_to_make_pods_anew(path: tuple[str, ...], value: Any) -> None:
-    changed = copy.deepcopy(SPEC)
-    node: Any = changed["workerGroupSpecs"][0]
-    for name in path[:-1]:
-        node = node[name]
-    node[path[-1]] = value
-    assert spec_hash(changed) == spec_hash(SPEC)
+    assert spec_hash(changed("workerGroupSpecs", *path, to=value)) == spec_hash(SPEC)
 
 
-def test_how_a_cluster_is_kept_is_no_reason_either() -> None:
-    kept = {"upgradeStrategy": {"type": "Recreate"}, "suspend": False, "managedBy": "ray.io/kuberay-operator"}
-    assert spec_hash({**SPEC, **kept}) == spec_hash(SPEC)
+@pytest.mark.parametrize("name", ["tolerations", "schedulingGates"])
+def test_the_head_may_be_placed_elsewhere_too(name: str) -> None:
+    assert spec_hash(changed("headGroupSpec", "template", "spec", name, to=[])) == spec_hash(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("upgradeStrategy", {"type": "Recreate"}),
+        ("suspend", True),
+        ("managedBy", "ray.io/kuberay-operator"),
+        ("replicas", 3),
+    ],
+)
+def test_how_a_cluster_is_kept_is_no_reason_either(name: str, value: Any) -> None:
+    assert spec_hash({**SPEC, name: value}) == spec_hash(SPEC)
 
 
 @pytest.mark.parametrize("group", ["headGroupSpec", "workerGroupSpecs"])
-def test_another_image_is_a_reason(group: str) -> None:
-    changed = copy.deepcopy(SPEC)
-    node = changed[group] if group == "headGroupSpec" else changed[group][0]
-    node["template"]["spec"]["containers"][0]["image"] = "ray:2"
-    assert spec_hash(changed) != spec_hash(SPEC)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("template", "spec", "containers"), [{"name": "ray", "image": "ray:2"}]),
+        (("template", "spec", "nodeSelector"), {"a": "b"}),
+        (("template", "metadata"), {"labels": {"a": "b"}}),
+        (("rayStartParams",), {"num-cpus": "1"}),
+    ],
+)
+def test_another_pod_is_a_reason(group: str, path: tuple[str, ...], value: Any) -> None:
+    assert spec_hash(changed(group, *path, to=value)) != spec_hash(SPEC)
+
+
+@pytest.mark.parametrize("name", ["rayVersion", "enableInTreeAutoscaling", "authOptions"])
+def test_another_feature_is_a_reason(name: str) -> None:
+    assert spec_hash({**SPEC, name: "other"}) != spec_hash(SPEC)
+
+
+def test_the_hash_of_a_spec_stays_from_release_to_release() -> None:
+    """Else every cluster would lose its pods when the operator is updated."""
+    assert HASH_VERSION == "reconcile-runtime-1"
+    assert spec_hash(SPEC) == "07c1726bf96fbf1aeab75152eac5c5fa2ef48be5"
+    assert spec_hash({}) == spec_hash({"headGroupSpec": {"template": {}}, "workerGroupSpecs": []})
