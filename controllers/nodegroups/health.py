@@ -157,7 +157,7 @@ def assess(
     """
     upcoming = readiness.upcoming(group.size)
     known = before if before is not None else GroupState(group.id, size=group.size)
-    since = _since(known, group.size, upcoming, before is not None, now)
+    since = _since(known, group.size, upcoming, now)
     expired = upcoming if since is not None and _age(since, now) > group.options.provision else 0
     failed = tuple(machine.name for machine in group.machines if machine.state == "failed")
     news = [f"machine {name} failed" for name in failed if name not in known.failed]
@@ -180,13 +180,11 @@ def assess(
     return Assessed(group, readiness, state, expired, tuple(news))
 
 
-def _since(
-    known: GroupState, size: int, upcoming: int, is_known: bool, now: datetime.datetime
-) -> datetime.datetime | None:
+def _since(known: GroupState, size: int, upcoming: int, now: datetime.datetime) -> datetime.datetime | None:
     """Since when nodes have been coming; a larger size starts the time anew."""
     if not upcoming:
         return None
-    if known.growing_since is None or (is_known and size > known.size):
+    if known.growing_since is None or size > known.size:
         return now
     return known.growing_since
 

@@ -12,6 +12,7 @@ from controllers.nodegroups.health import (
     NOT_IN_TIME,
     Assessed,
     GroupState,
+    Readiness,
     assess,
     is_cluster_healthy,
     is_healthy,
@@ -20,7 +21,7 @@ from controllers.nodegroups.health import (
 from controllers.nodegroups.machines import Machine
 from controllers.nodegroups.views import NodeView
 from reconcile import ObjectMeta
-from reconcile.blocks import NodeTemplate, Terms
+from reconcile.blocks import NodeTemplate, PoolBackoff, Terms
 from reconcile.kinds import Node
 from tests.controllers.test_nodegroups_tables import SOME
 
@@ -203,3 +204,155 @@ def test_nodes_that_are_not_ready_for_long_are_not_taken_for_coming_ones() -> No
     nodes = [node("n0"), node("n1", ready=False)]
     found = assessed(a_group(map(machine, names(2)), 2), nodes)
     assert (found.readiness.unready, found.upcoming, found.healthy) == (1, 0, True)
+
+
+# What a pass finds, whole.
+
+
+def ago(seconds: float) -> datetime.datetime:
+    return NOW - datetime.timedelta(seconds=seconds)
+
+
+@pytest.mark.rule("capi-2d-state-unready", "capi-2d-state-unregistered", "capi-2d-state-scale-down")
+def test_each_instance_is_ready_unready_starting_late_failed_or_of_no_account() -> None:
+    machines = [
+        machine("ready"),
+        machine("unready"),
+        machine("starting"),
+        machine("late", created=ago(901)),
+        machine("in-time", created=ago(900)),
+        machine("failed", "failed"),
+        machine("deleting", "deleting"),
+        machine("counted"),
+        machine("counted-failed", "failed"),
+        machine("pending", "pending"),
+    ]
+    nodes = [
+        node("starting", ready=False, created=ago(899)),
+        node("unready", ready=False, created=ago(900)),
+        *map(node, ("ready", "deleting", "counted", "failed", "of-another")),
+    ]
+    group = evolve(a_group(machines, 10), removing=("counted", "counted-failed"))
+    found = readiness_of(group, {one.provider: one for one in nodes}, NOW)
+    assert found == Readiness(1, 1, 1, ("late",), 1, (nodes[2], nodes[1], nodes[0]))
+    assert (found.upcoming(10), found.upcoming(4), found.upcoming(3)) == (6, 0, 0)
+
+
+@pytest.mark.rule("capi-2d-state-upcoming")
+def test_an_instance_of_a_machine_pool_is_never_late_before_it_has_a_node() -> None:
+    ids = ("x:/n0", "x:/n1", "x:/n2")
+    pool = evolve(a_group([], 3), kind="MachinePool", provider_ids=ids, removing=("x:/n2",))
+    there = {one.provider: one for one in (node("n0"), node("n2"))}
+    assert readiness_of(pool, there, NOW) == Readiness(1, nodes=(there["x:/n0"],))
+
+
+@pytest.mark.rule("capi-2d-state-missing")
+@pytest.mark.parametrize(
+    ("readiness", "size", "upcoming", "healthy"),
+    [
+        (Readiness(), 3, 0, True),
+        (Readiness(), 4, 0, False),
+        (Readiness(), 4, 1, True),
+        (Readiness(11), 20, 0, True),
+        (Readiness(10), 20, 0, False),
+        (Readiness(5, unready=3), 9, 0, True),
+        (Readiness(5, unready=3, not_started=1, unregistered=("a",)), 9, 0, True),
+        (Readiness(5), 10, 0, False),
+        (Readiness(5, unready=7), 10, 0, True),
+        (Readiness(5, unready=6), 10, 0, False),
+        (Readiness(5, unready=5, not_started=2), 10, 0, True),
+        (Readiness(5, unready=5, not_started=1), 10, 0, False),
+        (Readiness(5, unready=5, unregistered=("a", "b")), 10, 0, True),
+        (Readiness(5, unready=5, unregistered=("a",)), 10, 0, False),
+    ],
+)
+def test_nodes_are_missed_up_to_three_or_45_percent_of_the_size_or_of_what_is_there(
+    readiness: Readiness, size: int, upcoming: int, healthy: bool
+) -> None:
+    assert is_healthy(readiness, size, upcoming) is healthy
+
+
+@pytest.mark.rule("capi-2d-state-unready")
+@pytest.mark.parametrize(
+    ("unready", "count", "healthy"), [(3, 3, True), (4, 4, False), (9, 20, True), (10, 20, False)]
+)
+def test_a_cluster_is_sized_with_up_to_45_percent_of_unready_nodes(
+    unready: int, count: int, healthy: bool
+) -> None:
+    nodes = [node(name, number >= unready, ago(900)) for number, name in enumerate(names(count))]
+    assert is_cluster_healthy(nodes, 900.0, NOW) is healthy
+    assert is_cluster_healthy(nodes, 900.5, NOW)
+
+
+@pytest.mark.rule("capi-2d-state-ok")
+def test_of_a_group_that_is_seen_first_all_is_remembered() -> None:
+    group = a_group([machine("n0"), machine("n1", "pending")], 2, smallest=1)
+    assert assessed(group, [node("n0")]) == Assessed(
+        group,
+        Readiness(1, nodes=(node("n0"),)),
+        GroupState("MachineDeployment/stage/g", 2, 1, 10, ready=1, upcoming=1, growing_since=NOW),
+    )
+
+
+@pytest.mark.rule("capi-2d-state-failures", "capi-2d-state-unregistered")
+def test_what_is_new_about_machines_is_told_once_and_the_first_of_it_is_the_reason() -> None:
+    group = a_group([machine("n0"), machine("n1", "failed"), machine("n2")], 3)
+    found = assessed(group, [node("n0")])
+    assert found == Assessed(
+        group,
+        Readiness(1, unregistered=("n2",), failed=1, nodes=(node("n0"),)),
+        GroupState(
+            "MachineDeployment/stage/g",
+            3,
+            0,
+            10,
+            ready=1,
+            backoff_until=NOW + datetime.timedelta(seconds=300),
+            backoff_seconds=300,
+            backoff_failed=NOW,
+            backoff_reason="machine n1 failed",
+            failed=("n1", "n2"),
+        ),
+        news=("machine n1 failed", "machine n2 has no node in time"),
+    )
+    again = assessed(group, [node("n0")], found.state, later(1))
+    assert (again.state, again.news) == (found.state, ())
+
+
+@pytest.mark.rule("capi-2d-state-expired")
+def test_nodes_have_their_time_to_the_second_and_that_they_did_not_come_is_the_reason_before_others() -> None:
+    group = a_group([machine("n0"), machine("n1", "failed")], 4)
+    before = GroupState("MachineDeployment/stage/g", 4, growing_since=ago(900), failed=("gone",))
+    in_time = assessed(group, [node("n0")], before)
+    assert (in_time.expired, in_time.state.growing_since) == (0, ago(900))
+    late = assessed(group, [node("n0")], evolve(before, growing_since=ago(901)))
+    assert late.news == ("machine n1 failed", NOT_IN_TIME)
+    assert (late.expired, late.upcoming) == (2, 0)
+    assert late.state.growing_since == NOW
+    assert late.state.backoff_reason == NOT_IN_TIME
+    assert late.state.upcoming == 2
+
+
+@pytest.mark.rule("capi-2d-state-expired")
+def test_a_size_that_is_smaller_gives_nodes_no_more_time_and_one_that_needs_none_takes_it() -> None:
+    group = a_group([machine("n0")], 3)
+    before = GroupState("MachineDeployment/stage/g", 4, growing_since=ago(60))
+    assert assessed(group, [node("n0")], before).state.growing_since == ago(60)
+    assert assessed(group, [node("n0")], evolve(before, size=3)).state.growing_since == ago(60)
+    assert assessed(group, [node("n0")], evolve(before, size=2)).state.growing_since == NOW
+    assert assessed(group, map(node, ("n0",)), evolve(before, growing_since=None)).state.growing_since == NOW
+    assert assessed(evolve(group, size=1), [node("n0")], before).state.growing_since is None
+
+
+@pytest.mark.rule("capi-2d-state-backoff")
+def test_a_back_off_is_remembered_and_doubled_by_its_terms() -> None:
+    once = GroupState("g").with_failure(NOW, "quota", TERMS)
+    until = NOW + datetime.timedelta(seconds=300)
+    assert once == GroupState(
+        "g", backoff_until=until, backoff_seconds=300, backoff_failed=NOW, backoff_reason="quota"
+    )
+    assert once.backoff == PoolBackoff(until, 300.0, NOW, "quota")
+    twice = once.with_failure(later(6), "again", TERMS)
+    assert twice.backoff == PoolBackoff(later(16), 600.0, later(6), "again")
+    assert once.with_failure(later(6), "again", Terms(longest=400.0)).backoff_seconds == 400
+    assert GroupState("g").backoff is None
