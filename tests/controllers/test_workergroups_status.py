@@ -1,18 +1,14 @@
 """What a RayCluster's status says. Numbered rows are those of systems.md, table 1d."""
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controllers.workergroups.clusters import ClusterView, GroupView, HeadView, Unsupported
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
 from controllers.workergroups.plan import HeadPlan, Plan
-from controllers.workergroups.quantity import InvalidQuantity, Quantity, parse_quantity, total
 from controllers.workergroups.status import (
     ClusterStatus,
     ConditionValue,
@@ -196,69 +192,6 @@ def test_slices_of_gpus_are_gpus() -> None:
         True,
         False,
     ]
-
-
-# Quantities, as the API server writes them.
-
-
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ("0", "0"),
-        ("1", "1"),
-        (2, "2"),
-        (0.5, "500m"),
-        ("0.5", "500m"),
-        ("1500m", "1500m"),
-        ("2000m", "2"),
-        ("1000", "1k"),
-        ("1024", "1024"),
-        ("1Ki", "1Ki"),
-        ("1024Ki", "1Mi"),
-        ("1.5Gi", "1536Mi"),
-        ("0.5Ki", "512"),
-        ("100M", "100M"),
-        ("1e3", "1e3"),
-        ("12E", "12E"),
-        ("-1Gi", "-1Gi"),
-        ("1n", "1n"),
-        ("0.1n", "1n"),
-    ],
-)
-def test_a_quantity_is_written_in_its_canonical_form(text: str | float, canonical: str) -> None:
-    assert str(parse_quantity(text)) == canonical
-
-
-@pytest.mark.parametrize("text", ["", "lots", "1 Gi", "1gi", "Gi", "--1", "1e", "1e99999", True])
-def test_what_is_no_quantity_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(InvalidQuantity, match="is not a quantity"):
-        parse_quantity(text)
-
-
-def test_a_sum_keeps_the_format_of_its_first_part_that_is_not_zero() -> None:
-    assert str(total([Quantity(), parse_quantity("1Gi"), parse_quantity("1G")])) == "2073741824"
-    assert str(total([])) == "0"
-
-
-@pytest.mark.parametrize(("text", "whole"), [("500m", 1), ("1500m", 2), ("1Gi", 1 << 30), ("3", 3)])
-def test_whole_units_are_rounded_up(text: str, whole: int) -> None:
-    assert parse_quantity(text).ceiling() == whole
-
-
-@given(st.decimals(-(10**12), 10**12, places=9), st.sampled_from(["decimal", "exponent"]))
-def test_the_canonical_form_means_the_same_amount(amount: Decimal, form: Any) -> None:
-    assert parse_quantity(str(Quantity(amount, form))).amount == amount
-
-
-@given(st.integers(0, 1 << 60))
-def test_the_canonical_form_of_bytes_means_the_same_amount(amount: int) -> None:
-    assert parse_quantity(str(Quantity(Decimal(amount), "binary"))).amount == amount
-
-
-@given(st.lists(st.integers(0, 10**15), max_size=5), st.integers(0, 1000))
-def test_so_many_times_is_the_same_as_adding_so_often(amounts: list[int], count: int) -> None:
-    parts = [Quantity(Decimal(amount)) for amount in amounts]
-    assert total(parts).times(count).amount == sum(amounts) * count
 
 
 # What is written.
