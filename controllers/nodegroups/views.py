@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from reconcile import encode
-from reconcile.blocks import NodeTemplate, PodNeeds, Taint, amounts_of, node_template, pod_needs
+from reconcile.blocks import NodeTemplate, PodNeeds, amounts_of, node_template, pod_needs
 from reconcile.kinds import Node, Pod
 
 from .machines import provider_id
@@ -135,7 +135,7 @@ def occupied(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
 def as_template(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
     """What another node of the same group would offer: this one with the pods that each node has."""
     labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
-    taints = tuple(taint for taint in node.template.taints if not _is_passing(taint))
+    taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(PASSING))
     empty = evolve(node, template=evolve(node.template, labels=labels, taints=taints))
     return occupied(empty, [pod for pod in pods if pod.is_local])
 
@@ -154,10 +154,6 @@ def utilisation(node: NodeView, pods: Iterable[PodView]) -> tuple[int, bool]:
         if offered.get(name)
     ]
     return max(shares, default=0), bool(gpus)
-
-
-def _is_passing(taint: Taint) -> bool:
-    return taint.key == LEAVING or taint.key.startswith(PASSING)
 
 
 def _second(text: str | None) -> datetime.datetime:

@@ -6,11 +6,23 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups.look import look_at, priorities_text
-from controllers.nodegroups.views import LEAVING, SAFE, read_node, read_pod, utilisation
+from controllers.nodegroups.views import (
+    DISABLED,
+    LEAVING,
+    MIRROR,
+    SAFE,
+    NodeView,
+    PodView,
+    as_template,
+    occupied,
+    read_node,
+    read_pod,
+    utilisation,
+)
 from reconcile import Forbidden
-from reconcile.blocks import Taint
+from reconcile.blocks import NodeTemplate, Taint, pod_needs
 from reconcile.kinds import Node, Pod
-from reconcile.models import decode
+from reconcile.models import decode, encode
 
 OWNED = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": "1", "controller": True}]
 
@@ -145,3 +157,136 @@ async def test_what_makes_no_sense_is_named_and_left_out() -> None:
 async def test_priorities_that_cannot_be_read_are_none() -> None:
     client: Any = Server()
     assert await priorities_text(client, "default") is None
+
+
+# Whole views.
+
+CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+GI = 1000 * 2**30
+
+
+def condition(kind: str, status: str, **more: str) -> dict[str, str]:
+    return {"type": kind, "status": status, **more}
+
+
+def asking(*containers: dict[str, str], **given: Any) -> PodView:
+    requests = [{"name": "c", "image": "i", "resources": {"requests": one}} for one in containers]
+    view = read_pod(pod(containers=requests, **given))
+    assert view is not None
+    return view
+
+
+def test_a_node_is_read_whole() -> None:
+    manifest = node()
+    manifest["metadata"] |= {"labels": {"a": "b"}, "annotations": {DISABLED: "true"}}
+    leaving = {"key": LEAVING, "value": "1767225600", "effect": "NoSchedule"}
+    taints = [{"key": "gpu", "value": "yes", "effect": "NoExecute"}, leaving]
+    manifest["spec"] = {"providerID": "x:///n", "unschedulable": True, "taints": taints}
+    manifest["status"] |= {"conditions": [condition("DiskPressure", "False"), condition("Ready", "True")]}
+    one = decode(Node, manifest)
+    assert read_node(one) == NodeView(
+        "n",
+        "x:/n",
+        CREATED,
+        True,
+        NodeTemplate({"cpu": 4000, "memory": 8 * GI}, {"a": "b"}, (Taint("gpu", "yes", "NoExecute"),)),
+        one,
+        cordoned=True,
+        disabled=True,
+        draining=CREATED,
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [[], [condition("Ready", "False")], [condition("Ready", "Unknown")], [condition("DiskPressure", "True")]],
+)
+def test_a_node_that_says_little_is_not_ready_and_may_go(conditions: list[dict[str, str]]) -> None:
+    manifest = node()
+    manifest["metadata"]["annotations"] = {DISABLED: "false"}
+    del manifest["spec"]
+    manifest["status"]["conditions"] = conditions
+    one = decode(Node, manifest)
+    template = NodeTemplate({"cpu": 4000, "memory": 8 * GI})
+    assert read_node(one) == NodeView("n", "", CREATED, False, template, one)
+
+
+def test_a_pod_is_read_whole() -> None:
+    controlled = [{**OWNED[0], "controller": False}, {**OWNED[0], "uid": "2", "kind": "StatefulSet"}]
+    one = pod(owners=controlled, nodeName="n")
+    assert read_pod(one) == PodView(pod_needs(one), "n", one)
+    held = pod(safe="false", phase="Pending", conditions=[])
+    assert read_pod(held) == PodView(pod_needs(held), "", held, held="it is not safe to evict")
+    scheduled = condition("PodScheduled", "False", reason="Unschedulable")
+    waiting = pod(phase="Pending", conditions=[condition("Ready", "False"), scheduled])
+    view = read_pod(waiting)
+    assert view == PodView(pod_needs(waiting), "", waiting, is_waiting=True)
+    assert view is not None
+    assert view.name == "default/p"
+
+
+@pytest.mark.parametrize("of", ["DaemonSet", "the node"])
+def test_a_pod_that_each_node_has_is_local_and_never_holds_it(of: str) -> None:
+    owners = [] if of == "the node" else [{**OWNED[0], "kind": "DaemonSet"}]
+    one = pod(owners=owners, safe="false", nodeName="n")
+    if of == "the node":
+        one = one.with_metadata(annotations={**one.metadata.annotations, MIRROR: "x"})
+    assert read_pod(one) == PodView(pod_needs(one), "n", one, is_local=True)
+
+
+def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:
+    manifest = encode(
+        pod(phase="Pending", conditions=[condition("PodScheduled", "False", reason="Unschedulable")])
+    )
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    view = read_pod(decode(Pod, manifest))
+    assert view is not None
+    assert not view.is_waiting
+
+
+def test_another_node_would_be_like_this_one_without_its_name_what_passes_and_the_pods_of_others() -> None:
+    taints = [
+        {"key": "gpu", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+        {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"},
+        {"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"},
+        {"key": "my-node.kubernetes.io/kept", "effect": "NoSchedule"},
+        {"key": LEAVING, "effect": "NoSchedule"},
+    ]
+    manifest = node("n", "4", *taints)
+    manifest["metadata"]["labels"] = {"kubernetes.io/hostname": "n", "pool": "a"}
+    view = read_node(decode(Node, manifest))
+    daemon = asking({"cpu": "1"}, owners=[{**OWNED[0], "kind": "DaemonSet"}])
+    kept = (Taint("gpu", "", "NoSchedule"), Taint("my-node.kubernetes.io/kept", "", "NoSchedule"))
+    left = {"cpu": 3000, "memory": 8 * GI}
+    assert as_template(view, [asking({"cpu": "2"}), daemon]) == NodeTemplate(left, {"pool": "a"}, kept)
+    assert occupied(view, [asking({"cpu": "2"}), daemon]).free == {**left, "cpu": 1000}
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "used"),
+    [
+        ({"cpu": "4", "memory": "8Gi"}, [], (0, False)),
+        ({"cpu": "4", "memory": "8Gi"}, [{"cpu": "1"}, {"cpu": "1", "memory": "1Gi"}], (500, False)),
+        ({"cpu": "4", "memory": "8Gi"}, [{"cpu": "1", "memory": "6Gi"}], (750, False)),
+        ({"cpu": "3", "memory": "8Gi"}, [{"cpu": "1"}], (334, False)),
+        ({"cpu": "3", "memory": "8Gi"}, [{"cpu": "6"}], (2000, False)),
+        ({"memory": "8Gi"}, [{"cpu": "1"}], (0, False)),
+        ({"cpu": "0", "memory": "8Gi"}, [{"cpu": "1", "memory": "2Gi"}], (250, False)),
+        ({"cpu": "4", "amd.com/gpu": "4"}, [{"cpu": "4"}], (0, True)),
+        ({"cpu": "4", "amd.com/gpu": "4", "nvidia.com/gpu": "2"}, [{"nvidia.com/gpu": "1"}], (500, True)),
+        ({"cpu": "4", "amd.com/gpu": "0"}, [{"cpu": "1"}], (250, False)),
+        ({"cpu": "4", "example.com/gpu.shared": "4"}, [{"cpu": "1"}], (250, False)),
+        ({}, [{"cpu": "1"}], (0, False)),
+    ],
+)
+def test_the_use_of_a_node_is_the_largest_share_that_its_pods_ask_for_rounded_up(
+    offered: dict[str, str], asked: list[dict[str, str]], used: tuple[int, bool]
+) -> None:
+    pods = [asking(one) for one in asked]
+    manifest = node()
+    manifest["status"] = {"allocatable": offered, "capacity": {**offered, "cpu": "100"}}
+    if offered:
+        assert utilisation(read_node(decode(Node, manifest)), pods) == used
+    manifest["status"] = {"capacity": offered}
+    assert utilisation(read_node(decode(Node, manifest)), pods) == used
