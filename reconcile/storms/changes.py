@@ -27,11 +27,12 @@ class Spot(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One write to one field, by the fingerprints of what it had before and has after."""
+    """One write to one field, by the fingerprint of what it has after."""
 
     spot: Spot
-    before: int
     after: int
+    made: bool = False
+    """The object itself was made or deleted."""
 
 
 def steps_of(sent: Sent) -> Iterator[Step]:
@@ -39,19 +40,19 @@ def steps_of(sent: Sent) -> Iterator[Step]:
     if sent.dry:
         return
     if sent.method == "DELETE":
-        yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT, ABSENT)
+        yield Step(Spot(sent.resource, sent.key, WHOLE), ABSENT, made=True)
         return
     if sent.written is None:
         return
     if sent.base is None or not sent.base.is_same_object(sent.written):
         if sent.fresh:
-            yield Step(Spot(sent.resource, sent.key, WHOLE), ABSENT, PRESENT)
+            yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT, made=True)
         return
     if sent.base.version == sent.written.version:
-        yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT, PRESENT)
+        yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT)
         return
-    for path, old, new in differences(sent.base, sent.written):
-        yield Step(Spot(sent.resource, sent.key, path), fingerprint(old), fingerprint(new))
+    for path, _, new in differences(sent.base, sent.written):
+        yield Step(Spot(sent.resource, sent.key, path), fingerprint(new))
 
 
 def paths_of(sent: Sent) -> tuple[str, ...]:
@@ -87,5 +88,5 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]
 
 
 def fingerprint(value: Any) -> int:
-    """The same for equal values, and 0 for none, in this process."""
-    return ABSENT if value is None else hash(msgspec.json.encode(value, order="deterministic"))
+    """The same for equal values, in this process."""
+    return hash(msgspec.json.encode(value, order="deterministic"))

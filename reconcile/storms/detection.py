@@ -28,11 +28,10 @@ else changed that object. `other`: somebody else changed another one. `timed`: t
 
 
 class Hit(NamedTuple):
-    """One write to one field: when (event loop's seconds), after what, from which value to which."""
+    """One write to one field: when (event loop's seconds), after what, to which value."""
 
     at: float
     origin: Origin
-    before: int
     after: int
     made: bool
     """The same run has made or deleted objects: it may well be on its way."""

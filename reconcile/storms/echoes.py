@@ -53,7 +53,7 @@ class Echoes:
     def wrote(self, request: Request, sent: Sent) -> None:
         """A run of that key has sent this."""
         written = sent.written
-        if written is None or sent.dry or (sent.base is not None and sent.base == written):
+        if written is None or sent.dry or sent.base == written:
             return
         if self.resources is not None and sent.resource not in self.resources:
             return

@@ -102,7 +102,7 @@ class StormGuard:
             return 0.0
         if any(cause.verb == "triggered" for cause in causes):
             return 0.0
-        return storm.stretch.wait(now).seconds
+        return storm.stretch.wait(now)
 
     async def begin(self, request: Request, causes: Sequence[Cause]) -> Sequence[Cause]:
         """The causes of a run; with paths and writers where the key keeps running."""

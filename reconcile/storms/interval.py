@@ -1,18 +1,11 @@
 """How far apart the runs of a key in a loop are: it grows while the loop goes on, and springs back."""
 
-from attrs import define, frozen
+from attrs import define
 
 FIRST = 20.0
 GROWTH = 3.0
 PROBATION = 60.0
 """Seconds after a run without the loop's writes: where they come back within, it is the same storm."""
-
-
-@frozen
-class Waiting:
-    """What to do with a key that is due: run it now (0), or after so many seconds."""
-
-    seconds: float = 0.0
 
 
 @define
@@ -28,32 +21,31 @@ class Stretch:
     held_until: float = 0.0
     due: float = 0.0
     probation_until: float | None = None
-    free: int = 0
+    free: bool = False
 
     def begin(self, now: float) -> None:
         """A loop was found."""
         self.seconds = min(FIRST, self.longest)
         self.due, self.held_until = now, now + self.seconds
 
-    def wait(self, now: float) -> Waiting:
-        """When the key may run that is due now."""
-        if self.probation_until is not None or self.free or now >= self.held_until:
-            return Waiting()
-        return Waiting(self.held_until - now)
+    def wait(self, now: float) -> float:
+        """For how many seconds a key that is due now has to wait."""
+        if self.probation_until is not None or self.free:
+            return 0.0
+        return max(0.0, self.held_until - now)
 
     def ran(self, looping: bool, now: float) -> None:
         """A run has ended; `looping`: it made the loop's writes again."""
         due = now >= self.held_until
         if not looping:
-            self.free = 0
             if self.probation_until is None:
                 self.probation_until = now + min(PROBATION, self.longest)
         elif due and self.probation_until is None:
             self.seconds = min(self.seconds * GROWTH, self.longest)
-            self.due, self.held_until, self.free = now, now + self.seconds, 1
+            self.due, self.held_until, self.free = now, now + self.seconds, True
         else:
             self.held_until = max(now, self.due + self.seconds)
-            self.probation_until, self.free = None, 0
+            self.probation_until, self.free = None, False
 
     def over(self, now: float) -> bool:
         """Whether the loop has ended."""

@@ -1,23 +1,20 @@
 """Who wrote a field, from an object's managedFields."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_PART = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
-
-def writer_of(fields: Sequence[Mapping[str, Any]], paths: Sequence[str], but: str = "") -> str:
+def writer_of(fields: Sequence[Mapping[str, Any]], paths: Sequence[str], but: str) -> str:
     """The field manager, other than `but`, that was the last to write one of `paths`; empty if none is known.
 
     Without paths, the one that was the last to write anything.
     """
     found = [
-        (entry.get("time") or "", entry.get("manager") or "")
+        (entry.get("time") or "", entry["manager"])
         for entry in fields
-        if entry.get("manager") != but and _has_any(entry.get("fieldsV1") or {}, paths)
+        if entry.get("manager") not in (None, "", but) and _has_any(entry.get("fieldsV1") or {}, paths)
     ]
-    return max(found, default=("", ""))[1]
+    return max(found)[1] if found else ""
 
 
 def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
@@ -25,14 +22,12 @@ def _has_any(owned: Mapping[str, Any], paths: Sequence[str]) -> bool:
 
 
 def _has(owned: Mapping[str, Any], path: str) -> bool:
-    """Whether a set of fields has that path, or something within it. Elements of lists are not told apart."""
-    for name, number in _PART.findall(path):
-        if number:
-            return True
-        inner = owned.get(f"f:{name}")
-        if inner is None:
-            return False
-        if not inner:
-            return True
-        owned = inner
-    return True
+    """Whether a set of fields has that path, all around it, or something within it.
+
+    Elements of lists are not told apart. Names may have dots, as those of annotations do.
+    """
+    return any(
+        rest[:1] in ("", "[") or (rest[0] == "." and (not inner or _has(inner, rest)))
+        for name, inner in owned.items()
+        if (rest := path.removeprefix(f".{name.removeprefix('f:')}")) != path
+    )

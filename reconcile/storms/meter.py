@@ -8,12 +8,11 @@ from attrs import define, evolve, field
 from informers import Delta, Key, Resource, Snapshot
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
-from reconcile.storms.changes import WHOLE, Spot, differences, paths_of, steps_of
+from reconcile.storms.changes import Spot, differences, paths_of, steps_of
 from reconcile.storms.detection import WINDOW, Hit, Origin
 
-WARM_RUNS = 2
 WARM_SECONDS = 120.0
-"""So many runs with writes within so many seconds warm a key."""
+"""Two runs with writes within so many seconds warm a key."""
 
 WARM_KEYS = 1000
 SPOTS = 64
@@ -60,14 +59,14 @@ class Warm:
         self.writes += len(sent)
         self.last_write = now
         steps = [step for one in sent for step in steps_of(one)]
-        made = any(step.spot.path == WHOLE and step.before != step.after for step in steps)
+        made = any(step.made for step in steps)
         self.echo = next((cause for cause in causes if cause.echo), None)
         self.foreign = next((cause for cause in causes if cause.key is not None and not cause.echo), None)
         for step in steps:
             if step.spot not in self.trails and len(self.trails) >= SPOTS:
                 continue
             trail = self.trails.setdefault(step.spot, deque(maxlen=HITS))
-            trail.append(Hit(now, origin_of(causes, step.spot), step.before, step.after, made))
+            trail.append(Hit(now, origin_of(causes, step.spot), step.after, made))
         self.written = {(one.resource, one.key): paths_of(one) for one in sent}
         self.deleted.extend((one.resource, one.key) for one in sent if one.method == "DELETE")
         for one in sent:
@@ -77,9 +76,9 @@ class Warm:
 
     def _owned(self, cause: Cause) -> Cause:
         """A cause that is the end of an object which the key deleted is its own, though it is no echo."""
-        if cause.key is None or cause.verb != "deleted" or (cause.resource, cause.key) not in self.deleted:
-            return cause
-        return evolve(cause, echo=True)
+        if cause.verb == "deleted" and (cause.resource, cause.key) in self.deleted:
+            return evolve(cause, echo=True)
+        return cause
 
 
 def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:
@@ -98,10 +97,9 @@ def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:
 
 @define
 class Cold:
-    """A key that wrote: how many runs of it did, and since when."""
+    """A key that wrote: since when, and what more, if it keeps writing."""
 
     since: float
-    runs: int = 1
     warm: Warm | None = None
 
 
@@ -120,7 +118,7 @@ class Meter:
 
     def warm(self, request: Request) -> Warm | None:
         """The trails of a key, if it keeps writing."""
-        return self._warm.get(request) if self._warm else None
+        return self._warm.get(request)
 
     def quiet(self, request: Request, now: float) -> None:
         """A run has ended that wrote nothing."""
@@ -142,16 +140,15 @@ class Meter:
             self.forget(request)
             self.keys[request] = Cold(now)
             return []
-        cold.runs += 1
-        if cold.warm is None and cold.runs >= WARM_RUNS:
-            warm = Warm((self.resource, request.key), runs=cold.runs - 1, last_write=now)
+        warm = cold.warm
+        if warm is None:
+            warm = Warm((self.resource, request.key), runs=1)
             cold.warm = self._warm[request] = warm
-            self._make_room(now)
-        if cold.warm is None:
-            return []
-        cold.warm.runs += 1
-        cold.warm.spec = primary
-        return cold.warm.note(sent, causes, now)
+        warm.runs += 1
+        warm.spec = primary
+        spots = warm.note(sent, causes, now)
+        self._make_room()
+        return spots
 
     def _begins_anew(self, cold: Cold, primary: Snapshot, now: float) -> bool:
         if cold.warm is None:
@@ -163,11 +160,6 @@ class Meter:
         self.keys.pop(request, None)
         self._warm.pop(request, None)
 
-    def _make_room(self, now: float) -> None:
-        if len(self._warm) <= WARM_KEYS:
-            return
-        for request, warm in [*self._warm.items()]:
-            if now - warm.last_write > WINDOW:
-                self.forget(request)
-        while len(self._warm) > WARM_KEYS:
-            self.forget(next(iter(self._warm)))
+    def _make_room(self) -> None:
+        if len(self._warm) > WARM_KEYS:
+            self.forget(min(self._warm, key=lambda request: self._warm[request].last_write))

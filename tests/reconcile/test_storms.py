@@ -1,15 +1,13 @@
 """Keys that keep waking themselves are found, named and slowed; busy ones are left alone."""
 
 import os
-from collections import deque
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from informers import Key, Snapshot
+from informers import Key
 from reconcile import (
     Cause,
     Client,
@@ -24,11 +22,7 @@ from reconcile import (
 )
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
-from reconcile.storms.changes import Spot, differences
-from reconcile.storms.detection import Hit, Origin, find_loop
-from reconcile.storms.interval import Stretch
-from reconcile.storms.managers import writer_of
-from reconcile.storms.meter import origin_of
+from reconcile.storms.changes import Spot
 from tests.reconcile.healthy_world import Healthy, alarms
 from tests.reconcile.storms_world import Case, guard_of, play, until
 from tests.reconcile.test_manager import Toy, World, played
@@ -62,165 +56,6 @@ def test_busy_controllers_are_no_storms(capsys: pytest.CaptureFixture[str]) -> N
         assert found == [], f"seed {seed}"
     with capsys.disabled():
         print(f" [{HEALTHY_RUN} seeds run, {HEALTHY} in full with {CHILDREN} children]", end="")
-
-
-# --- what a loop is ---------------------------------------------------------------------------------------
-
-
-def hits(origin: Origin, values: str, every: float = 1.0, made: bool = False) -> deque[Hit]:
-    befores = ["", *values]
-    return deque(
-        Hit(number * every, origin, hash(befores[number]), hash(value), made)
-        for number, value in enumerate(values)
-    )
-
-
-@pytest.mark.rule("storm-found")
-@pytest.mark.parametrize(
-    ("trail", "kind"),
-    [
-        (hits("echo", "abcdefgh"), "rewritten"),
-        (hits("own", "abcdefghijkl"), "rewritten"),
-        (hits("reverted", "aaaaaa"), "fought"),
-        (hits("reverted", "abcabc"), "fought"),
-        (hits("timed", "abababab"), "flipping"),
-        (hits("other", "abababab"), "flipping"),
-        (hits("echo", "abcdefg"), None),
-        (hits("echo", "abcdefgh", made=True), None),
-        (hits("reverted", "abcdefgh"), None),
-        (hits("timed", "abcdefghijklmnop"), None),
-        (hits("other", "abcdefghijklmnop"), None),
-        (hits("retried", "abababababab"), None),
-        (hits("timed", "abababab", every=200.0), None),
-    ],
-)
-def test_a_loop_is_writes_that_wake_themselves_are_undone_or_go_round(
-    trail: deque[Hit], kind: str | None
-) -> None:
-    loop = find_loop({SPOT: trail}, trail[-1].at)
-    assert (None if loop is None else loop.kind) == kind
-
-
-@pytest.mark.rule("storm-found")
-def test_making_objects_and_deleting_them_again_is_a_loop_if_its_own_writes_wake_it() -> None:
-    def trails(origin: Origin, count: int) -> dict[Spot, deque[Hit]]:
-        turn = deque([Hit(1.0, origin, 0, 1, True), Hit(2.0, origin, 1, 0, True)])
-        return {Spot(CONFIG, Key("default", f"v{number}"), ""): turn for number in range(count)}
-
-    loop = find_loop(trails("own", 6), 3.0)
-    assert loop is not None
-    assert (loop.kind, loop.resource) == ("churning", CONFIG)
-    assert loop.has(Spot(CONFIG, Key("default", "v99"), ""))
-    assert not loop.has(Spot(CONFIG, Key("default", "v99"), ".data"))
-    assert find_loop(trails("own", 5), 3.0) is None
-    assert find_loop(trails("other", 16), 3.0) is None
-
-
-@pytest.mark.rule("storm-healthy")
-def test_a_status_that_flips_with_other_objects_is_a_report() -> None:
-    toy = (kind_of(Toy).resource, Key("default", "a"))
-    trails = {Spot(*toy, ".status.size"): hits("other", "ababababab")}
-    assert find_loop(trails, 10.0, toy) is None
-    assert find_loop({SPOT: hits("other", "ababababab")}, 10.0, toy) is not None
-
-
-@pytest.mark.rule("storm-found")
-def test_all_fields_of_a_loop_are_named() -> None:
-    trails = {
-        SPOT: hits("echo", "abcdefghij"),
-        SPOT._replace(path=".data.y"): hits("echo", "abcdefgh"),
-        SPOT._replace(path=".data.once"): hits("echo", "a"),
-    }
-    loop = find_loop(trails, 10.0)
-    assert loop is not None
-    assert loop.paths == (".data.x", ".data.y")
-
-
-@pytest.mark.parametrize(
-    ("causes", "origin"),
-    [
-        ([Cause("updated", CONFIG, CHILD, 5, echo=True)], "echo"),
-        ([Cause("updated", CONFIG, CHILD, 5, echo=True), Cause("updated", CONFIG, CHILD, 6)], "reverted"),
-        ([Cause("updated", CONFIG, Key("default", "other"), 5)], "other"),
-        ([Cause("updated", CONFIG, Key("default", "other"), 5, echo=True)], "own"),
-        ([Cause("scheduled")], "timed"),
-        ([Cause("retried")], "retried"),
-        ([], "timed"),
-    ],
-)
-def test_where_a_write_comes_from_is_told_from_the_field_that_it_changed(
-    causes: list[Cause], origin: Origin
-) -> None:
-    assert origin_of(causes, SPOT) == origin
-
-
-# --- paths and writers ------------------------------------------------------------------------------------
-
-
-def snapshot(version: int, **more: Any) -> Snapshot:
-    metadata = {"name": "child", "namespace": "default", "uid": "u", "resourceVersion": str(version)}
-    return Snapshot.from_json(msgspec.json.encode({"kind": "ConfigMap", "metadata": metadata, **more}))
-
-
-def test_differences_are_paths_and_leave_out_what_a_server_keeps() -> None:
-    old = snapshot(1, spec={"a": [{"b": 1}, {"b": 2}], "gone": 1})
-    new = snapshot(2, spec={"a": [{"b": 1}, {"b": 3}], "new": [1]})
-    assert [path for path, _, _ in differences(old, new)] == [".spec.a[1].b", ".spec.gone", ".spec.new"]
-
-
-def test_the_last_other_writer_of_a_field_is_found_in_managed_fields() -> None:
-    def entry(manager: str, time: str, **fields: Any) -> dict[str, Any]:
-        return {"manager": manager, "time": time, "fieldsV1": fields}
-
-    fields = [
-        entry("me", "2026-01-03T00:00:00Z", **{"f:data": {"f:x": {}}}),
-        entry("old", "2026-01-01T00:00:00Z", **{"f:data": {"f:x": {}}}),
-        entry("new", "2026-01-02T00:00:00Z", **{"f:data": {"f:x": {}}}),
-        entry("elsewhere", "2026-01-04T00:00:00Z", **{"f:data": {"f:y": {}}}),
-    ]
-    assert writer_of(fields, [".data.x"], but="me") == "new"
-    assert writer_of(fields, [".data.z"], but="me") == ""
-    assert writer_of([], [".data.x"]) == ""
-
-
-# --- the interval -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("storm-slowed")
-def test_the_interval_grows_to_five_minutes_while_the_loop_goes_on() -> None:
-    stretch, now, seen = Stretch(300.0), 0.0, []
-    stretch.begin(now)
-    for _ in range(6):
-        seen.append(stretch.seconds)
-        assert stretch.wait(now).seconds > 0
-        now = stretch.held_until
-        assert stretch.wait(now).seconds == 0
-        stretch.ran(True, now)
-        assert stretch.wait(now).seconds == 0  # one more, which shows whether it goes on
-        stretch.ran(True, now)
-    assert seen == [20.0, 60.0, 180.0, 300.0, 300.0, 300.0]
-
-
-@pytest.mark.rule("storm-recovers")
-def test_a_run_without_the_writes_of_the_loop_springs_back_and_ends_it_after_a_minute() -> None:
-    stretch = Stretch(300.0)
-    stretch.begin(0.0)
-    stretch.ran(True, 20.0)
-    stretch.ran(False, 20.1)
-    assert stretch.wait(20.2).seconds == 0
-    assert not stretch.over(30.0)
-    assert stretch.over(81.0)
-
-
-@pytest.mark.rule("storm-recovers")
-def test_a_loop_that_comes_back_within_that_minute_is_the_same_one() -> None:
-    stretch = Stretch(300.0)
-    stretch.begin(0.0)
-    stretch.ran(True, 20.0)
-    stretch.ran(False, 20.1)
-    stretch.ran(True, 21.0)
-    assert not stretch.over(500.0)
-    assert stretch.wait(21.0).seconds == pytest.approx(59.0)
 
 
 # --- what people see ----------------------------------------------------------------------------------------

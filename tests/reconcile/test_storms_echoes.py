@@ -18,7 +18,7 @@ from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTra
 from tests.reconcile.test_manager import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource
-A = Request("default", "a")
+A, C = Request("default", "a"), Key("default", "c")
 SEEDS = 400
 RUN = SEEDS if os.environ.get("STORMS_IN_FULL") else 24
 
@@ -33,7 +33,10 @@ def state(version: int, **data: Any) -> Snapshot:
 
 
 def sent(body: Any, base: Snapshot | None, written: Snapshot, fresh: bool = False) -> Sent:
-    return Sent("PATCH", CONFIG, Key("default", "c"), "", body, base, written, fresh)
+    return Sent("PATCH", CONFIG, C, "", body, base, written, fresh)
+
+
+OLD = state(4)
 
 
 # --- what is an echo ----------------------------------------------------------------------------------
@@ -88,12 +91,64 @@ def test_the_beginning_of_an_object_is_an_echo_only_where_nobody_else_can_have_m
         assert is_echo(sent({}, None, state(5), fresh), None, state(5)) is fresh
 
 
+ONE, TWO = {"n": "1", "v": 1}, {"n": "1", "v": 2}
+
+
 @pytest.mark.rule("storm-echo")
-def test_elements_of_a_list_count_one_by_one() -> None:
-    old, new = state(4, items=[{"n": "1", "v": 1}]), state(5, items=[{"n": "1", "v": 2}])
-    assert is_echo(sent({"data": {"items": [{"n": "1", "v": 2}]}}, old, new), old, new)
-    foreign = state(5, items=[{"n": "1", "v": 2, "w": "foreign"}])
-    assert not is_echo(sent({"data": {"items": [{"n": "1", "v": 2}]}}, old, foreign), old, foreign)
+@pytest.mark.parametrize(
+    ("body", "old", "new", "echo"),
+    [
+        ({"x": "2"}, {"x": "1"}, {"x": "2"}, True),
+        ({"x": "2"}, {"x": "1"}, {"x": "1"}, True),  # what the server did not carry out is nobody's change
+        ({"x": "2"}, {"x": "1"}, {"x": "3"}, False),
+        ({"x": "2"}, {"x": "1"}, {}, False),
+        ({"x": "2"}, {}, {"x": "2"}, True),
+        ({"x": "2"}, {}, {"x": "2", "y": None}, False),
+        ({"x": None}, {"x": "1"}, {}, True),
+        ({"x": None}, {"x": "1", "y": "1"}, {}, False),
+        ({"x": None}, {"x": "1"}, {"x": None}, False),
+        ({"x": {"a": 1}}, {"x": {"b": 1}}, {"x": {"a": 1, "b": 1}}, True),
+        ({"x": {"a": 1}}, {"x": {"b": 1}}, {"x": {"a": 1, "b": 2}}, False),
+        ({"x": {"a": 1}}, {"x": "1"}, {"x": {"a": 1}}, True),
+        ({"x": "1"}, {"x": {"a": 1}}, {"x": {"a": 2}}, False),
+        ({"x": [TWO]}, {"x": [ONE]}, {"x": [TWO]}, True),
+        ({"x": [TWO]}, {"x": [ONE | {"w": 1}]}, {"x": [TWO | {"w": 1}]}, True),
+        ({"x": [TWO]}, {"x": [ONE]}, {"x": [TWO | {"w": 1}]}, False),
+        ({"x": [TWO]}, {"x": []}, {"x": [TWO]}, True),
+        ({"x": [TWO]}, {"x": []}, {"x": [TWO, ONE]}, False),
+        ({"x": [TWO]}, {"x": [ONE]}, {"x": [TWO, ONE]}, False),
+        ({"x": [TWO]}, {"x": [ONE, ONE]}, {"x": [TWO, TWO]}, False),
+        ({"x": [TWO, TWO]}, {"x": [ONE]}, {"x": [TWO, ONE]}, False),
+        ({"x": []}, {"x": [ONE]}, {"x": [TWO]}, False),
+        ({}, {"x": [ONE]}, {"x": [TWO]}, False),
+    ],
+)
+def test_a_difference_that_the_write_does_not_name_is_no_echo(
+    body: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any], echo: bool
+) -> None:
+    one, other = state(4, **old), state(5, **new)
+    assert is_echo(sent({"data": body}, one, other), one, other) is echo
+
+
+@pytest.mark.rule("storm-echo")
+def test_foreign_metadata_that_came_with_the_write_are_no_echo_and_what_the_server_keeps_there_is() -> None:
+    def with_metadata(version: int, **metadata: Any) -> Snapshot:
+        obj = state(version, x=str(version)).to_dict()
+        return Snapshot.from_json(msgspec.json.encode({**obj, "metadata": {**obj["metadata"], **metadata}}))
+
+    old, body = with_metadata(4, generation=1), {"data": {"x": "5"}}
+    kept, foreign = (
+        with_metadata(5, generation=2, managedFields=[{}], **more) for more in ({}, {"labels": {"a": "1"}})
+    )
+    assert is_echo(sent(body, old, kept), old, kept)
+    assert not is_echo(sent(body, old, foreign), old, foreign)
+
+
+@pytest.mark.rule("storm-echo")
+@pytest.mark.parametrize("body", [None, "text", b"bytes", 5, [], [{"op": "replace", "path": "/data/x"}]])
+def test_a_write_that_names_neither_a_version_nor_what_it_wants_has_no_echo(body: Any) -> None:
+    old, new = state(4, x="1"), state(5, x="2")
+    assert not is_echo(sent(body, old, new), old, new)
 
 
 @pytest.mark.rule("storm-confirm")
@@ -118,12 +173,65 @@ def test_an_echo_is_one_for_its_own_key_alone() -> None:
 
 
 @pytest.mark.rule("storm-causes")
-def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_begins() -> None:
+@pytest.mark.parametrize(
+    ("body", "base", "fresh", "cause", "echo"),
+    [
+        ({"data": {"x": "2"}}, state(4), False, Cause("updated", CONFIG, C, 5, since=4), True),
+        ({"data": {"x": "2"}}, state(4), False, Cause("updated", CONFIG, C, 5, since=3), False),
+        ({"data": {"x": "2"}}, state(4), False, Cause("updated", CONFIG, C, 4, since=3), False),
+        ({"data": {"x": "1"}}, state(4), False, Cause("updated", CONFIG, C, 5, since=4), False),
+        ({}, None, True, Cause("added", CONFIG, C, 5), True),
+        ({}, None, True, Cause("updated", CONFIG, C, 5, since=1), False),
+        ({}, None, False, Cause("added", CONFIG, C, 5), False),
+        ({}, None, True, Cause("retried"), False),
+    ],
+)
+def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_begins(
+    body: Any, base: Snapshot | None, fresh: bool, cause: Cause, echo: bool
+) -> None:
     echoes = Echoes()
-    cause = Cause("updated", CONFIG, Key("default", "c"), 5, since=4)
+    echoes.wrote(A, sent(body, base, state(5, x="2"), fresh))
+    assert [one.echo for one in echoes.begin(A, [cause])] == [echo]
+
+
+@pytest.mark.rule("storm-foreign")
+def test_of_two_handlers_that_hear_of_one_version_only_those_from_its_own_start_hear_an_echo() -> None:
+    def told(*olds: Snapshot | None, base: Snapshot | None = OLD) -> list[News]:
+        echoes = Echoes()
+        echoes.wrote(A, sent({"data": {"x": "2"}}, base, state(5, x="2"), fresh=True))
+        return [echoes.hears(A, CONFIG, Delta(old, state(5, x="2"))) for old in olds]
+
+    assert told(OLD, OLD) == [News.ECHO, News.ECHO]
+    assert told(OLD, state(3), OLD) == [News.ECHO, News.FOREIGN, News.ECHO]
+    assert told(OLD, None) == [News.ECHO, News.FOREIGN]
+    assert told(state(3), OLD, state(3)) == [News.FOREIGN] * 3
+    assert told(None, None, state(1), base=None) == [News.ECHO, News.ECHO, News.FOREIGN]
+
+
+@pytest.mark.rule("storm-foreign")
+def test_a_resync_the_end_of_an_object_and_another_version_are_no_echoes() -> None:
+    echoes = Echoes()
     echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
-    foreign = Cause("updated", CONFIG, Key("default", "c"), 4, since=3)
-    assert [c.echo for c in echoes.begin(A, [cause, foreign])] == [True, False]
+    news = [
+        Delta(state(5, x="2"), state(5, x="2"), resync=True),
+        Delta(state(5, x="2"), None),
+        Delta(state(4), state(6, x="2")),
+    ]
+    assert [echoes.hears(A, CONFIG, delta) for delta in news] == [News.FOREIGN] * 3
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Sent("DELETE", CONFIG, C, "", None, OLD, None),
+        Sent("PATCH", CONFIG, C, "", {}, OLD, state(5), dry=True),
+        Sent("PATCH", CONFIG, C, "", {}, OLD, OLD),
+    ],
+)
+def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: Sent) -> None:
+    echoes = Echoes()
+    echoes.wrote(A, write)
+    assert len(echoes) == 0
 
 
 def test_writes_of_which_nobody_here_hears_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +252,11 @@ def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
     echoes = Echoes()
     echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     echoes.wrote(A, sent({"data": {"x": "3"}}, state(5, x="2"), state(6, x="3")))
+    for other in (Delta(state(4), None), Delta(state(3), state(4))):
+        echoes.passes(A, CONFIG, other)
+    echoes.passes(Request("default", "b"), CONFIG, Delta(state(5, x="2"), state(6, x="3")))
     echoes.passes(A, CONFIG, Delta(state(4), state(5, x="2")))
+    assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is News.FOREIGN
     assert echoes.hears(A, CONFIG, Delta(state(5, x="2"), state(6, x="3"))) is News.ECHO
     echoes.passes(A, CONFIG, Delta(state(5, x="2"), state(6, x="3")))
     assert len(echoes) == 0
