@@ -70,6 +70,11 @@ def head_port(cluster: ClusterView) -> str:
     return cluster.head.ray_start_params.get("port") or str(GCS_PORT)
 
 
+def headless_service_name(cluster: ClusterView) -> str:
+    """The Service by which hosts of one replica find each other; also the subdomain of their names."""
+    return short_name(f"{cluster.name}-headless")
+
+
 def pod_prefix(owner: str, node_type: NodeType) -> str:
     """The generateName of a pod, short enough for the five characters to come."""
     return f"{owner[:50]}-{node_type}-".lower()

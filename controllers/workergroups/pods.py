@@ -21,6 +21,7 @@ from .names import (
     head_host,
     head_port,
     head_service_name,
+    headless_service_name,
     pod_labels,
     pod_prefix,
     thawed,
@@ -67,7 +68,7 @@ def worker_pod(cluster: ClusterView, group: GroupView, host: NewHost | None = No
     if host is not None:
         pod = host.marked(pod, MARKS)
     if group.num_of_hosts > 1:
-        pod["spec"].setdefault("subdomain", f"{cluster.name}-headless")
+        pod["spec"].setdefault("subdomain", headless_service_name(cluster))
     pod["spec"]["initContainers"] = [*pod["spec"].get("initContainers", ()), _wait_for_gcs(cluster, pod)]
     address = f"{head_host(cluster)}:{head_port(cluster)}"
     params = common_params(group.ray_start_params, {"address": address})

@@ -9,6 +9,7 @@ from .names import (
     Manifest,
     head_port,
     head_service_name,
+    headless_service_name,
     pod_labels,
     short_name,
     thawed,
@@ -115,18 +116,20 @@ def _headless_service(cluster: ClusterView) -> Iterator[Manifest]:
             "selector": {CLUSTER_LABEL: cluster.name, NODE_TYPE_LABEL: "worker"},
             "publishNotReadyAddresses": True,
         }
-        yield _service(cluster, f"{cluster.name}-headless", spec)
+        yield _service(cluster, headless_service_name(cluster), spec)
 
 
 def _serve_service(cluster: ClusterView) -> Iterator[Manifest]:
     if cluster.asks(ENABLE_SERVE_SERVICE):
         port = {"name": "serve", "port": SERVE_PORT, "targetPort": SERVE_PORT, "protocol": "TCP"}
         selector = {CLUSTER_LABEL: cluster.name, SERVE_LABEL: "true"}
-        yield _service(cluster, f"{cluster.name}-serve-svc", {"selector": selector, "ports": [port]})
+        yield _service(
+            cluster, short_name(f"{cluster.name}-serve-svc"), {"selector": selector, "ports": [port]}
+        )
 
 
 def _service(cluster: ClusterView, name: str, spec: Manifest) -> Manifest:
-    metadata = {"name": short_name(name), "namespace": cluster.namespace}
+    metadata = {"name": name, "namespace": cluster.namespace}
     labels = {CLUSTER_LABEL: cluster.name}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {**metadata, "labels": labels}, "spec": spec}
 

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
-from hypothesis import strategies as st
 
 from controllers.workergroups.clusters import ClusterView, GroupView, HeadView
-from controllers.workergroups.names import pod_prefix, short_name, thawed
 from controllers.workergroups.pods import head_pod, worker_pod
 from controllers.workergroups.services import head_service
 
@@ -307,27 +304,3 @@ def test_a_head_service_of_the_users_keeps_all_but_selector_and_our_ports() -> N
     ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
     assert (ports["dashboard"], ports["extra"]) == (8265, 2)
     assert "--address=mine.default.svc.cluster.local:6379" in ray_container(worker_of(view))["args"][0]
-
-
-# Names.
-
-
-@given(st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=80))
-def test_names_are_short_and_begin_with_a_letter(name: str) -> None:
-    short = short_name(name)
-    assert len(short) <= 50
-    assert short[0].isalpha()
-    assert short[1:] == name[-50:][1:]
-
-
-def test_a_pods_generated_name_fits_a_host_name() -> None:
-    assert len(pod_prefix("c" * 200, "worker")) + len("abcde") <= 63
-
-
-@given(
-    st.recursive(
-        st.integers() | st.text() | st.none(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
-    )
-)
-def test_thawing_changes_no_json_value(value: Any) -> None:
-    assert thawed(value) == value
