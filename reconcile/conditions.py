@@ -28,7 +28,7 @@ def merge_conditions(
     """
     wanted = {condition["type"]: condition for condition in wanted}.values()
     gone = set(removed) - {condition["type"] for condition in wanted}
-    merged = {c.get("type", ""): dict(c) for c in before if c.get("type", "") not in gone}
+    merged = {c.get("type"): dict(c) for c in before if c.get("type") not in gone}
     for condition in wanted:
         old = merged.get(condition["type"], {})
         changed = not same(old.get("status"), condition["status"])

@@ -76,8 +76,8 @@ def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     It could where it replaces or removes a list, and where it chooses between the members of a union:
     a changed `type`, or one member set in the place of another.
     """
-    set_and_removed = {value is None for value in patch.values()} == {True, False}
-    if set_and_removed or ("type" in patch and not isinstance(patch["type"], Mapping)):
+    removed = list(patch.values()).count(None)
+    if 0 < removed < len(patch) or ("type" in patch and not isinstance(patch["type"], Mapping)):
         return True
     for name, value in patch.items():
         old = before.get(name)

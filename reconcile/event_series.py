@@ -49,7 +49,8 @@ def _word(text: str) -> str:
 
 
 def _note(text: str) -> str:
-    return text if len(text) * 4 <= NOTE_BYTES else text.encode()[:NOTE_BYTES].decode(errors="ignore")
+    """No more bytes than a server takes; what is no character of UTF-8 becomes a question mark."""
+    return text.encode(errors="replace")[:NOTE_BYTES].decode(errors="ignore")
 
 
 @frozen
@@ -116,7 +117,7 @@ class EventLedger:
         """Whether one more write about this object is allowed now; if so, it is booked."""
         bucket = self._buckets.get(subject)
         if bucket is None:
-            bucket = self._buckets.put(subject, _Bucket(0.0, now))
+            bucket = self._buckets.put(subject, _Bucket())
         bucket.spent = max(0.0, bucket.spent - (now - bucket.at) / REFILL_SECONDS)
         bucket.at = now
         if bucket.spent + 1 > BURST:

@@ -56,9 +56,8 @@ def with_owner(obj: O, owner: Object, *, controller: bool = False) -> O:
     other = next((one for one in present if one.controller and not _same(one, mine)), None)
     if controller and other is not None:
         raise AlreadyOwned(obj, other)
-    replaced = tuple(mine if _same(one, mine) else one for one in present)
-    owners = replaced if mine in replaced else (*replaced, mine)
-    return obj.with_metadata(owner_references=tuple(dict.fromkeys(owners)))
+    replaced = (mine if _same(one, mine) else one for one in present)
+    return obj.with_metadata(owner_references=tuple(dict.fromkeys((*replaced, mine))))
 
 
 def without_owner(obj: O, owner: Object) -> O:
@@ -96,5 +95,4 @@ def _same(one: OwnerReference, other: OwnerReference) -> bool:
 
 
 def _group(owner: OwnerReference) -> str:
-    group, slash, _ = owner.api_version.partition("/")
-    return group if slash else ""
+    return owner.api_version.rpartition("/")[0]

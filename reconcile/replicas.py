@@ -6,6 +6,7 @@ not hold up its replacement (systems.md, guard 1; KubeRay #3286, #4078).
 """
 
 import datetime
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "Replica",
     "ReplicaDiff",
     "ReplicaLike",
+    "deletion_cost",
     "diff_replicas",
     "is_active",
     "rank_victims",
@@ -28,6 +30,9 @@ __all__ = [
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which users say which pods are cheaper to lose (an integer, 0 without)."""
+
+_COST = re.compile(r"-[0-9]{1,10}|0|[1-9][0-9]{0,9}")
+"""What Kubernetes reads as a cost: without a plus or zeros before it, and within 32 bits."""
 
 FINAL_PHASES = ("Failed", "Succeeded")
 """The phases of a pod that has ended."""
@@ -87,9 +92,16 @@ def replica_of(obj: Object) -> Replica:
         ),
         terminating=obj.terminating,
         finished=status.get("phase") in FINAL_PHASES,
-        deletion_cost=_integer(obj.metadata.annotations.get(DELETION_COST, "")),
+        deletion_cost=deletion_cost(obj.metadata.annotations),
         object=obj,
     )
+
+
+def deletion_cost(annotations: Mapping[str, str]) -> int:
+    """What a pod's annotations say of its cost, as Kubernetes reads it: what is no 32-bit integer is 0."""
+    text = annotations.get(DELETION_COST)
+    cost = int(text) if text is not None and _COST.fullmatch(text) else 0
+    return cost if -(2**31) <= cost < 2**31 else 0
 
 
 def is_active(replica: ReplicaLike) -> bool:
@@ -176,7 +188,7 @@ def _surplus(desired: int, active: Sequence[R], listed: Collection[str]) -> tupl
     if desired < 0:
         raise ValueError(f"the desired number of replicas is 0 or more, not {desired}")
     named = sum(replica.name in listed for replica in active)
-    return rank_victims(active, listed)[: max(0, len(active) - desired, named)]
+    return rank_victims(active, listed)[: max(len(active) - desired, named)]
 
 
 def _missing(
@@ -199,10 +211,3 @@ def _reason(replica: ReplicaLike, listed: Collection[str], dearest: int) -> Reas
 
 def _by_name(observed: Collection[R]) -> list[R]:
     return sorted(observed, key=lambda replica: replica.name)
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 0

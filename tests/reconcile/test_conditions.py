@@ -79,9 +79,21 @@ def test_a_condition_without_a_time_gets_one() -> None:
     assert condition == {"type": "A", "status": "True", "lastTransitionTime": "t1"}
 
 
+def test_a_condition_that_names_no_type_stays_as_it_is_in_its_place() -> None:
+    before = [{"type": "A", "status": "True"}, {"status": "?"}, {"type": "B", "status": "True"}]
+    merged = merge_conditions(before, [{"type": "C", "status": "True"}], "t1", None, removed=["A"])
+    assert merged == [*before[1:], {"type": "C", "status": "True", "lastTransitionTime": "t1"}]
+
+
 @pytest.mark.rule("condition-2")
 def test_a_condition_that_speaks_of_an_older_generation_is_not_true_of_this_one() -> None:
-    conditions = (Condition("Ready", "True", observed_generation=2), Condition("Odd", "Unknown"))
+    conditions = (
+        Condition("Ready", "True", observed_generation=2),
+        Condition("Odd", "Unknown"),
+        Condition("Of no generation", "True"),
+    )
+    assert is_true(conditions, "Of no generation")
+    assert not is_true(conditions, "Of no generation", generation=1)
     assert is_true(conditions, "Ready")
     assert is_true(conditions, "Ready", generation=2)
     assert not is_true(conditions, "Ready", generation=3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.diffing import merge_diff, merged, needs_version, pointers, projected, same
+from reconcile.diffing import merge_diff, merged, needs_version, overlaid, pointers, projected, same
 
 JSON = st.recursive(
     st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
@@ -88,6 +88,64 @@ def test_hidden_members_of_lists_in_lists_survive() -> None:
     }
 
 
+def test_what_did_not_change_in_an_element_stays_as_it_is_stored_whatever_the_view_makes_of_it() -> None:
+    """A view may show a number as a text, a default that is not stored, and leave out a null."""
+    before = {"a": {"l": ["1", "2", {"name": "p", "cpu": "1", "proto": "TCP", "port": 1}]}}
+    changed = {"name": "p", "cpu": "1", "proto": "TCP", "port": 2, "note": "new", "more": {}}
+    after = {"a": {"l": ["1", "3", changed]}}
+    stored = {"a": {"l": [1, 2, {"name": "p", "cpu": 1, "port": 1, "note": None, "x": "hidden"}]}}
+    assert merge_diff(before, after, stored) == {
+        "a": {"l": [1, "3", {"name": "p", "cpu": 1, "port": 2, "note": "new", "x": "hidden", "more": {}}]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored", "written"),
+    [
+        # Alike ones without a name: those that did not change are known again, wherever they are.
+        ([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 1}], "xy", [{"a": 2, "h": "y"}, {"a": 1, "h": "x"}]),
+        (
+            [{"a": 1}, {"a": 1}], [{"a": 1}, {"a": 3}, {"a": 1}], "xy",
+            [{"a": 1, "h": "x"}, {"a": 3}, {"a": 1, "h": "y"}],
+        ),
+        # What is left is the one in its place, if there are as many as before, and a new one else.
+        ([{"a": 1}, {"a": 2}], [{"a": 3}, {"a": 2}], "xy", [{"a": 3, "h": "x"}, {"a": 2, "h": "y"}]),
+        ([{"a": 1}], [{"a": 3}, {"a": 4}], "x", [{"a": 3}, {"a": 4}]),
+        ([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 3}], "xy", [{"a": 2, "h": "y"}, {"a": 3}]),
+        ([{"name": "n"}], [{"a": 1}], "x", [{"a": 1, "h": "x"}]),
+        # Of namesakes the one that did not change is itself.
+        (
+            [{"name": "n", "a": 1}, {"name": "n", "a": 2}], [{"name": "n", "a": 1}], "xy",
+            [{"name": "n", "a": 1, "h": "x"}],
+        ),
+    ],
+)  # fmt: skip
+def test_elements_are_known_again(before: Any, after: Any, stored: str, written: Any) -> None:
+    full = [{**element, "h": hidden} for element, hidden in zip(before, stored, strict=True)]
+    patch = merge_diff({"l": before}, {"l": after}, {"l": full})
+    assert patch == {"l": written}
+
+
+@given(OBJECTS, OBJECTS)
+def test_an_overlay_changes_what_the_view_changes_and_else_nothing(before: Any, after: Any) -> None:
+    stored = with_hidden(before)
+    assert overlaid(before, before, stored) == stored
+    assert same(without_hidden(overlaid(before, after, stored)), after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored"),
+    [({"a": 1}, {"a": 2}, "text"), ({"a": 1}, 5, {"a": 1}), (5, {"a": 1}, {"a": 1}), ([1], [2], None)],
+)
+def test_what_is_stored_in_quite_another_form_is_written_as_the_view_has_it(
+    before: Any, after: Any, stored: Any
+) -> None:
+    assert overlaid(before, after, stored) == after
+    assert merged(
+        {"m": {"x": before}}, merge_diff({"m": {"x": before}}, {"m": {"x": after}}, {"m": "?"})
+    ) == {"m": {"x": after}}
+
+
 @pytest.mark.parametrize("zero", [0, False, "", [], {}])
 def test_an_explicit_zero_is_a_value_like_any_other(zero: Any) -> None:
     assert merge_diff({}, {"x": zero}) == {"x": zero}
@@ -125,13 +183,28 @@ def test_what_is_merged_into_a_state_shows_in_its_projection(live: Any, intent: 
     assert same(projected(merged(live, intent), intent), intent)
 
 
+def test_a_projection_goes_as_deep_as_the_intent_and_takes_lists_of_another_length_whole() -> None:
+    live = {"a": {"b": 1, "c": 2}, "l": [{"a": 1, "x": 2}], "longer": [{"a": 1, "x": 2}, 3], "text": "t"}
+    intent = {"a": {"b": 0}, "l": [{"a": 0}], "longer": [{"a": 0}], "text": {"a": 0}, "absent": 0}
+    assert projected(live, intent) == {
+        "a": {"b": 1}, "l": [{"a": 1}], "longer": [{"a": 1, "x": 2}, 3], "text": "t"
+    }  # fmt: skip
+
+
 @given(OBJECTS, OBJECTS)
 def test_a_projection_has_nothing_beside_the_intent(live: Any, intent: Any) -> None:
     assert projected(live, intent).keys() <= intent.keys()
     assert same(projected({**live, "beside": 1}, intent), projected(live, intent))
 
 
-@pytest.mark.parametrize(("one", "other"), [(True, 1), (False, 0), (0, ""), ([], {}), (None, False)])
+def test_lists_are_the_same_as_tuples_of_the_same() -> None:
+    assert same({"l": [1, (2, "3")]}, {"l": (1, [2, "3"])})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(True, 1), (False, 0), (0, ""), ([], {}), (None, False), ([True], [1]), ([1], [1, 1])],
+)
 def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
     assert not same(one, other)
     assert merge_diff({"x": one}, {"x": other}) == {"x": other}

@@ -107,6 +107,8 @@ async def test_modify_writes_a_null_on_the_state_that_others_left() -> None:
         ({"a": None}, {}, False),
         ({"a": {"b": 1}}, {"a": {"b": None}}, True),
         ({}, {"a": {"b": None}}, True),
+        ({"a": {"b": None}}, {"a": {"b": None}}, False),
+        ({"a": {"b": None}}, {"a": {"b": None, "c": None}}, True),
         ({"a": [1]}, {"a": [None]}, False),
     ],
 )

@@ -1,5 +1,7 @@
 """Owner references: set once, by whom they may be, and never over another controller's."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,24 +65,46 @@ def test_an_owner_of_another_namespace_is_refused(owner: ConfigMap, child: Secre
     if may:
         assert is_owned(with_owner(child, owner), owner)
     else:
-        with pytest.raises(ValueError, match="cannot own"):
+        said = re.escape(
+            f"ConfigMap 'default/owner' cannot own {type(child).__name__} {str(child.key)!r}: "
+            "owners with a namespace own objects of that namespace alone"
+        )
+        with pytest.raises(ValueError, match=f"^{said}$"):
             with_owner(child, owner)
 
 
 @pytest.mark.rule("owner-1")
 def test_an_owner_that_was_not_read_is_refused() -> None:
-    with pytest.raises(ValueError, match="was not read"):
+    with pytest.raises(ValueError, match="ConfigMap 'default/owner' was not read, so it can own nothing"):
         with_owner(CHILD, OWNER.with_metadata(uid=""))
 
 
 @pytest.mark.rule("owner-2")
 def test_one_controller_is_not_put_in_the_place_of_another() -> None:
     first = with_owner(CHILD, OWNER, controller=True)
+    assert controller_of(CHILD) is None
     assert controller_of(first) == first.metadata.owner_references[0]
-    with pytest.raises(AlreadyOwned, match="controlled by ConfigMap 'owner' already") as refusal:
+    with pytest.raises(
+        AlreadyOwned, match="Secret 'default/child' is controlled by ConfigMap 'owner' already"
+    ) as refusal:
         with_owner(first, WIDE, controller=True)
     assert refusal.value.owner == controller_of(first)
     assert [one.controller for one in with_owner(first, WIDE).metadata.owner_references] == [True, None]
+
+
+@pytest.mark.rule("K8")
+def test_a_namesake_of_another_group_is_another_owner() -> None:
+    toy = Toy(metadata=ObjectMeta("owner", "default", uid="u1"))
+    present = [
+        OwnerReference(f"{group}/v2", "Toy", "owner", "u0")
+        for group in ("toys.example.com", "toys.example.org")
+    ]
+    owned = with_owner(CHILD.with_metadata(owner_references=tuple(present)), toy)
+    assert [one.api_version for one in owned.metadata.owner_references] == [
+        "toys.example.com/v1",
+        "toys.example.org/v2",
+    ]
+    assert without_owner(owned, toy).metadata.owner_references == (present[1],)
 
 
 @pytest.mark.rule("owner-3")

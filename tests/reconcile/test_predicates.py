@@ -45,6 +45,21 @@ def test_each_predicate_sees_its_own_change_and_no_other(name: str, change: str)
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_put_together_is_asked_about_one_and_the_same_change(name: str, change: str) -> None:
+    one, other = getattr(predicates, name), getattr(predicates, change)
+    old, new = snapshot(), snapshot(**CHANGES[change])
+    seen = name == change
+    for both in (one & other, other & one):
+        assert both.wakes(old, new) is seen
+    for either in (one | other, other | one):
+        assert either.wakes(old, new)
+        assert not either.wakes(old, old)
+    for but_not in (other & ~one, ~one & other):
+        assert but_not.wakes(old, new) is not seen
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_the_default_wakes_on_all_but_the_status(change: str) -> None:
     wakes = predicates.default.wakes(snapshot(), snapshot(**CHANGES[change]))
     assert wakes is (change != "version")
@@ -75,6 +90,12 @@ def test_a_selector_sees_an_object_come_change_leave_and_not_afterwards() -> Non
     assert not (~web).wakes(None, inside)
 
 
+def test_a_selector_of_fields_needs_no_labels() -> None:
+    only = predicates.selector(fields="metadata.name=a")
+    assert only.wakes(None, snapshot())
+    assert not only.wakes(None, snapshot(name="b"))
+
+
 def test_a_selector_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="is no label selector"):
         predicates.selector("app in web")
@@ -90,6 +111,8 @@ def test_a_function_can_stand_on_either_side() -> None:
         assert one.wakes(None, new)
         assert not one.wakes(new, new)
     assert (larger | predicates.labels).wakes(old, new)
+    for one in (larger & predicates.labels, predicates.labels & larger):
+        assert not one.wakes(old, new)
 
 
 def test_a_predicate_stays_itself_and_a_function_becomes_one_about_updates() -> None:

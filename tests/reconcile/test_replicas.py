@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reconcile import Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap
+from reconcile.models import Object, decode, unstructured
 from reconcile.replicas import (
     DELETION_COST,
     Replica,
@@ -113,6 +114,18 @@ def test_a_desired_name_is_had_or_made_or_held_by_what_is_going(
     assert {victim.replica.name for victim in diff.delete} == {one.name for one in diff.active} - desired
 
 
+@pytest.mark.rule("replica-3")
+def test_of_fixed_names_those_go_that_are_unwanted_or_listed_and_what_is_listed_goes_first() -> None:
+    observed = [replica(name, ready=name != "unready") for name in ("kept", "unready", "listed", "unwanted")]
+    diff = diff_replicas(["kept", "listed", "new"], observed, listed=["listed"])
+    assert [(victim.replica.name, victim.reason) for victim in diff.delete] == [
+        ("listed", "listed"),
+        ("unready", "not-ready"),
+        ("unwanted", "newest"),
+    ]
+    assert (diff.create, diff.names, diff.held) == (1, ("new",), ())
+
+
 @pytest.mark.rule("replica-1")
 @given(REPLICAS)
 def test_only_who_is_active_can_go_and_only_who_has_finished_and_stays_is_cleaned_up(
@@ -155,8 +168,49 @@ async def test_a_pod_is_read_as_a_replica() -> None:
         draft["metadata"]["annotations"][DELETION_COST] = "cheap"
     failed = replica_of(await client.get(model, "p", "default"))
     assert (failed.ready, failed.finished, failed.deletion_cost) == (False, True, 0)
-    with pytest.raises(ValueError, match="was not read"):
+    said = "^ConfigMap 'default/c' has no creationTimestamp: it was not read$"
+    with pytest.raises(ValueError, match=said):
         replica_of(ConfigMap(metadata=ObjectMeta("c", "default")))
+
+
+POD = unstructured("v1", "Pod")
+
+
+def pod(**parts: Any) -> Object:
+    metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z", **parts.pop("metadata", {})}
+    return decode(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **parts})
+
+
+def test_a_pod_is_ready_by_its_condition_ready_alone() -> None:
+    for conditions, ready in [
+        ([{"type": "Ready", "status": "False"}, {"type": "Initialized", "status": "True"}], False),
+        ([{"type": "Initialized", "status": "False"}, {"type": "Ready", "status": "True"}], True),
+        ([], False),
+    ]:
+        assert replica_of(pod(status={"conditions": conditions})).ready is ready
+    assert not replica_of(pod()).ready
+
+
+def test_a_pod_that_is_being_deleted_does_not_count() -> None:
+    going = replica_of(pod(metadata={"deletionTimestamp": "2026-01-01T00:01:00Z"}))
+    assert going.terminating
+    assert not is_active(going)
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        *[(text, int(text)) for text in ("0", "7", "-7", "-08", "2147483647", "-2147483648")],
+        *[
+            (text, 0)
+            for text in ("", "-", "+7", "08", "7.0", " 7", "1_0", "2147483648", "-2147483649", "9" * 5000)
+        ],
+    ],
+)
+def test_a_cost_is_read_as_kubernetes_reads_it(text: str, cost: int) -> None:
+    """ParseInt of 32 bits; a plus or a zero in front makes it none (GetDeletionCostFromPodAnnotations)."""
+    assert replica_of(pod(metadata={"annotations": {DELETION_COST: text}})).deletion_cost == cost
+    assert replica_of(pod()).deletion_cost == 0
 
 
 @pytest.mark.rule("replica-3")

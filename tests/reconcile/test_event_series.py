@@ -1,0 +1,91 @@
+"""What of the news is counted up, combined, held back, cut and forgotten."""
+
+import datetime
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reconcile.event_series import (
+    BURST,
+    COMBINED,
+    REFILL_SECONDS,
+    REMEMBERED,
+    SERIES_ENDS_AFTER,
+    SIMILAR_NOTES,
+    SIMILAR_SECONDS,
+    EventLedger,
+    News,
+    Subject,
+)
+
+ABOUT = Subject("v1", "ConfigMap", "default", "c", "u")
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MADE = News(ABOUT, "Normal", "Made", "made pod 0", "Scale")
+
+
+@pytest.mark.rule("event-2")
+def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
+    ledger = EventLedger()
+    for now in (0.0, SERIES_ENDS_AFTER, 2 * SERIES_ENDS_AFTER):
+        series = ledger.hear(MADE, START + datetime.timedelta(seconds=now), now)
+    assert (series.count, series.first, series.last) == (3, START, START + datetime.timedelta(seconds=720))
+    assert ledger.hear(MADE, START, 3 * SERIES_ENDS_AFTER + 0.1).count == 1
+    changes: list[dict[str, Any]] = [
+        {"type": "Warning"},
+        {"reason": "Kept"},
+        {"note": "made pod 1"},
+        {"action": "Reconcile"},
+        {"subject": evolve(ABOUT, uid="v")},
+    ]
+    assert [ledger.hear(evolve(MADE, **change), START, 1000.0).count for change in changes] == [1] * 5
+
+
+@pytest.mark.rule("event-2")
+def test_what_is_combined_says_all_else_that_the_news_said_until_the_time_for_similar_notes_is_over() -> None:
+    ledger = EventLedger()
+
+    def heard(number: int, now: float) -> str:
+        series = ledger.hear(evolve(MADE, note=f"made pod {number}"), START, now)
+        assert evolve(series.news, note="made pod 0") == MADE
+        return series.news.note
+
+    for number in range(SIMILAR_NOTES):
+        assert heard(number, 0.0) == f"made pod {number}"
+    assert heard(77, SIMILAR_SECONDS) == COMBINED + "made pod 77"
+    assert heard(0, SIMILAR_SECONDS) == "made pod 0"
+    assert heard(78, SIMILAR_SECONDS + 0.1) == "made pod 78"
+
+
+@pytest.mark.rule("event-3")
+def test_a_burst_is_to_the_last_write_what_it_says_and_each_refill_is_one_more() -> None:
+    ledger = EventLedger()
+    assert [ledger.may_write(ABOUT, 5.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    later = 5.0 + 2 * REFILL_SECONDS
+    assert [ledger.may_write(ABOUT, later) for _ in range(3)] == [True, True, False]
+    assert ledger.may_write(evolve(ABOUT, uid="v"), later)
+
+
+def test_of_what_is_remembered_the_longest_unheard_of_is_forgotten_first() -> None:
+    ledger = EventLedger()
+
+    def count(uid: int) -> int:
+        return ledger.hear(evolve(MADE, subject=evolve(ABOUT, uid=str(uid))), START, 0.0).count
+
+    assert {count(uid) for uid in range(REMEMBERED)} == {1}
+    assert (count(0), count(REMEMBERED)) == (2, 1)
+    assert (count(0), count(1)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("note", "kept"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1024),
+        ("x" + "ä" * 600, "x" + "ä" * 511),
+        ("a file \udcff", "a file ?"),
+        ("\udcff" * 2000, "?" * 1024),
+    ],
+)
+def test_a_note_is_cut_between_characters_and_what_is_no_character_is_replaced(note: str, kept: str) -> None:
+    assert evolve(MADE, note=note).note == kept
