@@ -20,7 +20,7 @@ from reconcile.kinds import Pod, Secret
 from .autoscaler import permissions
 from .clusters import ClusterView, GroupView
 from .models import HeadInfo, RayCluster
-from .names import Manifest, short_name
+from .names import Manifest
 from .plan import GroupPlan, HeadPlan, Plan, Removal
 from .pods import TOKEN_KEY, head_pod, upgrade_marks, worker_pod
 from .services import head_ingress, head_service, services
@@ -66,7 +66,7 @@ async def _keep_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
     """Make the Secret of the token once; what is in it is never read, so it may be changed by hand."""
     if not cluster.owns_token:
         return
-    name = short_name(cluster.token_secret, 63)
+    name = cluster.token_secret
     with step("FailedCreateAuthSecret"):
         if await ctx.client.find(Secret, name, cluster.namespace) is not None:
             return

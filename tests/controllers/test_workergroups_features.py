@@ -10,7 +10,7 @@ from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.controller import Settings
 from controllers.workergroups.lifecycle import Suspension, plan_suspension
 from controllers.workergroups.models import HeadGroupSpec
-from reconcile import ApiError, NotFound, encode, unstructured
+from reconcile import ApiError, NotFound, ObjectMeta, encode, unstructured
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
 from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
@@ -261,6 +261,15 @@ async def test_a_token_is_made_once_and_reaches_every_ray_container() -> None:
         assert found["RAY_AUTH_TOKEN"] == {"secretKeyRef": {"name": "ray", "key": "auth_token"}}
     await settled(client)
     assert not any(secret.data["auth_token"] in event for event in made.events)
+
+
+async def test_the_token_is_under_the_name_that_pods_ask_for_also_where_that_begins_with_a_digit() -> None:
+    spec = cluster(1, auth_options={"mode": "token"}).spec
+    client = FakeClient(RayCluster(metadata=ObjectMeta("1ray", "default"), spec=spec))
+    await once(client, "1ray")
+    ray = (await bodies(client))["head"]["spec"]["containers"][0]
+    asked_for = variables(ray)["RAY_AUTH_TOKEN"]["secretKeyRef"]["name"]
+    assert "auth_token" in (await client.get(Secret, asked_for, "default")).data
 
 
 async def test_a_secret_of_the_users_is_not_made() -> None:
