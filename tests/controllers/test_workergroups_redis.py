@@ -6,13 +6,19 @@ from typing import Any
 import pytest
 
 from controllers.workergroups import RayCluster, make_controller
+from controllers.workergroups.clusters import ClusterView
 from controllers.workergroups.controller import Settings
 from controllers.workergroups.fault_tolerance import (
     FINALIZER,
     Farewell,
+    cleanup_name,
     deletion_timeout,
     job_state,
     plan_farewell,
+    storage_annotations,
+    storage_environment,
+    storage_namespace,
+    storage_params,
 )
 from reconcile import Client, NotFound, encode
 from reconcile.kinds import Job
@@ -103,44 +109,106 @@ async def test_a_cluster_whose_time_is_up_goes_and_says_what_is_left() -> None:
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+DONE = {"type": "Complete", "status": "True"}
 
 
 @pytest.mark.rule("kuberay-1d-redis")
 @pytest.mark.parametrize(
-    ("pods_live", "heads", "job", "age", "action"),
+    ("pods_live", "heads", "job", "age", "farewell"),
     [
-        (2, 1, "none", 0, "delete-pods"),
-        (0, 1, "none", 5, "wait"),
-        (0, 0, "none", 10, "create-job"),
-        (0, 0, "running", 20, "wait"),
-        (0, 0, "finished", 30, "release"),
-        (0, 1, "none", 300, "give-up"),
-        (0, 0, "finished", 300, "release"),
+        (2, 1, "none", 0, Farewell("delete-pods", 300)),
+        (1, 0, "none", 299, Farewell("delete-pods", 1)),
+        (0, 1, "none", 5, Farewell("wait", 295)),
+        (0, 0, "none", 10, Farewell("create-job", 290)),
+        (0, 0, "running", 20, Farewell("wait", 280)),
+        (0, 0, "finished", 30, Farewell("release")),
+        (0, 1, "none", 300, Farewell("give-up")),
+        (2, 1, "running", 301, Farewell("give-up")),
+        (0, 0, "finished", 300, Farewell("release")),
     ],
 )
 def test_what_is_left_to_do_for_a_cluster_that_goes(
-    pods_live: int, heads: int, job: Any, age: int, action: str
+    pods_live: int, heads: int, job: Any, age: int, farewell: Farewell
 ) -> None:
     since = NOW - timedelta(seconds=age)
     found = plan_farewell(live=pods_live, heads=heads, job=job, since=since, now=NOW, timeout=300)
-    assert found.action == action
-    assert isinstance(found, Farewell)
+    assert found == farewell
 
 
 @pytest.mark.rule("kuberay-1d-redis-timeout")
 @pytest.mark.parametrize(
-    ("said", "seconds"), [(None, 300), ("60", 60), ("0", 300), ("-5", 300), ("soon", 300), ("", 300)]
+    ("said", "seconds"),
+    [(None, 300), ("60", 60), ("1", 1), ("0", 300), ("-5", 300), ("soon", 300), ("", 300)],
 )
 def test_the_time_for_the_clean_up_is_read_from_an_annotation(said: str | None, seconds: int) -> None:
     annotations = {} if said is None else {"ray.io/gcs-ft-deletion-timeout": said}
     assert deletion_timeout(annotations) == seconds
 
 
-def test_a_job_has_ended_when_a_condition_says_so() -> None:
-    assert job_state(None) == "none"
-    assert job_state({"status": {"active": 1}}) == "running"
-    assert job_state({"status": {"conditions": [{"type": "Failed", "status": "False"}]}}) == "running"
-    assert job_state({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}) == "finished"
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (None, "running"),
+        ({"active": 1}, "running"),
+        ({"conditions": None}, "running"),
+        ({"conditions": [{"type": "Failed", "status": "False"}]}, "running"),
+        ({"conditions": [{"type": "FailureTarget", "status": "True"}]}, "running"),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, "finished"),
+        ({"conditions": [{"type": "Suspended", "status": "False"}, DONE]}, "finished"),
+    ],
+)
+def test_a_job_has_ended_when_a_condition_says_so(status: Any, state: str) -> None:
+    assert job_state({"status": status}) == state
+    assert (job_state(None), job_state({})) == ("none", "running")
+
+
+@pytest.mark.parametrize(
+    ("options", "annotation", "kept_under"),
+    [
+        (None, None, "cluster-uid"),
+        ({}, "mine", "mine"),
+        ({"externalStorageNamespace": ""}, None, "cluster-uid"),
+        ({"externalStorageNamespace": "ours"}, "mine", "ours"),
+    ],
+)
+def test_no_two_clusters_share_their_state_unless_they_say_so(
+    options: Any, annotation: str | None, kept_under: str
+) -> None:
+    annotations = {} if annotation is None else {"ray.io/external-storage-namespace": annotation}
+    view = ClusterView("ray", "default", "cluster-uid", annotations=annotations, fault_tolerance=options)
+    assert storage_namespace(view) == kept_under
+
+
+@pytest.mark.parametrize(
+    ("options", "head", "params"),
+    [
+        (None, {}, {}),
+        ({}, {"RAY_external_storage_namespace": "cluster-uid"}, {}),
+        (
+            {"redisAddress": "r", "redisUsername": {"value": "u"}, "redisPassword": {"value": "p"}},
+            {
+                "RAY_external_storage_namespace": "cluster-uid",
+                "RAY_REDIS_ADDRESS": "r",
+                "REDIS_USERNAME": "u",
+                "REDIS_PASSWORD": "p",
+            },
+            {"redis-password": "$REDIS_PASSWORD", "redis-username": "$REDIS_USERNAME"},
+        ),
+    ],
+)
+def test_ray_is_told_of_its_state_only_where_that_outlives_it(
+    options: Any, head: dict[str, str], params: dict[str, str]
+) -> None:
+    view = ClusterView("ray", "default", "cluster-uid", fault_tolerance=options)
+    assert storage_environment(view, "head") == {name: {"value": value} for name, value in head.items()}
+    assert storage_params(view) == params
+    worker = {} if options is None else {"RAY_gcs_rpc_server_reconnect_timeout_s": {"value": "600"}}
+    assert storage_environment(view, "worker") == worker
+    assert storage_annotations(view) == ({} if options is None else {"ray.io/ft-enabled": "true"})
+
+
+def test_the_job_of_a_long_name_is_named_by_its_end() -> None:
+    assert cleanup_name(ClusterView("x" * 60, "default", "u")) == "x" * 36 + "-redis-cleanup"
 
 
 async def test_a_refused_cluster_loses_its_state_too_and_goes() -> None:
