@@ -61,7 +61,10 @@ def parse_duration(text: str) -> datetime.timedelta:
     if not parts or "".join(part.group() for part in parts) != rest:
         raise ValueError("a duration is written like 1h30m or 500ms")
     total = sum((Decimal(part[1]) * _MICROSECONDS[part[2]] for part in parts), Decimal(0))
-    return sign * datetime.timedelta(microseconds=round(total))
+    try:
+        return sign * datetime.timedelta(microseconds=round(total))
+    except OverflowError:
+        raise ValueError("the duration is too long") from None
 
 
 def format_duration(duration: datetime.timedelta) -> str:

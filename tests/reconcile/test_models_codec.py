@@ -216,6 +216,12 @@ def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, wr
     assert format_duration(parse_duration(text)) == written
 
 
+@pytest.mark.parametrize("text", ["99999999999999h", "-99999999999999h", "9" * 500 + "s"])
+def test_a_duration_beyond_all_measure_is_refused_as_any_other_text_without_a_meaning(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^the duration is too long$"):
+        parse_duration(text)
+
+
 @given(st.timedeltas(datetime.timedelta(days=-900), datetime.timedelta(days=900)))
 def test_every_duration_survives_its_text(duration: datetime.timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration
