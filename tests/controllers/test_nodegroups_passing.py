@@ -1,0 +1,94 @@
+"""What a pass does with what goes wrong: tells it once, tries again soon, or leaves a group alone."""
+
+import datetime
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from controllers.nodegroups.health import GroupState
+from controllers.nodegroups.models import NodeAutoscaler, NodeAutoscalerStatus
+from controllers.nodegroups.passing import Pass, Settings
+from reconcile import ApiError, Forbidden, NotLeading, OutcomeUnknown, StaleVersion, TooManyRequests
+from reconcile.blocks import PoolBackoff, Terms
+
+NOW = datetime.datetime(2026, 1, 1, 12, 5, 9, tzinfo=datetime.UTC)
+
+
+@define
+class Heard:
+    """A context that only keeps what it is told: Events and lines of the log."""
+
+    object: NodeAutoscaler = field(factory=NodeAutoscaler)
+    events: list[tuple[str, str, bool, str]] = field(factory=list)
+    lines: list[tuple[str, dict[str, str]]] = field(factory=list)
+
+    @property
+    def log(self) -> "Heard":
+        return self
+
+    def event(self, reason: str, message: str, *, warning: bool, action: str) -> None:
+        self.events.append((reason, message, warning, action))
+
+    def info(self, text: str, **more: str) -> None:
+        self.lines.append((text, more))
+
+
+def a_pass(heard: Heard, settings: Settings | None = None) -> Pass:
+    context: Any = heard
+    client: Any = None
+    return Pass(context, settings or Settings(), "ours", client, NOW)
+
+
+@pytest.mark.rule("node-groups-bad-input")
+def test_trouble_is_in_the_condition_once_and_in_an_event_while_it_is_new() -> None:
+    heard = Heard(NodeAutoscaler(status=NodeAutoscalerStatus(warned=("known",))))
+    this = a_pass(heard)
+    for text in ("new", "known", "new", "known"):
+        this.trouble(text)
+    assert this.warned == ["new", "known"]
+    assert heard.events == [("NodeGroups", "new", True, "Size")]
+
+
+@pytest.mark.rule("capi-2d-transient")
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (StaleVersion(409, "Conflict", "changed"), "conflict"),
+        (TooManyRequests(429, "TooManyRequests", "busy"), "throttled"),
+        (OutcomeUnknown("lost"), "transient"),
+    ],
+)
+def test_what_passes_by_itself_is_tried_again_soon_and_only_logged(error: ApiError, kind: str) -> None:
+    heard = Heard()
+    this = a_pass(heard)
+    this.failed("sizing", error)
+    assert (this.soon, this.warned, heard.events) == (True, [], [])
+    assert heard.lines == [("will be tried again", {"what": "sizing", "kind": kind})]
+
+
+@pytest.mark.rule("capi-2d-quota")
+def test_what_does_not_pass_is_told_and_not_hurried() -> None:
+    heard = Heard()
+    this = a_pass(heard)
+    this.failed("sizing", Forbidden(403, "Forbidden", "no role says so"))
+    assert (this.soon, this.warned, heard.lines) == (False, ["sizing: forbidden"], [])
+
+
+def test_a_pass_that_no_longer_leads_ends() -> None:
+    heard = Heard()
+    with pytest.raises(NotLeading):
+        a_pass(heard).failed("sizing", NotLeading("not now"))
+    assert (heard.events, heard.lines) == ([], [])
+
+
+@pytest.mark.rule("capi-2d-backoff", "capi-2d-quota")
+def test_a_group_without_capacity_is_left_alone_by_the_terms_of_the_manager_and_people_are_told() -> None:
+    heard = Heard()
+    this = a_pass(heard, Settings(terms=Terms(first=60.0)))
+    this.states |= {"a": GroupState("a", 3), "b": GroupState("b")}
+    this.lacks_capacity("a", "quota")
+    assert this.states["a"].backoff == PoolBackoff(NOW + datetime.timedelta(seconds=60), 60.0, NOW, "quota")
+    assert (this.states["a"].size, this.states["b"]) == (3, GroupState("b"))
+    assert heard.events == [("NoCapacity", "a: quota", True, "Grow")]
+    assert this.stamp == "2026-01-01T12:05:09Z"
