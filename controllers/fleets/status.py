@@ -50,32 +50,26 @@ def status_of(
         scaling_target_selector=scaling_selector(fleet.name).text(),
         observed_generation=fleet.metadata.generation,
     )
-    said = [
-        _availability(available, rollout),
-        _progress(fleet, numbers, revisions, now, made=made),
-        _failure(revisions),
-    ]
+    said = [_availability(available, rollout), _progress(fleet, numbers, revisions, now, made=made)]
+    failure = _failure(revisions)
+    kept = before.conditions if failure else _without_failure(before)
     progressed = made or _has_progressed(before, numbers)
-    conditions = _merged(before.conditions, [one for one in said if one], now, progressed)
+    conditions = _merged(kept, [*said, failure] if failure else said, now, progressed)
     return evolve(numbers, conditions=conditions)
 
 
 def refused_status(fleet: RayClusterFleet, faults: Sequence[Fault], now: datetime.datetime) -> FleetStatus:
     """The status of a fleet for which nothing is done, which says why."""
     text = "; ".join(map(str, faults))
-    said = [Said(PROGRESSING, "False", "InvalidSpec", text)]
-    others = [one for one in fleet.status.conditions if one.type not in (PROGRESSING, FAILURE)]
-    kept = [Said(one.type, _word(one.status), one.reason, one.message) for one in others]
-    conditions = _merged(fleet.status.conditions, [*kept, *said], now, progressed=False)
+    said = Said(PROGRESSING, "False", "InvalidSpec", text)
+    conditions = _merged(_without_failure(fleet.status), [said], now)
     return evolve(fleet.status, conditions=conditions, observed_generation=fleet.metadata.generation)
 
 
 def failed_status(fleet: RayClusterFleet, reason: str, text: str, now: datetime.datetime) -> FleetStatus:
     """The status of a fleet whose sets could not be written."""
-    others = [one for one in fleet.status.conditions if one.type != PROGRESSING]
-    kept = [Said(one.type, _word(one.status), one.reason, one.message) for one in others]
     said = Said(PROGRESSING, "False", reason, text)
-    return evolve(fleet.status, conditions=_merged(fleet.status.conditions, [*kept, said], now, False))
+    return evolve(fleet.status, conditions=_merged(fleet.status.conditions, [said], now))
 
 
 def deadline_in(fleet: RayClusterFleet, status: FleetStatus, now: datetime.datetime) -> float | None:
@@ -109,7 +103,7 @@ def _availability(available: int, rollout: Rollout) -> Said:
 
 def _progress(
     fleet: RayClusterFleet, status: FleetStatus, revisions: Revisions, now: datetime.datetime, *, made: bool
-) -> Said | None:
+) -> Said:
     """Progress as Deployments tell it: what exceeded its deadline stays so until something moves."""
     before, new = condition_of(fleet.status, PROGRESSING), revisions.new
     name = new.name if new else f"{fleet.name}-{revisions.hash}"
@@ -147,7 +141,7 @@ def _failure(revisions: Revisions) -> Said | None:
             continue
         for said in one.object.status.conditions:
             if said.type == FAILURE and said.status == "True":
-                return Said(FAILURE, "True", said.reason or "", said.message or "")
+                return Said(FAILURE, "True", said.reason, said.message)
     return None
 
 
@@ -161,31 +155,29 @@ def _has_progressed(before: FleetStatus, now: FleetStatus) -> bool:
     )
 
 
+def _without_failure(status: FleetStatus) -> Sequence[FleetCondition]:
+    return [one for one in status.conditions if one.type != FAILURE]
+
+
 def _merged(
-    before: Sequence[FleetCondition], said: Sequence[Said], now: datetime.datetime, progressed: bool
+    before: Sequence[FleetCondition], said: Sequence[Said], now: datetime.datetime, progressed: bool = False
 ) -> tuple[FleetCondition, ...]:
-    """The conditions with their times, in the order in which they were; nothing moves that says the same."""
+    """What is said, with its times, beside what others said; nothing moves that says the same."""
     known = {one.type: one for one in before}
     made = {one.type: _timed(known.get(one.type), one, now, progressed) for one in said}
-    names = [*(name for name in known if name in made), *(name for name in made if name not in known)]
-    return tuple(made[name] for name in names)
+    return tuple((known | made).values())
 
 
 def _timed(
     before: FleetCondition | None, said: Said, now: datetime.datetime, progressed: bool
 ) -> FleetCondition:
-    changed = before is None or before.status != said.status
-    news = before is None or changed or before.reason != said.reason
-    return FleetCondition(
-        said.type,
-        said.status,
-        said.reason,
-        said.message,
-        now
-        if before is None or news or (progressed and said.type == PROGRESSING)
-        else before.last_update_time,
-        now if before is None or changed else before.last_transition_time,
-    )
+    if before is None:
+        return FleetCondition(said.type, said.status, said.reason, said.message, now, now)
+    changed = before.status != said.status
+    news = changed or before.reason != said.reason or (progressed and said.type == PROGRESSING)
+    updated = now if news else before.last_update_time
+    turned = now if changed else before.last_transition_time
+    return FleetCondition(said.type, said.status, said.reason, said.message, updated, turned)
 
 
 def _age(condition: FleetCondition, now: datetime.datetime) -> float:

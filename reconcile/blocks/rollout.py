@@ -8,7 +8,7 @@ have said which are (Kubernetes, Deployment: strategy).
 """
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -22,8 +22,6 @@ LIMIT = "deployment.kubernetes.io/max-replicas"
 
 Amount: TypeAlias = int | str
 """A number of replicas, or a share of them: `25%`."""
-
-_NEVER = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 NEW = ""
 """The name under which a plan speaks of a set that is yet to be made."""
@@ -66,6 +64,10 @@ class RevisionSet:
     def sure(self) -> int:
         """So many are available now and stay so without a further step."""
         return min(self.available, self.replicas)
+
+
+_UNMADE = RevisionSet(NEW, datetime.datetime.min.replace(tzinfo=datetime.UTC), 0)
+"""The set of the new revision where that is yet to be made."""
 
 
 def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
@@ -172,13 +174,14 @@ class Rollout:
         Recreate waits for them). A change of `replicas` while several sets have some is shared out in
         proportion to their sizes, so that it does not hasten the rollout (Kubernetes, Deployment).
         """
-        sets = [*([new] if new else []), *sorted(old, key=lambda one: (one.created, one.name))]
+        older = sorted(old, key=lambda one: (one.created, one.name))
+        sets = [new, *older] if new else older
         if self.paused or self._is_resized(sets):
             return self._plan(sets, self._followed(new, sets))
+        fresh = new or _UNMADE
         if self.recreate:
-            return self._recreated(new, old, leftover)
-        fresh = new or _unmade(sets)
-        return self._plan([fresh, *(one for one in sets if one is not new)], self._rolled(fresh, sets))
+            return self._recreated(fresh, older, leftover)
+        return self._plan([fresh, *older], self._rolled(fresh, older))
 
     def _is_resized(self, sets: Iterable[RevisionSet]) -> bool:
         return any(
@@ -192,7 +195,7 @@ class Rollout:
         if not sets:
             return {}
         if len(active) <= 1:
-            one = active[0] if active else new or max(sets, key=lambda one: (one.created, one.name))
+            one = active[0] if active else new or sets[-1]
             return {one.name: self.replicas}
         if new is not None and self._is_saturated(new):
             return {one.name: 0 for one in active if one is not new}
@@ -209,7 +212,7 @@ class Rollout:
         ordered.sort(key=lambda one: -one.replicas)
         sizes, given = {}, 0
         for one in ordered:
-            share = self._share(one, total) - one.replicas if more else 0
+            share = self._share(one, total) - one.replicas
             left = more - given
             share = min(max(share, 0), left) if more > 0 else max(min(share, 0), left)
             sizes[one.name] = one.replicas + share
@@ -224,44 +227,39 @@ class Rollout:
 
     # --- rolling -----------------------------------------------------------------------------------
 
-    def _rolled(self, new: RevisionSet, sets: Sequence[RevisionSet]) -> dict[str, int]:
+    def _rolled(self, new: RevisionSet, old: Sequence[RevisionSet]) -> dict[str, int]:
+        """Of each old set first what does not serve, as far as it is not needed should it come to serve."""
         sizes = {new.name: self.replicas}
-        old = [one for one in sets if one.name != new.name]
-        total = new.replicas + sum(one.replicas for one in old)
-        broken = max(0, total - self.floor - (new.replicas - new.sure))
-        spare = max(0, new.sure + sum(one.sure for one in old) - self.floor)
+        needless = max(0, new.sure + sum(one.replicas for one in old) - self.floor)
         for one in old:
-            idle = min(one.replicas - one.sure, broken)
-            taken = min(one.sure, spare) if idle == one.replicas - one.sure else 0
-            broken, spare = broken - idle, spare - taken
-            sizes[one.name] = one.replicas - idle - taken
+            idle = one.replicas - one.sure
+            gone = min(idle, needless)
+            needless -= gone
+            sizes[one.name] = 0 if gone == idle else one.replicas - gone
         return sizes
 
-    def _recreated(self, new: RevisionSet | None, old: Sequence[RevisionSet], leftover: bool) -> RolloutPlan:
+    def _recreated(self, new: RevisionSet, old: Sequence[RevisionSet], leftover: bool) -> RolloutPlan:
         sizes = {one.name: 0 for one in old if one.replicas > 0}
         if sizes or leftover or any(one.present or not one.observed for one in old):
             return RolloutPlan(sizes, waiting=True)
-        if new is None:
-            return RolloutPlan(create=self.replicas)
-        return RolloutPlan({new.name: self.replicas} if new.replicas != self.replicas else {})
+        return self._plan([new], {new.name: self.replicas})
 
     # --- the bounds --------------------------------------------------------------------------------
 
     def _plan(self, sets: Sequence[RevisionSet], wanted: dict[str, int]) -> RolloutPlan:
         """The wanted sizes as far as the bounds allow, whoever wanted them; the first set shrinks first."""
+        wanted = {one.name: one.replicas for one in sets} | wanted
         sizes = self._smaller(sets, wanted)
         self._trim(sets, sizes)
         self._grow(sets, wanted, sizes)
         changed = {one.name: sizes[one.name] for one in sets if sizes[one.name] != one.replicas}
-        create = None
-        if any(one.name == NEW for one in sets):
-            create = changed.pop(NEW, 0)
+        create = changed.pop(NEW, 0) if NEW in sizes else None
         return RolloutPlan(changed, create)
 
-    def _smaller(self, sets: Sequence[RevisionSet], wanted: dict[str, int]) -> dict[str, int]:
+    def _smaller(self, sets: Sequence[RevisionSet], wanted: Mapping[str, int]) -> dict[str, int]:
         sizes, spare = {}, sum(one.sure for one in sets) - self.floor
         for one in sets:
-            size = min(one.replicas, wanted.get(one.name, one.replicas))
+            size = min(one.replicas, wanted[one.name])
             lost = min(max(0, one.sure - size), max(0, spare))
             spare -= lost
             sizes[one.name] = max(size, one.sure - lost)
@@ -275,26 +273,19 @@ class Rollout:
             sizes[one.name] -= taken
             excess -= taken
 
-    def _grow(self, sets: Sequence[RevisionSet], wanted: dict[str, int], sizes: dict[str, int]) -> None:
+    def _grow(self, sets: Sequence[RevisionSet], wanted: Mapping[str, int], sizes: dict[str, int]) -> None:
         """As far as there is room beside all that may still be there; none while a set has not answered."""
         if not all(one.observed for one in sets):
             return
         room = self.limit - sum(one.most for one in sets)
         for one in sets:
-            more = min(max(0, wanted.get(one.name, 0) - one.replicas), max(0, room + one.most - one.replicas))
-            if more > 0 and sizes[one.name] == one.replicas:
-                sizes[one.name] += more
-                room -= max(0, one.replicas + more - one.most)
+            more = min(max(0, wanted[one.name] - one.replicas), max(0, room + one.most - one.replicas))
+            sizes[one.name] += more
+            room -= max(0, one.replicas + more - one.most)
 
     @property
     def _rolling_bounds(self) -> Bounds:
         return bounds_of(self.max_surge, self.max_unavailable, self.replicas)
-
-
-def _unmade(sets: Sequence[RevisionSet]) -> RevisionSet:
-    """The set that is to be made, with nothing in it."""
-    created = max((one.created for one in sets), default=_NEVER)
-    return RevisionSet(NEW, created, 0)
 
 
 def _amount(amount: Amount, replicas: int, *, up: bool) -> int:

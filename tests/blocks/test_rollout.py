@@ -41,6 +41,9 @@ def after(rollout: Rollout, new: RevisionSet | None, *old: RevisionSet) -> dict[
         (0, 1, 3, (0, 1)),
         (0, 0, 3, (0, 1)),
         ("100%", 0, 4, (4, 0)),
+        ("33%", "33%", 3, (1, 0)),
+        ("1%", "100%", 100, (1, 100)),
+        ("1%", "99%", 101, (2, 99)),
     ],
 )
 def test_shares_of_a_surge_are_rounded_up_and_those_that_may_be_missing_down(
@@ -112,6 +115,13 @@ def test_no_set_grows_while_one_that_shrank_has_not_answered() -> None:
         (8, 13, (2, 8, 3), (1, 5, 2)),
         (4, 3, (1, 1, 1), (2, 1, 1)),
         (0, 5, (2, 3), (0, 0)),
+        (3, 2, (1, 1), (2, 1)),  # both would get one more
+        (7, 5, (1, 1, 1, 1, 1), (3, 1, 1, 1, 1)),  # none would
+        (7, 5, (1, 3, 1), (1, 5, 1)),
+        (4, 6, (3, 3), (2, 2)),
+        (3, 4, (2, 2), (2, 1)),  # both would give one, the older does
+        (5, 7, (1, 1, 1, 4), (1, 1, 1, 2)),
+        (8, 4, (2, 2), (4, 4)),
     ],
 )
 def test_a_change_of_replicas_within_a_rollout_is_shared_out_by_size(

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.models import FleetCondition, FleetStatus
+from controllers.fleets.models import (
+    FleetCondition,
+    FleetStatus,
+    RayClusterReplicaSet,
+    ReplicaSetSpec,
+    ReplicaSetStatus,
+)
 from controllers.fleets.status import (
     COMPLETE,
     EXCEEDED,
@@ -17,10 +23,15 @@ from controllers.fleets.status import (
     UPDATED,
     condition_of,
     deadline_in,
+    failed_status,
+    is_complete,
+    refused_status,
     status_of,
 )
+from controllers.fleets.template import Fault
+from reconcile import Condition, LabelSelector, ObjectMeta
 from reconcile.blocks import Revisions, RevisionSet, Rollout
-from tests.controllers.fleets import fleet
+from tests.controllers.fleets import LABELS, fleet, template
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 LATER = NOW + datetime.timedelta(seconds=60)
@@ -102,3 +113,193 @@ def test_the_deadline_is_looked_at_just_after_it_has_passed(waited: float, left:
 )
 def test_a_fleet_from_which_nothing_is_awaited_has_no_deadline(before: FleetStatus) -> None:
     assert deadline_in(fleet(), before, NOW) is None
+
+
+# --- the whole of a status ----------------------------------------------------------------------------------
+
+EARLIER = NOW - datetime.timedelta(seconds=30)
+SERVES = ("Available", "True", "MinimumReplicasAvailable", "as many clusters serve as have to")
+SERVES_NOT = ("Available", "False", "MinimumReplicasUnavailable", "fewer clusters serve than have to")
+
+
+def condition(name: str, word: str, reason: str, message: str, *times: datetime.datetime) -> FleetCondition:
+    return FleetCondition(name, word, reason, message, *(times or (EARLIER, EARLIER)))
+
+
+def a_set(name: str, *numbers: int, ready: int = 0, **failed: str) -> RevisionSet:
+    """What it is to have, what it has, what serves; how many its object says are ready, and what failed."""
+    conditions = (Condition("ReplicaFailure", "True", **failed),) if failed else ()
+    other = Condition("Other", "True", "Other", "nothing")
+    off = Condition("ReplicaFailure", "False", "Off", "nothing")
+    obj = RayClusterReplicaSet(
+        metadata=ObjectMeta(name, "default"),
+        spec=ReplicaSetSpec(template(), LabelSelector(LABELS)),
+        status=ReplicaSetStatus(ready_replicas=ready, conditions=(other, *(conditions or (off,)))),
+    )
+    return RevisionSet(name, NOW, *numbers, object=obj)
+
+
+def whole(before: FleetStatus, *sets: RevisionSet, rollout: Rollout, **spec: Any) -> FleetStatus:
+    """The status of a fleet in generation 4, the first of whose sets is the newest."""
+    metadata = ObjectMeta("fleet", "default", generation=4)
+    given = evolve(fleet(rollout.replicas, **spec), status=before, metadata=metadata)
+    return status_of(given, Revisions(sets[0], sets[1:], 2, "new", "digest"), rollout, NOW)
+
+
+def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None:
+    other = condition("Other", "True", "Other", "somebody else's")
+    before = FleetStatus(
+        collision_count=1,
+        conditions=(
+            condition("ReplicaFailure", "True", "FailedCreate", "quota"),
+            other,
+            condition(PROGRESSING, "True", UPDATED, "before"),
+        ),
+    )
+    new = a_set("fleet-new", 4, 2, 1, ready=2, reason="Quota", message="too many")
+    old = a_set("fleet-old", 2, 3, 2, ready=3, reason="Older", message="not looked at")
+    text = "RayClusterReplicaSet fleet-new is on its way"
+    assert whole(before, new, RevisionSet("unread", NOW, 1, 1, 1), old, rollout=Rollout(7)) == FleetStatus(
+        replicas=6,
+        updated_replicas=2,
+        ready_replicas=5,
+        available_replicas=4,
+        unavailable_replicas=3,
+        collision_count=1,
+        scaling_target_selector="orchestration.aibrix.ai/raycluster-fleet-name=fleet,ray.io/node-type=head",
+        conditions=(
+            condition("ReplicaFailure", "True", "Quota", "too many", NOW, EARLIER),
+            other,
+            condition(PROGRESSING, "True", UPDATED, text, NOW, EARLIER),
+            condition(*SERVES_NOT, NOW, NOW),
+        ),
+        observed_generation=4,
+    )
+
+
+def test_a_failure_that_no_set_tells_of_any_more_is_gone() -> None:
+    failed = condition("ReplicaFailure", "True", "FailedCreate", "quota")
+    before = FleetStatus(conditions=(failed, condition(*SERVES)))
+    after = whole(before, a_set("fleet-new", 1, 1, 1, ready=1), rollout=Rollout(1))
+    text = "RayClusterReplicaSet fleet-new has come to its full number"
+    assert after.conditions == (
+        condition(*SERVES),
+        condition(PROGRESSING, "True", COMPLETE, text, NOW, NOW),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rollout", "available", "serves"),
+    [
+        (Rollout(3, 1, 1), 2, True),
+        (Rollout(3, 1, 1), 1, False),
+        (Rollout(3, 1, 0), 2, False),
+        (Rollout(1, 0, 1), 0, True),
+        (Rollout(1, 0, 3), 0, True),
+        (Rollout(1, recreate=True), 1, True),
+        (Rollout(1, recreate=True), 0, False),
+    ],
+)
+def test_a_fleet_is_available_while_no_more_are_missing_than_may_be(
+    rollout: Rollout, available: int, serves: bool
+) -> None:
+    after = whole(FleetStatus(), a_set("fleet-new", 3, 3, available), rollout=rollout)
+    assert condition_of(after, "Available") == condition(*(SERVES if serves else SERVES_NOT), NOW, NOW)
+    assert after.unavailable_replicas == 3 - available
+
+
+def test_no_more_are_missing_than_none() -> None:
+    assert whole(FleetStatus(), a_set("fleet-new", 1, 3, 3), rollout=Rollout(1)).unavailable_replicas == 0
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "through"),
+    [
+        ((3, 3, 3), (0, 0, 0), True),
+        ((3, 3, 3), (0, 1, 0), False),
+        ((3, 3, 3), (1, 0, 0), False),
+        ((3, 3, 2), (0, 0, 0), False),
+        ((3, 2, 3), (0, 0, 0), False),
+        ((4, 3, 3), (0, 0, 0), False),
+    ],
+)
+def test_a_rollout_is_through_when_all_are_new_and_serve_and_nothing_old_is_left(
+    new: tuple[int, ...], old: tuple[int, ...], through: bool
+) -> None:
+    sets = a_set("fleet-new", *new), a_set("fleet-old", *old)
+    assert is_complete(whole(FleetStatus(), *sets, rollout=Rollout(3))) is through
+    unheard = evolve(sets[0], observed=False), sets[1]
+    assert not is_complete(whole(FleetStatus(), *unheard, rollout=Rollout(3)))
+
+
+def test_a_set_that_is_yet_to_be_made_is_spoken_of_by_the_name_that_it_gets() -> None:
+    revisions = Revisions(None, (OLD,), 2, "hash", "digest")
+    after = status_of(fleet(3), revisions, Rollout(3), NOW)
+    said = condition_of(after, PROGRESSING)
+    assert said is not None
+    assert said.message == "RayClusterReplicaSet fleet-hash is on its way"
+    assert after.updated_replicas == 0
+    assert not is_complete(status_of(fleet(2), revisions, Rollout(2), NOW))
+    assert not is_complete(FleetStatus())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "moved"),
+    [
+        ({"replicas": 4, "updated_replicas": 2, "ready_replicas": 3, "available_replicas": 3}, False),
+        ({"replicas": 4, "updated_replicas": 1, "ready_replicas": 3, "available_replicas": 3}, True),
+        ({"replicas": 5, "updated_replicas": 2, "ready_replicas": 3, "available_replicas": 3}, True),
+        ({"replicas": 4, "updated_replicas": 2, "ready_replicas": 2, "available_replicas": 3}, True),
+        ({"replicas": 4, "updated_replicas": 2, "ready_replicas": 3, "available_replicas": 2}, True),
+        ({"replicas": 5, "updated_replicas": 3, "ready_replicas": 4, "available_replicas": 4}, False),
+        ({"replicas": 3, "updated_replicas": 2, "ready_replicas": 4, "available_replicas": 4}, False),
+    ],
+)
+def test_progress_is_more_that_is_new_or_less_that_is_old_or_more_that_serves(
+    numbers: dict[str, int], moved: bool
+) -> None:
+    """Of two that are new and two that are old, three of which serve."""
+    text = "RayClusterReplicaSet fleet-new is on its way"
+    before = FleetStatus(conditions=(condition(PROGRESSING, "True", UPDATED, text),), **numbers)
+    sets = a_set("fleet-new", 2, 2, 1, ready=1), a_set("fleet-old", 2, 2, 2, ready=2)
+    after = condition_of(whole(before, *sets, rollout=Rollout(4)), PROGRESSING)
+    assert after == condition(PROGRESSING, "True", UPDATED, text, NOW if moved else EARLIER, EARLIER)
+
+
+def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> None:
+    failed, other = condition("ReplicaFailure", "True", "Quota", "x"), condition("Other", "Unknown", "R", "m")
+    before = FleetStatus(replicas=2, conditions=(failed, condition(*SERVES), other), observed_generation=1)
+    given = evolve(fleet(), status=before, metadata=ObjectMeta("fleet", "default", generation=4))
+    refused = refused_status(given, [Fault("spec.a", "no"), Fault("spec.b", "not 1")], NOW)
+    assert refused == FleetStatus(
+        replicas=2,
+        conditions=(
+            condition(*SERVES),
+            other,
+            condition(PROGRESSING, "False", "InvalidSpec", "spec.a: no; spec.b: not 1", NOW, NOW),
+        ),
+        observed_generation=4,
+    )
+    again = refused_status(evolve(given, status=refused), [Fault("spec.c", "no")], LATER)
+    assert again.conditions[2] == condition(PROGRESSING, "False", "InvalidSpec", "spec.c: no", NOW, NOW)
+
+
+def test_a_fleet_whose_sets_could_not_be_written_says_why_and_changes_nothing_else() -> None:
+    failed = condition("ReplicaFailure", "True", "Quota", "x")
+    stands = condition(PROGRESSING, "True", UPDATED, "before")
+    before = FleetStatus(replicas=2, conditions=(stands, failed), observed_generation=1)
+    given = evolve(fleet(), status=before, metadata=ObjectMeta("fleet", "default", generation=4))
+    after = failed_status(given, "ReplicaSetCreateError", "exceeded quota", NOW)
+    said = condition(PROGRESSING, "False", "ReplicaSetCreateError", "exceeded quota", NOW, NOW)
+    assert after == evolve(before, conditions=(said, failed))
+
+
+@pytest.mark.parametrize(
+    ("updated", "turned", "left"), [(None, 30, 571.0), (None, None, 601.0), (0, 30, 601.0), (30, 0, 571.0)]
+)
+def test_the_deadline_counts_from_the_last_news_and_without_any_from_the_last_turn(
+    updated: int | None, turned: int | None, left: float
+) -> None:
+    times = [None if s is None else NOW - datetime.timedelta(seconds=s) for s in (updated, turned)]
+    status = FleetStatus(conditions=(FleetCondition(PROGRESSING, "True", UPDATED, "so far", *times),))
+    assert deadline_in(fleet(progress_deadline_seconds=600), status, NOW) == left
