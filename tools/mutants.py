@@ -149,8 +149,8 @@ def copy_of_the_project(group: Group) -> Path:
         if (ROOT / line).is_file():
             (folder / line).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / line, folder / line)
-    if SAMPLES.is_dir():
-        (folder / SAMPLES.name).symlink_to(SAMPLES)
+    if SAMPLES.is_dir() and not (WORK / SAMPLES.name).exists():
+        (WORK / SAMPLES.name).symlink_to(SAMPLES)
     with (folder / "pyproject.toml").open("a") as settings:
         settings.write(f"\n[tool.mutmut]\nsource_paths = {json.dumps(PACKAGES)}\n")
     return folder
