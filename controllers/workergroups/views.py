@@ -10,7 +10,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from reconcile.blocks import Marks
-from reconcile.replicas import DELETION_COST, FINAL_PHASES
+from reconcile.replicas import FINAL_PHASES, deletion_cost
 
 MARKS = Marks(
     replica="ray.io/worker-group-replica-name",
@@ -99,7 +99,7 @@ def pod_view(pod: Object) -> PodView:
         ready_reason=ready.get("reason") or "",
         ready_message=ready.get("message") or "",
         terminating=metadata.get("deletionTimestamp") is not None,
-        deletion_cost=_integer(annotations.get(DELETION_COST), 0),
+        deletion_cost=deletion_cost(annotations),
         restart_policy=spec.get("restartPolicy") or "Always",
         ray_container_terminated=_ray_container_terminated(spec, status),
         ip=status.get("podIP") or "",

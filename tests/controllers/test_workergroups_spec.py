@@ -1,6 +1,7 @@
 """How a RayCluster and its pods are read. Numbered rows: systems.md, table 1d."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -161,15 +162,30 @@ def test_a_pod_is_read_from_its_object() -> None:
             "uid": "u",
             "creationTimestamp": "2025-05-03T10:00:00Z",
             "deletionTimestamp": "2025-05-03T10:01:00Z",
-            "labels": {"ray.io/node-type": "worker", "ray.io/group": "small"},
-            "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-7"},
+            "labels": {
+                "ray.io/node-type": "worker",
+                "ray.io/group": "small",
+                "ray.io/worker-group-replica-name": "small-1",
+                "ray.io/worker-group-replica-index": "2",
+                "ray.io/replica-host-index": "3",
+            },
+            "annotations": {
+                "controller.kubernetes.io/pod-deletion-cost": "-7",
+                "worker-groups.reconcile-runtime/failures": "4",
+                "worker-groups.reconcile-runtime/whole": "true",
+                "ray.io/upgrade-strategy-recreate-hash": "abc",
+                "ray.io/kuberay-version": "v1",
+            },
             "ownerReferences": [{"uid": "x"}, {"uid": UID, "controller": True}],
         },
         "spec": {"restartPolicy": "Never", "containers": [{"name": "ray"}, {"name": "sidecar"}]},
         "status": {
             "phase": "Running",
             "podIP": "10.0.0.1",
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Fine", "message": "well"}],
+            "conditions": [
+                {"type": "Initialized", "status": "False", "reason": "Other"},
+                {"type": "Ready", "status": "True", "reason": "Fine", "message": "well"},
+            ],
             "containerStatuses": [
                 {"name": "sidecar", "state": {"running": {}}},
                 {"name": "ray", "state": {"terminated": {"exitCode": 1}}},
@@ -193,38 +209,81 @@ def test_a_pod_is_read_from_its_object() -> None:
         restart_policy="Never",
         ray_container_terminated=True,
         ip="10.0.0.1",
+        replica="small-1",
+        replica_index=2,
+        host_index=3,
+        failures=4,
+        whole=True,
+        upgrade_hash="abc",
+        operator_version="v1",
     )
 
 
-def test_a_fresh_pod_without_status_is_pending_and_active() -> None:
-    stored = {"metadata": {"name": "w", "uid": "u", "creationTimestamp": "2025-05-03T10:00:00Z"}}
-    view = pod_view(stored)
-    assert (view.phase, view.ready, view.owner_uid, view.node_type) == ("Pending", False, "", None)
+FRESH = {"name": "w", "uid": "u", "creationTimestamp": "2025-05-03T10:00:00Z"}
+
+
+@pytest.mark.parametrize("kept", [{}, {"labels": None, "annotations": None, "ownerReferences": None}])
+@pytest.mark.parametrize("status", [None, {}, {"phase": "", "conditions": None, "containerStatuses": None}])
+def test_a_fresh_pod_without_status_is_pending_and_active(
+    kept: dict[str, Any], status: dict[str, Any] | None
+) -> None:
+    view = pod_view(
+        {"metadata": {**FRESH, **kept}, "spec": {"containers": [{"name": "ray"}]}, "status": status}
+    )
+    assert view == PodView("w", "", "u", datetime(2025, 5, 3, 10, tzinfo=UTC))
     assert is_active(view)
+    assert pod_view({"metadata": FRESH}) == view
 
 
-def test_a_terminated_sidecar_is_not_the_ray_container() -> None:
+def test_a_head_is_told_by_its_label_and_what_is_neither_head_nor_worker_too() -> None:
+    for said, node_type in (("head", "head"), ("worker", "worker"), ("redis-cleanup", None)):
+        assert pod_view({"metadata": {**FRESH, "labels": {"ray.io/node-type": said}}}).node_type == node_type
+
+
+def test_marks_that_are_no_numbers_say_nothing() -> None:
+    labels = {"ray.io/worker-group-replica-index": "x", "ray.io/replica-host-index": ""}
+    annotations = {"worker-groups.reconcile-runtime/failures": "x"}
+    view = pod_view({"metadata": {**FRESH, "labels": labels, "annotations": annotations}})
+    assert (view.replica_index, view.host_index, view.failures) == (-1, -1, 0)
+
+
+def test_an_owner_that_does_not_control_the_pod_is_none() -> None:
+    owners = [{"uid": "a"}, {"uid": "b", "controller": False}]
+    assert pod_view({"metadata": {**FRESH, "ownerReferences": owners}}).owner_uid == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "terminated"),
+    [
+        ([("ray", {"terminated": {"exitCode": 1}})], True),
+        ([("sidecar", {"running": {}}), ("ray", {"terminated": {"exitCode": 0}})], True),
+        ([("sidecar", {"terminated": {"exitCode": 0}})], False),
+        ([("ray", {"running": {}}), ("sidecar", {"terminated": {"exitCode": 0}})], False),
+        ([("ray", {})], False),
+        ([("ray", None)], False),
+    ],
+)
+def test_of_a_pod_the_first_container_runs_ray(states: list[tuple[str, Any]], terminated: bool) -> None:
+    statuses = [{"name": name, "state": state} for name, state in states]
     stored = {
-        "metadata": {"name": "w", "uid": "u", "creationTimestamp": "2025-05-03T10:00:00Z"},
+        "metadata": FRESH,
         "spec": {"containers": [{"name": "ray"}, {"name": "sidecar"}]},
-        "status": {"containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 0}}}]},
+        "status": {"containerStatuses": statuses},
     }
-    assert not pod_view(stored).ray_container_terminated
+    assert pod_view(stored).ray_container_terminated is terminated
 
 
-def test_a_deletion_cost_that_is_no_integer_is_zero() -> None:
-    annotations = {"controller.kubernetes.io/pod-deletion-cost": "cheap"}
-    stored = {
-        "metadata": {
-            "name": "w",
-            "uid": "u",
-            "creationTimestamp": "2025-05-03T10:00:00Z",
-            "annotations": annotations,
-        }
-    }
-    assert pod_view(stored).deletion_cost == 0
+@pytest.mark.parametrize(
+    ("said", "cost"),
+    [("-7", -7), ("0", 0), ("2147483647", 2147483647), ("cheap", 0), ("", 0), ("+5", 0), ("05", 0)]
+    + [("1_0", 0), (" 1", 0), ("2147483648", 0)],
+)
+def test_a_deletion_cost_is_read_as_kubernetes_reads_it(said: str, cost: int) -> None:
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": said}
+    assert pod_view({"metadata": {**FRESH, "annotations": annotations}}).deletion_cost == cost
 
 
 def test_an_object_no_server_has_stored_has_no_view() -> None:
-    with pytest.raises(ValueError, match="creationTimestamp"):
+    said = "^pod w has no creationTimestamp; only stored pods have a view$"
+    with pytest.raises(ValueError, match=said):
         pod_view({"metadata": {"name": "w", "uid": "u"}})
