@@ -275,8 +275,7 @@ def test_of_a_pod_the_first_container_runs_ray(states: list[tuple[str, Any]], te
 
 @pytest.mark.parametrize(
     ("said", "cost"),
-    [("-7", -7), ("0", 0), ("2147483647", 2147483647), ("cheap", 0), ("", 0), ("+5", 0), ("05", 0)]
-    + [("1_0", 0), (" 1", 0), ("2147483648", 0)],
+    [("-7", -7), ("2147483647", 2147483647), ("cheap", 0), ("+5", 0), ("1_0", 0), ("2147483648", 0)],
 )
 def test_a_deletion_cost_is_read_as_kubernetes_reads_it(said: str, cost: int) -> None:
     annotations = {"controller.kubernetes.io/pod-deletion-cost": said}
