@@ -76,10 +76,10 @@ def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
         said = annotations.get(OPTIONS + name)
         if said is None:
             continue
-        try:
-            value: Any = _option(field, said)
+        value: Any = _option(field, said)
+        if value is not None:
             options = evolve(options, **{field: value})
-        except ValueError:
+        else:
             faults.append(f"annotation {OPTIONS + name} is {_WANTED[field.endswith('threshold')]}")
     return options, faults
 
@@ -87,13 +87,15 @@ def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
 _WANTED = {True: "no number from 0 to 1", False: "no duration such as 10m"}
 
 
-def _option(field: str, said: str) -> int | float:
-    if not field.endswith("threshold"):
-        return milliseconds_of(said) / 1000
-    value = milli_of(said)
-    if not 0 <= value <= 1000:
-        raise ValueError("a threshold is a number from 0 to 1")
-    return value
+def _option(field: str, said: str) -> int | float | None:
+    """What an option says; None where that has no meaning."""
+    try:
+        if not field.endswith("threshold"):
+            return milliseconds_of(said) / 1000
+        value = milli_of(said)
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1000 else None
 
 
 def template_of(

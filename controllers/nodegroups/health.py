@@ -114,7 +114,7 @@ def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:
 
     Nodes that are coming within their time are not missing.
     """
-    missing = max(0, size - upcoming - readiness.ready)
+    missing = size - upcoming - readiness.ready
     there = readiness.ready + readiness.unready + readiness.not_started + len(readiness.unregistered)
     return missing <= OK_UNREADY or missing * 100 <= MOST_UNREADY_PERCENT * max(there, size)
 
@@ -156,7 +156,7 @@ def assess(
     come in time put the group into back-off: it has no capacity.
     """
     upcoming = readiness.upcoming(group.size)
-    known = before if before is not None else GroupState(group.id, size=group.size)
+    known = before if before is not None else GroupState(group.id)
     since = _since(known, group.size, upcoming, now)
     expired = upcoming if since is not None and _age(since, now) > group.options.provision else 0
     failed = tuple(machine.name for machine in group.machines if machine.state == "failed")

@@ -249,6 +249,15 @@ def test_the_pods_of_one_that_is_kept_take_no_room_from_others() -> None:
     assert found.kept == {"b": "pod held: it keeps data on the node"}
 
 
+@pytest.mark.rule("node-groups-shrink")
+def test_one_whose_pods_have_no_room_is_no_reason_to_keep_those_after_it() -> None:
+    nodes = [node("a"), node("b", cordoned=True)]
+    pods = [pod("large", "a", 1900), pod("small", "b", 100), pod("other", "b", 100)]
+    found = plan_scale_down(situation(group(nodes), pods, [node("Z", 1)]))
+    assert found.kept == {"a": "its pods have room nowhere else"}
+    assert names(found.drain) == ["b"]
+
+
 # In which order, and how many.
 
 

@@ -310,6 +310,7 @@ def test_a_machine_that_no_server_has_stored_has_no_age() -> None:
         ("aws:////zone//i-1", "aws:/zone/i-1"),
         ("aws:/zone/i-1", "aws:/zone/i-1"),
         ("a:b://c", "a:b:/c"),
+        ("a://b//c:d", "a:/b/c:d"),
         ("//no//scheme", "//no//scheme"),
         ("", ""),
     ],

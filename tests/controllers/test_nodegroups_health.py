@@ -218,7 +218,9 @@ def test_each_instance_is_ready_unready_starting_late_failed_or_of_no_account() 
     machines = [
         machine("ready"),
         machine("unready"),
+        machine("unready-too"),
         machine("starting"),
+        machine("starting-too"),
         machine("late", created=ago(901)),
         machine("in-time", created=ago(900)),
         machine("failed", "failed"),
@@ -230,12 +232,15 @@ def test_each_instance_is_ready_unready_starting_late_failed_or_of_no_account() 
     nodes = [
         node("starting", ready=False, created=ago(899)),
         node("unready", ready=False, created=ago(900)),
+        node("unready-too", ready=False),
+        node("starting-too", ready=False, created=NOW),
         *map(node, ("ready", "deleting", "counted", "failed", "of-another")),
     ]
-    group = evolve(a_group(machines, 10), removing=("counted", "counted-failed"))
+    group = evolve(a_group(machines, 12), removing=("counted", "counted-failed"))
     found = readiness_of(group, {one.provider: one for one in nodes}, NOW)
-    assert found == Readiness(1, 1, 1, ("late",), 1, (nodes[2], nodes[1], nodes[0]))
-    assert (found.upcoming(10), found.upcoming(4), found.upcoming(3)) == (6, 0, 0)
+    there = (nodes[4], nodes[1], nodes[2], nodes[0], nodes[3])
+    assert found == Readiness(1, 2, 2, ("late",), 1, there)
+    assert (found.upcoming(10), found.upcoming(5), found.upcoming(4)) == (5, 0, 0)
 
 
 @pytest.mark.rule("capi-2d-state-upcoming")
