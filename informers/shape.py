@@ -84,7 +84,7 @@ def segments(pointer: str) -> tuple[str, ...]:
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return all(a == b for a, b in zip(one, other, strict=False))
+    return one[: len(other)] == other[: len(one)]
 
 
 def without_managed_fields(body: bytes, value: bytes) -> bytes:
@@ -94,14 +94,12 @@ def without_managed_fields(body: bytes, value: bytes) -> bytes:
     quotes would be escaped there. Otherwise the object is taken apart.
     """
     member = b'"managedFields":' + value
-    start = body.find(member)
-    if start < 0 or body.find(member, start + 1) >= 0:
-        return without(body, ("metadata", "managedFields"))
-    end = start + len(member)
-    if body[start - 1 : start] == b",":
-        return body[: start - 1] + body[end:]
-    if body[end : end + 1] == b",":
-        return body[:start] + body[end + 1 :]
+    before, found, after = body.partition(member)
+    if found and member not in after:
+        if before.endswith(b","):
+            return before[:-1] + after
+        if after.startswith(b","):
+            return before + after[1:]
     return without(body, ("metadata", "managedFields"))
 
 

@@ -85,6 +85,8 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     ("items of a page", Listing(), ItemsRead([at(3)]), Listing(), (Stage([at(3)]),)),
     ("the last page starts the watch", Listing(failures=1), PageRead(9), Watching(9, 1), (Commit(9),)),
     ("a page with a token asks for the next", Listing(), PageRead(9, "t"), Listing("t"), ()),
+    ("a later page after failures", Listing("t", 2), PageRead(9, "u"), Listing("u", 2), ()),
+    ("busy with lists", Listing(), Failed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
     ("the list failed", Listing(), Failed(BROKEN), Resting(0.8, Listing(failures=1)), (DropStage(),)),
     ("it failed again", Listing(failures=1), Failed(DOWN), Resting(1.6, Listing(failures=2)), (DropStage(),)),
     ("a page token expired", Listing("t"), Failed(EXPIRED), Listing(failures=1), (DropStage(),)),
@@ -108,10 +110,13 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     ("gone back", Watching(9), EventRead("ADDED", at(3)), Resting(0.8, Listing(failures=1)), ()),
     ("a bookmark", Watching(5), BookmarkRead(8), Watching(8), (Reach(8),)),
     ("a bookmark that says the same", Watching(8), BookmarkRead(8), Watching(8), (Reach(8),)),
+    ("a bookmark clears nothing", Watching(5, 2, 1), BookmarkRead(8), Watching(8, 2, 1), (Reach(8),)),
     ("a bookmark gone back", Watching(9, 1), BookmarkRead(8), Resting(1.6, Listing(failures=2)), ()),
     ("the server is behind", Watching(9), Failed(AHEAD), Resting(1, Listing(failures=1)), ()),
     ("a normal end resumes", Watching(5, 2), StreamEnded(300, 0, 0.5), Resting(0.5, Watching(5)), ()),
     ("a sooner end too", Watching(5, 2), StreamEnded(9, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
+    ("the soonest", Watching(5, 2), StreamEnded(1.0, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
+    ("just healthy", Watching(5, 2), StreamEnded(120.0, 0, 0.5), Resting(0.5, Watching(5)), ()),
     ("an end at once rests", Watching(5), StreamEnded(0.1, 3), Resting(0.8, Watching(5, 1)), ()),
     ("without events", Watching(5), StreamEnded(0.1, 0), Resting(0.8, Watching(5, 1, empty=1)), ()),
     ("broken, after empty ones", Watching(5, 0, 2), Failed(DOWN), Resting(0.8, Watching(5, 1, 2)), ()),
@@ -123,6 +128,8 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     ("a cut stream resumes", Watching(5), Failed(CUT), Resting(0.8, Watching(5, failures=1)), ()),
     ("a server error resumes", Watching(5), Failed(BROKEN), Resting(0.8, Watching(5, failures=1)), ()),
     ("health clears failures", Watching(5, 4), Failed(CUT, seconds=200), Resting(0.8, Watching(5, 1)), ()),
+    ("just enough", Watching(5, 4), Failed(CUT, seconds=120.0), Resting(0.8, Watching(5, 1)), ()),
+    ("not quite", Watching(5, 1), Failed(CUT, seconds=119.9), Resting(1.6, Watching(5, 2)), ()),
     ("a missing resource is listed", Watching(5), Failed(MISSING), Resting(0.8, Listing(failures=1)), ()),
     ("forbidden is listed anew", Watching(5), Failed(REFUSED), Resting(0.8, Listing(failures=1)), ()),
     ("garbage is listed anew", Watching(5), Failed(ValueError()), Resting(0.8, Listing(failures=1)), ()),
@@ -145,6 +152,7 @@ def test_a_step(state: State, came: Input, then: State, outputs: tuple[Output, .
 def test_rests_double_up_to_thirty_seconds_and_jitter_at_most_doubles_them() -> None:
     assert [rest(n, 0.0) for n in range(8)] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
     assert rest(7, 1.0) == 60
+    assert rest(5000, 0.0) == 30
 
 
 INPUTS = st.one_of(
@@ -175,6 +183,26 @@ def test_no_server_gets_more_than_three_requests_without_a_rest_between(inputs: 
         state = after
 
 
-def test_an_input_out_of_place_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(TypeError, match="Rested does not fit Listing"):
-        step(Listing(), Rested())
+SOME: list[Input] = [
+    ItemsRead([at(3)]), PageRead(9), EventRead("ADDED", at(6)), BookmarkRead(8), StreamEnded(9, 0),
+    Failed(DOWN), Rested(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "fitting"),
+    [
+        (Streaming(), (ItemsRead, EventRead, BookmarkRead, StreamEnded, Failed)),
+        (Listing(), (ItemsRead, PageRead, Failed)),
+        (Watching(5), (EventRead, BookmarkRead, StreamEnded, Failed)),
+        (Resting(3, Watching(5)), (Rested,)),
+    ],
+)
+def test_an_input_out_of_place_is_a_mistake_of_the_caller(state: State, fitting: tuple[type, ...]) -> None:
+    for came in SOME:
+        if isinstance(came, fitting):
+            step(state, came)
+            continue
+        said = f"^{type(came).__name__} does not fit {type(state).__name__}$"
+        with pytest.raises(TypeError, match=said):
+            step(state, came)

@@ -31,6 +31,9 @@ def pod(labels: dict[str, str] | None = None, **more: Any) -> Snapshot:
         ("app!=web", {}, True),
         ("app!=web", {"app": "web"}, False),
         ("app in (web, db), tier", {"app": "db", "tier": "x"}, True),
+        ("app in (web, db)", {"app": "web"}, True),
+        ("app in (web,db)", {"app": "db"}, True),
+        ("app in (web,db)", {"app": "web,db"}, False),
         ("app in (web,db)", {}, False),
         ("app notin (web)", {}, True),
         ("app notin (web)", {"app": "web"}, False),
@@ -54,6 +57,10 @@ def test_a_label_selector_chooses_as_the_server_does(
         ("spec.nodeName=a,status.phase!=Running", True),
         ("spec.nodeName=", False),
         ("spec.nothing=", True),
+        ("spec.nothing.at.all=", True),
+        ("spec.nodeName.x=", True),
+        ("status.phase=Pending", True),
+        ("status.phase=pending", False),
         ("spec.hostNetwork=true", True),
     ],
 )
@@ -72,6 +79,38 @@ def test_shards_divide_objects_among_them() -> None:
     assert {half(one) for half in halves for one in named} == {False, True}
     assert [sum(half(one) for half in halves) for one in named] == [1] * 32
     assert len({halves[0](one) for one in named}) == 2
+
+
+def test_a_field_selector_of_names_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked at every event."""
+    monkeypatch.delattr(Snapshot, "to_dict")
+    assert selects(fields="metadata.name=web,metadata.namespace!=other")(pod())
+
+
+FOOBAR, A = 0x85944171F73967E8, 0xAF63DC4C8601EC8C
+"""The hashes of these texts, from the test vectors of FNV-1a (draft-eastlake-fnv)."""
+
+
+@pytest.mark.parametrize(
+    ("ranges", "chosen"),
+    [
+        ([("uid", FOOBAR, FOOBAR + 1)], True),
+        ([("uid", FOOBAR + 1, 1 << 64)], False),
+        ([("uid", 0, FOOBAR)], False),
+        ([("namespace", A, A + 1)], True),
+        ([("namespace", FOOBAR, FOOBAR + 1)], False),
+        ([("uid", 0, 1), ("uid", FOOBAR, FOOBAR + 1)], True),
+        ([("uid", FOOBAR, FOOBAR + 1), ("namespace", 0, 1)], True),
+        ([("uid", 0, 1), ("namespace", 0, 1)], False),
+    ],
+)
+def test_a_shard_is_a_range_of_hashes_with_its_start_and_without_its_end(
+    ranges: list[tuple[str, int, int]], chosen: bool
+) -> None:
+    found = pod(metadata={"name": "web", "namespace": "a", "uid": "foobar"})
+    shard = " || ".join(f"shardRange(object.metadata.{of},'{hex(s)}','{hex(e)}')" for of, s, e in ranges)
+    assert selects(shard=shard)(found) is chosen
+    assert selects(shard=shard.replace(" ", ""))(found) is chosen
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,27 @@ def test_managed_fields_go_and_everything_else_stays_however_the_object_is_writt
     assert kept == body
 
 
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        # Cut out with one comma: to the byte the rest is what the server sent.
+        (b'{"metadata": {"name":"a","managedFields":[{}], "x":1} }', b'{"metadata": {"name":"a", "x":1} }'),
+        (b'{"metadata": {"managedFields":[{}],"name":"a"} }', b'{"metadata": {"name":"a"} }'),
+        # Taken apart, where it stands alone, in two places or with a space.
+        (b'{"metadata": {"managedFields":[{}]} }', b'{"metadata":{}}'),
+        (
+            b'{"spec":{"n":1,"managedFields":[{}]}, "metadata":{"name":"a","managedFields":[{}]}}',
+            b'{"spec":{"n":1,"managedFields":[{}]},"metadata":{"name":"a"}}',
+        ),
+        (b'{"metadata":{"name":"a", "managedFields": [{}]} }', b'{"metadata":{"name":"a"}}'),
+    ],
+)
+def test_managed_fields_are_cut_out_where_they_can_be(body: bytes, kept: bytes) -> None:
+    assert Shape().keep(body, b"[{}]") == kept
+    assert Shape(drop=()).keep(body, b"[{}]") == body
+    assert Shape().keep(body, b"") == body
+
+
 @pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
 @given(values=st.lists(VALUES, min_size=1, max_size=5))
 def test_what_was_compressed_comes_back_as_it_was(made: type[Codec], values: list[Any]) -> None:
