@@ -81,8 +81,8 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]
         for name in sorted({*old, *new}):
             yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(one, other, f"{path}[{number}]")
+        for number, one in enumerate(old):
+            yield from _differences(one, new[number], f"{path}[{number}]")
     elif old != new:
         yield path, old, new
 

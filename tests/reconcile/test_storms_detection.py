@@ -110,6 +110,8 @@ def test_making_and_deleting_is_no_loop_where_it_is_seldom_or_somebody_else_wake
     [
         (Spot(*TOY, ".status.size"), hits("other", "ababababab"), None),
         (Spot(*TOY, ".status.size"), mixed("ab", ("reverted", 5), ("other", 11)), None),
+        (Spot(*TOY, ".status.size"), mixed("ab", ("reverted", 5), ("timed", 7)), None),
+        (Spot(*TOY, ".status.size"), mixed("ab", ("reverted", 5), ("timed", 8)), "flipping"),
         (Spot(*TOY, ".status.size"), mixed("ab", ("reverted", 6), ("other", 10)), "fought"),
         (Spot(*TOY, ".status.size"), hits("timed", "ababababab"), "flipping"),
         (Spot(*TOY, ".spec.size"), hits("other", "ababababab"), "flipping"),

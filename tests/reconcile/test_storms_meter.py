@@ -55,8 +55,8 @@ def test_a_key_is_warm_from_its_second_run_that_writes() -> None:
 @pytest.mark.parametrize(("seconds", "warm"), [(WARM_SECONDS, True), (WARM_SECONDS + 1, False)])
 def test_writes_that_are_far_apart_warm_no_key(seconds: float, warm: bool) -> None:
     here = Meter(TOYS)
-    wrote(here, 0)
-    assert wrote(here, seconds) is warm
+    wrote(here, 1000)
+    assert wrote(here, 1000 + seconds) is warm
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,15 @@ def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, wa
     assert wrote(here, 2, primary=then) is warm
 
 
-def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write() -> None:
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write(answered: bool) -> None:
     here, request, changed = Meter(TOYS), Request("default", "a"), toy(2, generation=2, other=5)
     unknown = Sent("PATCH", TOYS, request.key, "", {}, None, changed)  # from no state that is known
     unanswered = Sent("PATCH", TOYS, request.key, "", {}, toy(), None)
     of_another = Sent("PATCH", TOYS, Key("default", "b"), "", {}, None, toy(3, generation=3))
     for second in range(2):
-        here.wrote(request, toy(), [unknown, unanswered, of_another], [UPDATED], second)
+        sent = [unknown, of_another] if answered else [unknown, of_another, unanswered]
+        here.wrote(request, toy(), sent, [UPDATED], second)
     assert wrote(here, 2, primary=changed)
     assert not wrote(here, 3, primary=toy(3, generation=3, other=6))
 
