@@ -1,10 +1,12 @@
-"""What sort of failure a request for machines met, which is what a pool is left alone for."""
+"""What sort of failure a request for machines met, which is what a pool is left alone for, and how long."""
+
+import datetime
 
 import pytest
 
 from informers.errors import error_from_status
 from reconcile import ApiError, Unreachable
-from reconcile.blocks.capacity_backoff import class_of
+from reconcile.blocks.capacity_backoff import PoolBackoff, Terms, after_failure, class_of
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,32 @@ def test_an_answer_is_of_one_sort(code: int, reason: str, message: str, what: st
 def test_no_answer_passes_by_itself() -> None:
     assert class_of(Unreachable("nobody there")) == "transient"
     assert class_of(ApiError("cut off")) == "transient"
+
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.mark.rule("capi-2d-backoff")
+def test_a_first_failure_is_five_minutes_and_no_back_off_is_longer_than_half_an_hour() -> None:
+    backoff, now, lengths = after_failure(None, NOW, "no machines"), NOW, [300.0]
+    assert backoff == PoolBackoff(NOW + datetime.timedelta(minutes=5), 300.0, NOW, "no machines")
+    for _ in range(4):
+        now = backoff.until
+        backoff = after_failure(backoff, now)
+        lengths.append(backoff.seconds)
+    assert lengths == [300, 600, 1200, 1800, 1800]
+    assert backoff == PoolBackoff(now + datetime.timedelta(minutes=30), 1800.0, now, "")
+
+
+@pytest.mark.rule("capi-2d-backoff")
+def test_a_back_off_is_forgotten_when_more_than_its_time_has_passed_since_the_last_failure() -> None:
+    terms = Terms(first=60, longest=600, forgotten=100)
+    backoff = PoolBackoff(NOW, 240.0, NOW, "quota")
+    just, over = (NOW + datetime.timedelta(seconds=seconds) for seconds in (100, 100.5))
+    assert (backoff.is_stale(just, terms), backoff.is_stale(over, terms)) == (False, True)
+    assert (backoff.is_stale(just), backoff.is_stale(NOW + datetime.timedelta(hours=3, seconds=1))) == (
+        False,
+        True,
+    )
+    assert after_failure(backoff, just, terms=terms).seconds == 480
+    assert after_failure(backoff, over, terms=terms).seconds == 60

@@ -1,17 +1,183 @@
-"""Of several pools one is chosen, whatever the expanders leave."""
+"""Of several pools one is chosen, whatever the expanders leave; and what a decision is in full."""
 
-from reconcile.blocks import Priorities
-from reconcile.blocks.capacity_expanders import choose, least_waste
-from tests.blocks.test_capacity import options
+import datetime
+import re
+from fractions import Fraction
+
+import pytest
+from attrs import evolve
+
+from reconcile.blocks import (
+    BadPriorities,
+    CapacityPools,
+    Decision,
+    Growth,
+    NodeTemplate,
+    Option,
+    Pool,
+    PoolBackoff,
+    Priorities,
+)
+from reconcile.blocks.capacity import out_of_question
+from reconcile.blocks.capacity_expanders import Chosen, at_random, choose, least_waste
+from reconcile.blocks.capacity_packing import Packing
+from tests.blocks.test_capacity import node, options, pod, pool
+
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def test_of_what_expanders_leave_the_first_by_name_is_taken_and_no_other() -> None:
-    assert [one.pool for one in choose(options("b", "a"), [least_waste]).options] == ["a"]
-    assert [one.pool for one in choose(options("b", "a"), []).options] == ["a"]
-    assert choose([], [least_waste]).options == ()
+    assert choose(options("b", "a"), [least_waste]) == Chosen(tuple(options("a")))
+    assert choose(options("b", "a"), []) == Chosen(tuple(options("a")))
+    assert choose([], [least_waste]) == Chosen(())
 
 
+@pytest.mark.rule("capacity-expanders")
+def test_what_each_expander_says_is_said_once_and_in_order() -> None:
+    def says(*unmatched: str, notice: str = "", leaves: int = 9) -> object:
+        return lambda given: Chosen(tuple(given)[:leaves], unmatched, notice)
+
+    first, quiet = says("x", "y", notice="one"), says("y")
+    second, last, never = says("z", notice="two"), says("w", notice="three", leaves=0), says("n", notice="n")
+    found = choose(options("b", "a"), [first, quiet, second])  # type: ignore[list-item]
+    assert found == Chosen(tuple(options("a")), ("x", "y", "z"), "one; two")
+    found = choose(options("b", "a"), [last, never])  # type: ignore[list-item]
+    assert found == Chosen((), ("w",), "three")
+
+
+@pytest.mark.rule("capi-2d-priority")
 def test_priorities_that_say_nothing_leave_all_and_say_so() -> None:
     chosen = choose(options("b", "a"), [Priorities()])
-    assert [one.pool for one in chosen.options] == ["a"]
-    assert chosen.notice == "there are no priorities"
+    assert chosen == Chosen(tuple(options("a")), (), "there are no priorities")
+    assert Priorities(fault="no YAML")(options("b", "a")) == Chosen(tuple(options("b", "a")), (), "no YAML")
+
+
+@pytest.mark.rule("capi-2d-priority")
+def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_name() -> None:
+    said = Priorities.parse("1:\n- gpu\n7:\n- ^a\n- z$\n-3:\n- cpu\n")
+    assert [said.of(name) for name in ("a-gpu", "my-gpu", "b-cpu-z", "cpu", "other")] == [7, 1, 7, -3, None]
+    offered = options("my-gpu", "other", "cpu")
+    assert said(offered) == Chosen(tuple(options("my-gpu")), ("other",))
+    none = "no priority matches any of the pools that are possible"
+    assert said(options("x", "y")) == Chosen(tuple(options("x", "y")), ("x", "y"), none)
+
+
+@pytest.mark.rule("capi-2d-priority")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no mapping of numbers to lists of expressions"),
+        ("1: [", "no YAML, line 1"),
+        ("1:\n- a\n2: [", "no YAML, line 3"),
+        ("x: [a]", "'x' is no integer"),
+        ("true: [a]", "True is no integer"),
+        ("5: a", "priority 5 has no list of expressions"),
+        ("5: [1]", "priority 5 has no list of expressions"),
+        ("5: ['[']", "priority 5 has an expression that is none: unterminated character set at position 0"),
+    ],
+)
+def test_a_text_that_says_no_priorities_is_told_where_it_is_wrong(text: str, told: str) -> None:
+    with pytest.raises(BadPriorities, match=f"^{re.escape(told)}$"):
+        Priorities.parse(text)
+
+
+def option(name: str, free: dict[str, int], nodes: int, **used: int) -> Option:
+    return Option(name, NodeTemplate(free), Packing(nodes, ("p",), {}, used))
+
+
+@pytest.mark.rule("capacity-expanders")
+def test_waste_is_what_no_pod_takes_of_all_new_nodes_together() -> None:
+    half = option("half", {"cpu": 4, "memory": 10}, 2, cpu=6, memory=15)
+    assert half.waste == Fraction(1, 4) + Fraction(1, 4)
+    assert option("idle", {"cpu": 4, "memory": 10}, 2).waste == 2
+    bare = option("bare", {"cpu": 4}, 2, cpu=4)
+    assert bare.waste == Fraction(1, 2)
+    worse = option("worse", {"cpu": 4, "memory": 10}, 2, cpu=6, memory=14)
+    assert least_waste([half, worse, bare]) == Chosen((half, bare))
+    assert least_waste([]) == Chosen(())
+
+
+@pytest.mark.rule("capacity-expanders")
+def test_chance_takes_one_and_of_none_none() -> None:
+    given = options("a", "b", "c")
+    assert [at_random(lambda n=n: n / 6)(given).options[0].pool for n in range(6)] == list("aabbcc")  # type: ignore[misc]
+    assert at_random(lambda: 0.5)([]) == Chosen(())
+
+
+# What a decision is in full.
+
+
+@pytest.mark.rule("capacity-decide")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (pool("a", 9, 10), ""),
+        (pool("a", 10, 10), "as large as it may be (10)"),
+        (pool("a", 11, 10), "as large as it may be (10)"),
+        (pool("a", template=None), "nobody knows what its nodes offer"),
+        (pool("a", held="paused", backoff=PoolBackoff(NOW, 1, NOW)), "paused"),
+        (pool("a", backoff=PoolBackoff(NOW, 1, NOW, "quota")), ""),
+        (pool("a", backoff=PoolBackoff(NOW.replace(hour=1), 1, NOW, "quota")), "in back-off: quota"),
+        (pool("a", 10, 10, backoff=PoolBackoff(NOW.replace(hour=1), 1, NOW)), "in back-off"),
+    ],
+)
+def test_a_pool_says_why_it_cannot_grow(given: Pool, why: str) -> None:
+    assert out_of_question(given, NOW) == why
+
+
+@pytest.mark.rule("capacity-decide")
+def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
+    pods = [
+        pod("there", "4"),
+        pod("comes", "3500m"),
+        pod("odd", schedulerName="volcano"),
+        *(pod(name, "3") for name in ("p3", "p1", "p2", "p4")),
+        pod("huge", "9"),
+    ]
+    said = Priorities.parse("9:\n- best\n1:\n- second\n")
+    pools = [
+        pool("third", 0, 1),
+        pool("second", 0, 5),
+        pool("best", 2, 4, upcoming=1),
+        pool("full", 1, 1),
+        pool("held", held="paused", template=None, upcoming=2),
+    ]
+    decision = CapacityPools([said]).decide(pods, [node()], pools, NOW)
+    assert decision == Decision(
+        growths=(Growth("best", 2, 4, ("d/p1", "d/p2")), Growth("second", 0, 2, ("d/p3", "d/p4"))),
+        housed=("d/comes", "d/there"),
+        left={"d/odd": "not modelled: a scheduler of its own", "d/huge": "third: cpu"},
+        skipped={"full": "as large as it may be (1)", "held": "paused"},
+        unmatched=("third",),
+        notices=(),
+    )
+    short = CapacityPools([said], most=1).decide(pods, [node()], pools, NOW)
+    assert [(one.pool, one.to, one.pods) for one in short.growths] == [
+        ("best", 3, ("d/p1",)),
+        ("second", 1, ("d/p2",)),
+        ("third", 1, ("d/p3",)),
+    ]
+    assert short.left["d/p4"] == "no pool is left that could grow"
+
+
+@pytest.mark.rule("capacity-decide")
+def test_a_pod_that_fits_nowhere_is_told_of_each_pool_and_expanders_are_quoted_once() -> None:
+    small, narrow = pool("b", 0, 5, template=node("1")), pool("a", 0, 5, template=node(memory="1Mi"))
+    bad = Priorities(fault="no YAML")
+    decision = CapacityPools([bad]).decide([pod("p", "3")], [], [small, narrow], NOW)
+    assert decision == Decision(left={"d/p": "a: memory; b: cpu"})
+    pods = [pod("q", "3"), pod("r", "1", "10Gi")]
+    roomy = [evolve(small, template=node()), evolve(narrow, template=node("1", "20Gi"))]
+    both = CapacityPools([bad]).decide(pods, [], roomy, NOW)
+    assert both == Decision((Growth("a", 0, 1, ("d/r",)), Growth("b", 0, 1, ("d/q",))), notices=("no YAML",))
+
+
+@pytest.mark.rule("capacity-decide")
+def test_without_pools_or_without_pods_nothing_grows() -> None:
+    assert CapacityPools().decide([pod()], [], [], NOW) == Decision(left={"d/p": "there are no pools"})
+    assert CapacityPools().decide([], [node()], [pool("a")], NOW) == Decision()
+    full = CapacityPools().decide([pod()], [], [pool("a", 1, 1)], NOW)
+    said = {"a": "as large as it may be (1)"}
+    assert full == Decision(left={"d/p": "no pool is left that could grow"}, skipped=said)
+    assert CapacityPools().expanders == (least_waste,)
+    assert CapacityPools(iter([least_waste])).expanders == (least_waste,)  # type: ignore[arg-type]

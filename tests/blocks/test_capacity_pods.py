@@ -1,0 +1,247 @@
+"""What is read of a pod, to the last field: amounts, places, ports, and what is not modelled."""
+
+from typing import Any
+
+import pytest
+
+from reconcile import Quantity
+from reconcile.blocks import PodNeeds, pod_needs
+from reconcile.blocks.capacity_pods import (
+    HostPort,
+    NodeRequirement,
+    Shape,
+    Toleration,
+    add,
+    less,
+    milli_of,
+    most,
+    requests_of,
+)
+
+WHOLE: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "d"},
+    "spec": {
+        "containers": [
+            {
+                "resources": {"limits": {"cpu": "2", "memory": "1k"}, "requests": {"cpu": "1", "x/y": "0"}},
+                "ports": [{"containerPort": 1}, {"hostPort": 80, "protocol": "UDP", "hostIP": "10.0.0.1"}],
+            },
+            {"resources": {"requests": {"cpu": "500m"}}, "ports": [{"hostPort": 81}]},
+            {"resources": None, "ports": None},
+        ],
+        "initContainers": [{"ports": [{"hostPort": 82, "protocol": "", "hostIP": ""}]}],
+        "nodeSelector": {"zone": "a", "disk": "ssd"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "k", "operator": "In", "values": ["a", "b"]},
+                                              {"key": "l", "operator": "Exists", "values": None}]},
+                        {"matchExpressions": None},
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+                    ]
+                }
+            },
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+        },
+        "tolerations": [
+            {"key": "team", "operator": "Exists", "effect": "NoExecute"},
+            {"key": "a", "value": "b"},
+            {"key": None, "operator": "", "value": None, "effect": None},
+        ],
+        "topologySpreadConstraints": [
+            {"whenUnsatisfiable": "ScheduleAnyway"},
+            {"whenUnsatisfiable": "DoNotSchedule"},
+        ],
+        "volumes": [{"emptyDir": {}}, {"ephemeral": {}}],
+        "resourceClaims": [{"name": "gpu"}],
+        "schedulerName": "volcano",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.rule("capacity-unmodelled")
+def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> None:
+    none = (NodeRequirement("", "Exists"),)
+    assert pod_needs(WHOLE) == PodNeeds(
+        "d/p",
+        Shape(
+            amounts=(("cpu", 1500), ("memory", 1_000_000), ("pods", 1000)),
+            selector=(("disk", "ssd"), ("zone", "a")),
+            terms=(
+                (NodeRequirement("k", "In", ("a", "b")), NodeRequirement("l", "Exists", ())),
+                none,
+                none,
+            ),
+            tolerations=(
+                Toleration("team", "Exists", "", "NoExecute"),
+                Toleration("a", "Equal", "b", ""),
+                Toleration("", "Equal", "", ""),
+            ),
+            ports=(
+                HostPort(82, "TCP", "0.0.0.0"),
+                HostPort(80, "UDP", "10.0.0.1"),
+                HostPort(81, "TCP", "0.0.0.0"),
+            ),
+            unmodelled=(
+                "required podAffinity",
+                "required podAntiAffinity",
+                "matchFields of nodes",
+                "topologySpreadConstraints",
+                "volumes that are claims",
+                "resourceClaims",
+                "a scheduler of its own",
+            ),
+        ),
+    )
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {},
+        {"metadata": None, "spec": None},
+        {"metadata": {"name": "", "namespace": ""}, "spec": {"containers": None, "initContainers": None}},
+        {"spec": {"affinity": {"nodeAffinity": None, "podAffinity": None}, "nodeSelector": None}},
+        {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}}},
+        {"spec": {"tolerations": None, "volumes": None, "topologySpreadConstraints": None, "overhead": None}},
+        {"spec": {"schedulerName": "default-scheduler", "resourceClaims": [], "volumes": [{"secret": {}}]}},
+        {"spec": {"containers": [{"ports": [{"containerPort": 80}, {"hostPort": 0}]}], "affinity": None}},
+        {"spec": {"containers": [{"resources": {"limits": None, "requests": None}}], "hostNetwork": True}},
+    ],
+)
+def test_a_pod_that_asks_for_nothing_takes_the_place_of_one_pod(manifest: dict[str, Any]) -> None:
+    assert pod_needs(manifest) == PodNeeds("/", Shape((("pods", 1000),)))
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_pod_in_the_network_of_its_node_takes_the_ports_of_its_containers() -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}, {}]
+    spec = {"hostNetwork": True, "containers": [{"ports": ports}]}
+    assert pod_needs({"spec": spec}).shape.ports == (HostPort(80), HostPort(8081))
+
+
+@pytest.mark.rule("capacity-fit")
+def test_requests_are_the_most_that_a_pod_takes_at_any_time() -> None:
+    def container(policy: str = "", **requests: str) -> dict[str, Any]:
+        return {"resources": {"requests": requests}, **({"restartPolicy": policy} if policy else {})}
+
+    spec: dict[str, Any] = {
+        "initContainers": [
+            container(cpu="1", disk="7"),
+            container("Always", cpu="2", memory="1"),
+            container(cpu="3", memory="2"),
+            container("Always", cpu="4"),
+            container("OnFailure", memory="9"),
+        ],
+        "containers": [container(cpu="1", memory="3"), container(cpu="1", gpu="0")],
+    }
+    found = {"cpu": 8000, "memory": 10_000, "disk": 7000, "pods": 1000}
+    assert requests_of(spec) == found
+    assert pod_needs({"spec": spec}).amounts == found
+    more = {"resources": {"requests": {"cpu": "2", "pods": "7"}}, "overhead": {"cpu": "1", "x": "2"}}
+    assert requests_of({**spec, **more}) == {**found, "cpu": 3000, "x": 2000}
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    ("requirement", "holds"),
+    [
+        (NodeRequirement("zone", "In", ("a", "b")), True),
+        (NodeRequirement("zone", "In", ("b",)), False),
+        (NodeRequirement("none", "In", ("a",)), False),
+        (NodeRequirement("zone", "NotIn", ("b",)), True),
+        (NodeRequirement("zone", "NotIn", ("a", "b")), False),
+        (NodeRequirement("none", "NotIn", ("a",)), True),
+        (NodeRequirement("empty", "Exists"), True),
+        (NodeRequirement("none", "Exists"), False),
+        (NodeRequirement("empty", "DoesNotExist"), False),
+        (NodeRequirement("none", "DoesNotExist"), True),
+        (NodeRequirement("cores", "Gt", ("3",)), True),
+        (NodeRequirement("cores", "Gt", ("4",)), False),
+        (NodeRequirement("cores", "Lt", ("5",)), True),
+        (NodeRequirement("cores", "Lt", ("4",)), False),
+        (NodeRequirement("cores", "Gt", ("3", "9")), True),
+        (NodeRequirement("cores", "Gt", ()), False),
+        (NodeRequirement("cores", "Lt", ("many",)), False),
+        (NodeRequirement("zone", "Lt", ("5",)), False),
+        (NodeRequirement("none", "Lt", ("5",)), False),
+        (NodeRequirement("none", "Gt", ("-5",)), False),
+    ],
+)
+def test_an_expression_holds_by_the_label_that_a_node_has(requirement: NodeRequirement, holds: bool) -> None:
+    assert requirement.holds({"zone": "a", "cores": "4", "empty": ""}) is holds
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_node_is_accepted_by_the_whole_selector_and_all_of_one_term() -> None:
+    zone, disk = NodeRequirement("zone", "In", ("a",)), NodeRequirement("disk", "Exists")
+    both = Shape((), (("zone", "a"), ("disk", "ssd")))
+    assert both.accepts({"zone": "a", "disk": "ssd", "more": "b"})
+    assert not both.accepts({"zone": "a"})
+    one_of = Shape((), terms=((zone, disk), (NodeRequirement("other", "Exists"),)))
+    assert one_of.accepts({"zone": "a", "disk": ""})
+    assert one_of.accepts({"other": ""})
+    assert not one_of.accepts({"zone": "a"})
+    assert not Shape((), (("zone", "b"),), ((zone,),)).accepts({"zone": "a"})
+    assert Shape(()).accepts({})
+
+
+@pytest.mark.rule("capacity-fit")
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        (HostPort(80), HostPort(80), True),
+        (HostPort(80), HostPort(81), False),
+        (HostPort(80), HostPort(80, "UDP"), False),
+        (HostPort(80), HostPort(80, address="10.0.0.1"), True),
+        (HostPort(80), HostPort(81, address="10.0.0.1"), False),
+        (HostPort(80, address="10.0.0.1"), HostPort(80, address="10.0.0.1"), True),
+        (HostPort(80, address="10.0.0.1"), HostPort(80, address="10.0.0.2"), False),
+        (HostPort(80, address="10.0.0.1"), HostPort(81, address="10.0.0.1"), False),
+    ],
+)
+def test_ports_clash_where_one_node_cannot_have_both(one: HostPort, other: HostPort, clash: bool) -> None:
+    assert one.clashes(other) is clash
+    assert other.clashes(one) is clash
+
+
+@pytest.mark.rule("capacity-milli")
+@pytest.mark.parametrize(
+    ("quantity", "milli"),
+    [
+        ("1", 1000), ("1.0001", 1001), ("1n", 1), ("0", 0), ("1Ki", 1_024_000), ("900m", 900),
+        (2, 2000), (0.5, 500), (Quantity("1.5"), 1500),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_rounded_up_to_a_thousandth(quantity: object, milli: int) -> None:
+    assert milli_of(quantity) == milli
+
+
+@pytest.mark.rule("capacity-milli")
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (True, "True is no quantity"),
+        (None, "None is no quantity"),
+        ([], r"\[\] is no quantity"),
+        ("many", "a quantity is written like 500m or 1.5Gi"),
+    ],
+)
+def test_what_is_no_quantity_is_refused(said: object, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        milli_of(said)
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        requests_of({"containers": [{"resources": {"requests": {"cpu": said}}}]})
+
+
+def test_amounts_are_added_taken_away_and_compared_by_name() -> None:
+    one, other = {"a": 3, "b": 1}, {"b": 5, "c": 2}
+    assert add(one, other) == {"a": 3, "b": 6, "c": 2}
+    assert less(one, other) == {"a": 3, "b": 0}
+    assert less(other, one) == {"b": 4, "c": 2}
+    assert most(one, other) == {"a": 3, "b": 5, "c": 2}
+    assert most({"a": -1}, {"b": -1}) == {"a": 0, "b": 0}
