@@ -34,13 +34,10 @@ class _DockerConfig(msgspec.Struct, rename="camel", omit_defaults=True):
 
 def pull_secret_of(source: Secret) -> Content:
     """The docker config of a Secret, unchanged. Raises Unusable if it has none, or one without any login."""
-    encoded = source.data.get(DOCKER_CONFIG_KEY)
-    if not encoded:
-        raise Unusable("KeyMissing", f"{_where(source)} has no key {DOCKER_CONFIG_KEY}")
-    config = _docker_config(source, encoded)
+    config = _docker_config(source)
     if not (config.auths or config.cred_helpers or config.creds_store):
         raise Unusable("LoginNotFound", f"{DOCKER_CONFIG_KEY} of {_where(source)} has no login")
-    return Content({DOCKER_CONFIG_KEY: encoded}, DOCKER_CONFIG_TYPE)
+    return Content({DOCKER_CONFIG_KEY: source.data[DOCKER_CONFIG_KEY]}, DOCKER_CONFIG_TYPE)
 
 
 def credentials_of(source: Secret, host: str) -> Content:
@@ -74,37 +71,28 @@ def deploy_keys_of(source: Secret) -> Content:
 # --- of a pipeline's spec -----------------------------------------------------------------------------
 
 
-def given_pull_secret(registry: Registry) -> Content | Unusable:
-    """The docker config of what the pipeline itself says."""
-    missing = _missing(registry)
-    if missing is not None:
-        return missing
-    return _docker_config_for(registry.host or "", registry.username or "", registry.password or "")
-
-
-def given_credentials(registry: Registry) -> Content | Unusable:
-    """User name and password that the pipeline itself says."""
-    missing = _missing(registry)
-    return missing or _credentials(registry.username or "", registry.password or "")
+def given_login(registry: Registry) -> tuple[Content | Unusable, Content | Unusable]:
+    """What the pipeline itself says of the registry, as a docker config, and as user name and password."""
+    host, username, password = registry.host, registry.username, registry.password
+    if host and username and password:
+        return _docker_config_for(host, username, password), _credentials(username, password)
+    field = next(name for name in ("host", "username", "password") if not getattr(registry, name))
+    why = f"spec.registry.{field} is needed for createSecret create, or a secretRef; copies are kept"
+    missing = Unusable("CredentialsMissing", why)
+    return missing, missing
 
 
 def given_deploy_keys(keys: Keys) -> Content | Unusable:
     """The deploy keys that the pipeline itself says, which are base64 there already."""
-    data = {DEPLOY_KEY: keys.priv or "", DEPLOY_KEY_PUBLIC: keys.pub or ""}
-    for field, value in zip(("priv", "pub"), data.values(), strict=True):
+    given = {"priv": keys.priv or "", "pub": keys.pub or ""}
+    for field, value in given.items():
         if not value:
             return Unusable("DeployKeyMissing", f"spec.git.keys.{field} is needed for deploy keys")
         if not _is_base64(value):
-            return Unusable("NotBase64", f"spec.git.keys.{field} is not base64")
-    return Content(data)
-
-
-def _missing(registry: Registry) -> Unusable | None:
-    for field in ("host", "username", "password"):
-        if not getattr(registry, field):
-            why = f"spec.registry.{field} is needed for createSecret create, or a secretRef; copies are kept"
-            return Unusable("CredentialsMissing", why)
-    return None
+            return Unusable(
+                "NotBase64", f"spec.git.keys.{field} is not base64 in one line, as a server keeps it"
+            )
+    return Content({DEPLOY_KEY: given["priv"], DEPLOY_KEY_PUBLIC: given["pub"]})
 
 
 # --- within -----------------------------------------------------------------------------------------
@@ -121,7 +109,7 @@ def _docker_config_for(host: str, username: str, password: str) -> Content:
 
 
 def _login(source: Secret, host: str) -> tuple[str, str]:
-    auths = _docker_config(source, source.data.get(DOCKER_CONFIG_KEY, "")).auths
+    auths = _docker_config(source).auths
     entries = [entry for name, entry in auths.items() if not host or _registry(name) == _registry(host)]
     if len(entries) != 1:
         wanted = f"of host {host}" if host else "(spec.registry.host does not say which to take)"
@@ -134,9 +122,12 @@ def _login(source: Secret, host: str) -> tuple[str, str]:
     return username, password
 
 
-def _docker_config(source: Secret, encoded: str) -> _DockerConfig:
+def _docker_config(source: Secret) -> _DockerConfig:
+    encoded = source.data.get(DOCKER_CONFIG_KEY)
+    if not encoded:
+        raise Unusable("KeyMissing", f"{_where(source)} has no key {DOCKER_CONFIG_KEY}")
     try:
-        return msgspec.json.decode(base64.b64decode(encoded, validate=True), type=_DockerConfig)
+        return msgspec.json.decode(base64.b64decode(encoded), type=_DockerConfig)
     except (binascii.Error, msgspec.DecodeError):
         message = f"{DOCKER_CONFIG_KEY} of {_where(source)} is not a docker config"
         # The decoder's own message may quote the value.
@@ -147,23 +138,23 @@ def _decoded_auth(auth: str) -> tuple[str, str]:
     try:
         username, _, password = base64.b64decode(auth, validate=True).decode().partition(":")
     except ValueError:
-        return "", ""
+        username = password = ""
     return username, password
 
 
 def _plain(source: Secret, encoded: str) -> str:
     try:
-        return base64.b64decode(encoded, validate=True).decode()
+        return base64.b64decode(encoded).decode()
     except ValueError:
         raise Unusable("NotText", f"the login of {_where(source)} is not text") from None
 
 
 def _is_base64(text: str) -> bool:
+    """Whether a server would keep it as it stands: what it writes otherwise would be written for ever."""
     try:
-        base64.b64decode(text, validate=True)
+        return base64.b64encode(base64.b64decode(text)).decode() == text
     except ValueError:
         return False
-    return True
 
 
 def _registry(name: str) -> str:

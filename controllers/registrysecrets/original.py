@@ -14,7 +14,7 @@ from reconcile import Context, Key, ObjectMeta, Request, Watch
 from reconcile.blocks import Content
 from reconcile.kinds import Namespace, Secret
 
-from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_credentials, given_pull_secret
+from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
 from .models import KuberoPipeline, Registry
 from .wanted import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
 
@@ -108,7 +108,8 @@ def _rendered(pipeline: KuberoPipeline, lookup: Secret | None) -> list[Secret]:
     registry = pipeline.spec.registry or Registry()
     if registry.create_secret not in ("copy", "create"):
         return []
-    given = {PULL_SECRET: given_pull_secret(registry), CREDENTIALS: given_credentials(registry)}
+    config, login = given_login(registry)
+    given = {PULL_SECRET: config, CREDENTIALS: login}
     rendered = []
     for namespace in phase_namespaces(pipeline):
         for name, content in given.items():

@@ -106,10 +106,8 @@ def _logins(pipeline: KuberoPipeline, registry: Registry, namespace: str) -> Seq
                 Copy(login, source, partial(contents.credentials_of, host=host)),
             ]
         case "create":
-            return [
-                Copy(pull, content=contents.given_pull_secret(registry)),
-                Copy(login, content=contents.given_credentials(registry)),
-            ]
+            config, given = contents.given_login(registry)
+            return [Copy(pull, content=config), Copy(login, content=given)]
     raise _invalid(
         f"spec.registry.createSecret is {registry.create_secret!r}; it can be copy, create or none"
     )

@@ -56,7 +56,12 @@ def as_it_is(source: Secret) -> Content:
     """All of the source. Raises Unusable for one that holds nothing, so that no copy is emptied."""
     if not source.data:
         raise Unusable("Empty", f"Secret {source.namespace}/{source.name} holds nothing")
-    return Content(source.data, source.type or "Opaque")
+    return Content(source.data, type_of(source))
+
+
+def type_of(secret: Secret) -> str:
+    """A Secret's type, also where no server has filled it in."""
+    return secret.type or "Opaque"
 
 
 @frozen
@@ -103,7 +108,7 @@ class Owner:
     def of(cls, copier: str, obj: Object) -> "Owner":
         """The owner that an object is to a copier."""
         resource = kind_of(obj).resource
-        kind = f"{resource.kind}.{resource.group}".rstrip(".")
+        kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
         return cls(copier, kind, obj.namespace, obj.name, obj.uid)
 
     def labels(self) -> dict[str, str]:
@@ -115,11 +120,16 @@ class Owner:
 
         The uid is not among them: an object restored from a backup has another, and takes its copies back.
         """
-        return dict(zip(_SELECTING, self.index_value(), strict=True))
+        return {
+            COPIER: label_value(self.copier),
+            OWNER_KIND: label_value(self.kind),
+            OWNER_NAMESPACE: label_value(self.namespace),
+            OWNER_NAME: label_value(self.name),
+        }
 
     def index_value(self) -> tuple[str, ...]:
         """The values of those labels, in their order."""
-        return tuple(map(label_value, (self.copier, self.kind, self.namespace, self.name)))
+        return tuple(self.selector().values())
 
     def owns(self, labels: Mapping[str, str]) -> bool:
         """Whether labels name this owner."""
@@ -132,9 +142,9 @@ _SELECTING = (COPIER, OWNER_KIND, OWNER_NAMESPACE, OWNER_NAME)
 def owners_in(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
     """The index of who owns an object: what `Owner.index_value` says, of its labels."""
     labels = snapshot.labels
-    if COPIER not in labels:
+    if not all(name in labels for name in _SELECTING):
         return ()
-    return (tuple(labels.get(name, "") for name in _SELECTING),)
+    return (tuple(labels[name] for name in _SELECTING),)
 
 
 def label_value(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from informers import Key
-from reconcile.blocks.copies import SOURCE_VERSION, Content, Copy, Owner, Removal, Unusable
+from reconcile.blocks.copies import SOURCE_VERSION, Content, Copy, Owner, Removal, Unusable, type_of
 from reconcile.kinds import Namespace, Secret
 
 Word = Literal["True", "False", "Unknown"]
@@ -192,7 +192,7 @@ def difference(owner: Owner, content: Content, stands: Secret) -> dict[str, Any]
     return {
         **({"data": data} if data else {}),
         **({"metadata": {"labels": labels}} if labels else {}),
-        **({"type": content.type} if (stands.type or "Opaque") != content.type else {}),
+        **({"type": content.type} if type_of(stands) != content.type else {}),
     }
 
 
@@ -201,7 +201,7 @@ def _verb(content: Content, stands: Secret | None) -> Literal["create", "update"
     if stands is None:
         return "create"
     fixed = stands.immutable and dict(stands.data) != dict(content.data)
-    return "replace" if fixed or (stands.type or "Opaque") != content.type else "update"
+    return "replace" if fixed or type_of(stands) != content.type else "update"
 
 
 def _ending(found: Found, name: str) -> bool:

@@ -4,16 +4,18 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from informers import Snapshot
 from reconcile import Key, ObjectMeta
 from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
-from reconcile.blocks.copies import Owner, label_value
-from reconcile.blocks.copy_plan import CopyPlan, Found, Verdict, checked, plan_copies
-from reconcile.kinds import Namespace, Secret
+from reconcile.blocks.copies import Owner, label_value, owners_in
+from reconcile.blocks.copy_plan import CopyPlan, Found, Verdict, checked, difference, plan_copies
+from reconcile.kinds import ConfigMap, Ingress, Namespace, Secret
 from reconcile.kinds.core import NamespaceStatus
 
 PASSWORD = "s3cr3t-pass"
@@ -272,8 +274,126 @@ def test_an_owner_restored_from_a_backup_takes_its_copies_back() -> None:
 
 
 def test_two_copies_in_one_place_are_refused() -> None:
-    with pytest.raises(Unusable, match="more than one copy is wanted as Secret test/login"):
+    with pytest.raises(Unusable, match=r"^more than one copy is wanted as Secret test/login$") as raised:
         checked([COPIES[0], Copy(PLACES[0], content=Content({}))])
+    assert raised.value.reason == "SamePlaceTwice"
+    assert checked(iter(COPIES)) == tuple(COPIES)
+
+
+# --- what is said -------------------------------------------------------------------------------------------
+
+FOUND = Verdict("SourceFound", "True", "Found")
+ALONE = Verdict("Conflict", "False", "NoConflict")
+PROBLEMS = (Unusable("NotFound", "one"), Unusable("Empty", "other"), Unusable("NotFound", "one"))
+THEIRS = "not written, as these Secrets belong to someone else: test/login, prod/login; delete or rename them"
+
+
+@pytest.mark.parametrize(
+    ("plan", "verdicts"),
+    [
+        (CopyPlan(), [Verdict("Ready", "True", "Copied"), FOUND, ALONE]),
+        (CopyPlan(nothing_wanted=True), [Verdict("Ready", "True", "NothingToCopy"), ALONE]),
+        (
+            CopyPlan(waiting=("one", "other")),
+            [Verdict("Ready", "False", "Waiting", "one; other"), FOUND, ALONE],
+        ),
+        (
+            CopyPlan(waiting=("one",), conflicts=tuple(PLACES)),
+            [
+                Verdict("Ready", "False", "ForeignSecret", THEIRS),
+                FOUND,
+                Verdict("Conflict", "True", "ForeignSecret", THEIRS),
+            ],
+        ),
+        (
+            CopyPlan(waiting=("one",), conflicts=tuple(PLACES), problems=PROBLEMS),
+            [
+                Verdict("Ready", "False", "SourceNotFound", "one; other"),
+                Verdict("SourceFound", "False", "NotFound", "one; other"),
+                Verdict("Conflict", "True", "ForeignSecret", THEIRS),
+            ],
+        ),
+    ],
+)
+def test_a_plan_says_what_stands_in_its_way_the_source_first_then_strangers_then_what_it_waits_for(
+    plan: CopyPlan, verdicts: list[Verdict]
+) -> None:
+    assert list(plan.verdicts()) == verdicts
+
+
+def test_a_copy_that_turns_out_to_wait_is_not_held_any_more() -> None:
+    held = tuple(CopyStatus(*place, "7") for place in PLACES)
+    plan = CopyPlan(held=held, waiting=("one",)).held_up({PLACES[0]: "other", Key("else", "x"): "one"})
+    assert plan == CopyPlan(held=held[1:], waiting=("one", "other"))
+
+
+def test_the_end_of_a_namespace_is_waited_for_also_where_nothing_is_copied() -> None:
+    plan = planned((), spaces=[space("test", deletion_timestamp="now")], namespaces=("test",))
+    assert plan.waiting == ("Namespace test is being deleted",)
+
+
+def test_a_difference_is_the_patch_that_makes_it_good() -> None:
+    wanted = Content({"same": b64("1"), "other": b64("2"), "new": b64("3")}, "kubernetes.io/tls")
+    labels = {**OWNER.labels(), "team": "a", "reconcile-runtime/owner-uid": "old"}
+    stands = Secret(
+        metadata=ObjectMeta("login", "test", labels=labels),
+        data={"same": b64("1"), "other": b64("1"), "old": b64("1")},
+    )
+    assert difference(OWNER, wanted, stands) == {
+        "data": {"other": b64("2"), "new": b64("3"), "old": None},
+        "metadata": {"labels": {"reconcile-runtime/owner-uid": "owner-uid"}},
+        "type": "kubernetes.io/tls",
+    }
+
+
+@pytest.mark.parametrize("kind", [None, "", "Opaque"])
+def test_a_type_that_no_server_has_filled_in_is_opaque(kind: str | None) -> None:
+    assert as_it_is(source().replace(type=kind)) == Content({"password": b64(PASSWORD)}, "Opaque")
+    assert planned(existing=[changed(one, type=kind) for one in copied()]).is_idle
+    edited = [changed(one, type=kind, data={}) for one in copied()]
+    assert [verb for verb, _ in written(planned(existing=edited))] == ["update", "update"]
+
+
+def test_a_copy_has_the_type_of_its_source_or_the_one_that_its_content_says() -> None:
+    assert as_it_is(source().replace(type="kubernetes.io/tls")).type == "kubernetes.io/tls"
+    made = Content.of_text("kubernetes.io/basic-auth", username="robot")
+    assert made == Content({"username": b64("robot")}, "kubernetes.io/basic-auth")
+
+
+# --- whose it is --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("of", "kind"), [(ConfigMap, "ConfigMap"), (Ingress, "Ingress.networking.k8s.io")])
+def test_an_owner_is_named_by_its_kind_and_group(of: type[ConfigMap | Ingress], kind: str) -> None:
+    obj = of(metadata=ObjectMeta("shop", "teams", uid="owner-uid"))
+    assert Owner.of("tenants", obj) == evolve(OWNER, kind=kind)
+
+
+def test_an_object_is_found_by_the_labels_of_its_owner_and_by_all_of_them_only() -> None:
+    def owners(labels: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+        metadata = {"name": "login", "namespace": "test", "uid": "u", "resourceVersion": "1"}
+        body = {"kind": "Secret", "metadata": {**metadata, "labels": labels}}
+        return owners_in(Snapshot.from_json(msgspec.json.encode(body)))
+
+    cluster_wide = evolve(OWNER, namespace="")
+    for owner in (OWNER, cluster_wide):
+        assert owners({**owner.labels(), "team": "a"}) == (owner.index_value(),)
+    assert OWNER.index_value() == ("tenants", "Tenant.example.com", "teams", "shop")
+    for name in OWNER.selector():
+        labels = {one: value for one, value in cluster_wide.labels().items() if one != name}
+        assert owners(labels) == ()
+        assert not cluster_wide.owns(labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("a" * 63, "a" * 63),
+        ("a" * 64, f"{'a' * 52}-ffe054fe7a"),  # stands in clusters: another one would lose their copies
+    ],
+)
+def test_a_name_that_no_label_may_hold_is_its_beginning_and_a_hash(name: str, label: str) -> None:
+    assert label_value(name) == label
 
 
 def test_a_copy_has_either_a_source_and_a_function_or_a_content() -> None:

@@ -15,6 +15,7 @@ from reconcile.kinds import Secret
 
 HOST = "registry.example.com"
 PASSWORD = "s3cr3t-pass"
+NOT_BASE64 = "is not base64 in one line, as a server keeps it"
 
 
 def b64(text: str) -> str:
@@ -64,8 +65,14 @@ def test_the_login_of_the_host_is_found_however_it_is_written(name: str) -> None
     assert credentials_of(origin) == {"username": "robot", "password": "pass"}
 
 
-def test_docker_hub_is_found_under_its_old_name() -> None:
-    assert credentials_of(source({"https://index.docker.io/v1/": login()}), "docker.io")["password"] == "pass"
+@pytest.mark.parametrize("name", ["docker.io", "https://index.docker.io/v1/", "Registry-1.Docker.io/v2"])
+@pytest.mark.parametrize("host", ["docker.io", "index.docker.io", "registry-1.docker.io"])
+def test_docker_hub_is_found_under_each_of_its_names(name: str, host: str) -> None:
+    assert credentials_of(source({name: login(), HOST: login("other")}), host)["password"] == "pass"
+
+
+def test_the_name_of_a_registry_is_the_same_in_capitals() -> None:
+    assert credentials_of(source({"https://REGISTRY.BOX/": login()}), "registry.box")["password"] == "pass"
 
 
 def test_without_a_host_the_only_login_is_taken() -> None:
@@ -77,49 +84,81 @@ def test_a_login_of_auth_alone_is_decoded_at_its_first_colon() -> None:
     assert credentials_of(origin) == {"username": "robot", "password": "a:b"}
 
 
+@pytest.mark.parametrize("entry", [{"username": "robot"}, {"password": "pass"}, {}])
+def test_where_a_login_lacks_a_name_or_a_password_both_are_those_of_its_auth(entry: dict[str, str]) -> None:
+    origin = source({HOST: {**entry, "auth": b64("from:auth")}})
+    assert credentials_of(origin) == {"username": "from", "password": "auth"}
+
+
+SOURCE = "Secret kubero/registry-login"
+NONE_OF_HOST = f"{SOURCE} has 0 logins of host {HOST}; one is needed"
+TWO_OF_HOST = f"{SOURCE} has 2 logins of host {HOST}; one is needed"
+ANY_OF_TWO = f"{SOURCE} has 2 logins (spec.registry.host does not say which to take); one is needed"
+HALF = f"{SOURCE} has a login without user name or password"
+
+
 @pytest.mark.parametrize(
-    ("auths", "host", "reason"),
+    ("auths", "host", "reason", "message"),
     [
-        ({HOST: login(), f"https://{HOST}": login("other")}, HOST, "LoginNotFound"),
-        ({"other.example.com": login()}, HOST, "LoginNotFound"),
-        ({"a.example.com": login(), "b.example.com": login()}, "", "LoginNotFound"),
-        ({HOST: {"auth": b64("token-only")}}, HOST, "LoginIncomplete"),
-        ({HOST: {"identitytoken": PASSWORD}}, HOST, "LoginIncomplete"),
+        ({HOST: login(), f"https://{HOST}": login("other")}, HOST, "LoginNotFound", TWO_OF_HOST),
+        ({"other.example.com": login()}, HOST, "LoginNotFound", NONE_OF_HOST),
+        ({"a.example.com": login(), "b.example.com": login()}, "", "LoginNotFound", ANY_OF_TWO),
+        ({HOST: {"auth": b64("token-only")}}, HOST, "LoginIncomplete", HALF),
+        ({HOST: {"auth": f"!{b64('robot:pass')}"}}, HOST, "LoginIncomplete", HALF),
+        ({HOST: {"auth": "/w=="}}, HOST, "LoginIncomplete", HALF),
+        ({HOST: {"identitytoken": PASSWORD}}, HOST, "LoginIncomplete", HALF),
+        ({HOST: {"username": "robot"}}, HOST, "LoginIncomplete", HALF),
     ],
 )
-def test_a_login_that_is_not_there_is_not_guessed(auths: dict[str, Any], host: str, reason: str) -> None:
+def test_a_login_that_is_not_there_is_not_guessed(
+    auths: dict[str, Any], host: str, reason: str, message: str
+) -> None:
     with pytest.raises(Unusable) as raised:
         contents.credentials_of(source(auths), host)
-    assert raised.value.reason == reason
+    assert (raised.value.reason, raised.value.message) == (reason, message)
+
+
+NO_KEY = f"{SOURCE} has no key {DOCKER_CONFIG_KEY}"
+NO_CONFIG = f"{DOCKER_CONFIG_KEY} of {SOURCE} is not a docker config"
+NO_LOGIN = f"{DOCKER_CONFIG_KEY} of {SOURCE} has no login"
 
 
 @pytest.mark.rule("kubero-5d-04")
 @pytest.mark.parametrize(
-    ("config", "reason"),
+    ("config", "reason", "message"),
     [
-        (None, "KeyMissing"),
-        ("ZW1wdHk=", "NotADockerConfig"),
-        ("not base64!", "NotADockerConfig"),
-        (b64(f'{{"auths": {{"{HOST}": "{PASSWORD}"}}}}'), "NotADockerConfig"),
-        (b64(f"{PASSWORD} is no JSON"), "NotADockerConfig"),
-        (b64('{"auths": {}}'), "LoginNotFound"),
+        (None, "KeyMissing", NO_KEY),
+        ("", "KeyMissing", NO_KEY),
+        ("ZW1wdHk=", "NotADockerConfig", NO_CONFIG),
+        ("not base64!", "NotADockerConfig", NO_CONFIG),
+        (b64(f'{{"auths": {{"{HOST}": "{PASSWORD}"}}}}'), "NotADockerConfig", NO_CONFIG),
+        (b64(f"{PASSWORD} is no JSON"), "NotADockerConfig", NO_CONFIG),
+        (b64('{"auths": {}}'), "LoginNotFound", NO_LOGIN),
     ],
 )
-def test_what_is_no_docker_config_is_never_copied_and_never_quoted(config: str | None, reason: str) -> None:
+def test_what_is_no_docker_config_is_never_copied_and_never_quoted(
+    config: str | None, reason: str, message: str
+) -> None:
     with pytest.raises(Unusable) as raised:
         contents.pull_secret_of(secret(**({} if config is None else {DOCKER_CONFIG_KEY: config})))
-    assert raised.value.reason == reason
-    assert PASSWORD not in raised.value.message
+    assert (raised.value.reason, raised.value.message) == (reason, message)
+
+
+def test_of_a_secret_without_any_login_the_key_is_named_that_it_lacks() -> None:
+    with pytest.raises(Unusable) as raised:
+        contents.credentials_of(secret(username=b64("robot")), HOST)
+    assert (raised.value.reason, raised.value.message) == ("KeyMissing", NO_KEY)
 
 
 def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes() -> None:
     registry = Registry(create_secret="create", host=HOST, username="robot", password=PASSWORD)
-    made = text_of(contents.given_pull_secret(registry))[DOCKER_CONFIG_KEY]
+    config, credentials = contents.given_login(registry)
+    made = text_of(config)[DOCKER_CONFIG_KEY]
     auth = b64(f"robot:{PASSWORD}")
     assert made == (
         f'{{"auths":{{"{HOST}":{{"username":"robot","password":"{PASSWORD}","auth":"{auth}"}}}}}}'
     )
-    assert text_of(contents.given_credentials(registry)) == {"username": "robot", "password": PASSWORD}
+    assert text_of(credentials) == {"username": "robot", "password": PASSWORD}
 
 
 @pytest.mark.rule("kubero-5d-04")
@@ -128,39 +167,66 @@ def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes()
 def test_credentials_that_are_incomplete_make_nothing(missing: str, empty: str | None) -> None:
     said = {"host": HOST, "username": "robot", "password": PASSWORD, missing: empty}
     registry = Registry(create_secret="create", **said)  # type: ignore[arg-type]
-    for made in (contents.given_pull_secret(registry), contents.given_credentials(registry)):
+    needed = f"spec.registry.{missing} is needed for createSecret create, or a secretRef; copies are kept"
+    for made in contents.given_login(registry):
         assert isinstance(made, Unusable)
-        assert f"spec.registry.{missing} is needed" in made.message
+        assert (made.reason, made.message) == ("CredentialsMissing", needed)
 
 
 def test_a_docker_config_is_made_of_the_login_of_a_secret() -> None:
     basic = secret(username=b64("robot"), password=b64(PASSWORD))
     made = text_of(contents.made_pull_secret_of(basic, HOST))[DOCKER_CONFIG_KEY]
     assert json.loads(made)["auths"][HOST]["password"] == PASSWORD
-    with pytest.raises(Unusable, match=r"spec\.registry\.host is needed"):
+    with pytest.raises(Unusable, match=r"^spec\.registry\.host is needed to make a docker config$") as raised:
         contents.made_pull_secret_of(basic, "")
-    with pytest.raises(Unusable, match="is not text"):
-        contents.made_pull_secret_of(secret(username="/w==", password="/w=="), HOST)
+    assert raised.value.reason == "HostMissing"
+    for wrong in ({"username": "/w=="}, {"password": "/w=="}):
+        with pytest.raises(Unusable, match=rf"^the login of {SOURCE} is not text$") as raised:
+            contents.made_pull_secret_of(secret(**{**basic.data, **wrong}), HOST)
+        assert raised.value.reason == "NotText"
 
 
-def test_deploy_keys_are_both_there_or_none_is_written() -> None:
-    keys = Keys(priv=b64("private"), pub=b64("public"))
-    assert text_of(contents.given_deploy_keys(keys)) == {"deploykey": "private", "deploykey.pub": "public"}
-    for wrong, reason in (
-        (Keys(pub=b64("public")), "DeployKeyMissing"),
-        (Keys(priv="-----BEGIN", pub=b64("public")), "NotBase64"),
-    ):
-        made = contents.given_deploy_keys(wrong)
-        assert isinstance(made, Unusable)
-        assert (made.reason, "BEGIN" in made.message) == (reason, False)
-    held = {"deploykey": b64("private"), "deploykey.pub": b64("public")}
-    assert contents.deploy_keys_of(secret(**held, more="eA==")).data == held
-    with pytest.raises(Unusable, match=r"has no key deploykey\.pub"):
-        contents.deploy_keys_of(secret(deploykey=b64("private")))
+PRIVATE, PUBLIC = b64("private"), b64("public")
+
+
+def test_deploy_keys_are_both_there() -> None:
+    given = contents.given_deploy_keys(Keys(priv=PRIVATE, pub=PUBLIC))
+    assert given == Content({"deploykey": PRIVATE, "deploykey.pub": PUBLIC})
+    held = {"deploykey": PRIVATE, "deploykey.pub": PUBLIC}
+    assert contents.deploy_keys_of(secret(**held, more="eA==")) == Content(held)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason", "message"),
+    [
+        (Keys(pub=PUBLIC), "DeployKeyMissing", "spec.git.keys.priv is needed for deploy keys"),
+        (Keys(priv=PRIVATE), "DeployKeyMissing", "spec.git.keys.pub is needed for deploy keys"),
+        (Keys(priv="-----BEGIN", pub=PUBLIC), "NotBase64", f"spec.git.keys.priv {NOT_BASE64}"),
+        (Keys(priv=PRIVATE, pub="öffentlich"), "NotBase64", f"spec.git.keys.pub {NOT_BASE64}"),
+        # A server would take these two, and would keep other text than was written.
+        (Keys(priv=f"{PRIVATE}\n", pub=PUBLIC), "NotBase64", f"spec.git.keys.priv {NOT_BASE64}"),
+        (Keys(priv="eB==", pub=PUBLIC), "NotBase64", f"spec.git.keys.priv {NOT_BASE64}"),
+    ],
+)
+def test_of_deploy_keys_that_are_given_by_half_or_not_in_base64_none_is_written(
+    keys: Keys, reason: str, message: str
+) -> None:
+    made = contents.given_deploy_keys(keys)
+    assert isinstance(made, Unusable)
+    assert (made.reason, made.message) == (reason, message)
+
+
+@pytest.mark.parametrize("missing", ["deploykey", "deploykey.pub"])
+def test_of_a_secret_with_one_deploy_key_none_is_copied(missing: str) -> None:
+    (there,) = {"deploykey", "deploykey.pub"} - {missing}
+    for data in ({there: PRIVATE}, {there: PRIVATE, missing: ""}):
+        with pytest.raises(Unusable) as raised:
+            contents.deploy_keys_of(secret(**data))
+        assert (raised.value.reason, raised.value.message) == ("KeyMissing", f"{SOURCE} has no key {missing}")
 
 
 def test_no_value_is_in_what_a_content_or_a_registry_shows() -> None:
     registry = Registry(host=HOST, username="robot", password=PASSWORD, further={"token": PASSWORD})
-    shown = repr((registry, contents.given_pull_secret(registry), Keys(priv=PASSWORD, pub=PASSWORD)))
+    shown = repr((registry, contents.given_login(registry), Keys(priv=PASSWORD, pub=PASSWORD)))
     assert PASSWORD not in shown
     assert b64(PASSWORD) not in shown

@@ -9,7 +9,7 @@ import pytest
 from attrs import define, field
 
 from controllers.registrysecrets import KuberoPipeline, controller, definition
-from controllers.registrysecrets.contents import given_credentials, given_pull_secret
+from controllers.registrysecrets.contents import given_login
 from controllers.registrysecrets.models import Phase, Registry
 from reconcile import Key, Manager, ObjectMeta
 from reconcile.blocks import Content
@@ -103,8 +103,9 @@ class People:
 def _login(password: str) -> tuple[str, ...]:
     """What credentials of it hold, and what a docker config made of it does."""
     registry = Registry(host=HOST, username="ci", password=password)
-    made = (given_credentials(registry), given_pull_secret(registry))
-    return tuple(value for one in made if isinstance(one, Content) for value in one.data.values())
+    return tuple(
+        value for one in given_login(registry) if isinstance(one, Content) for value in one.data.values()
+    )
 
 
 async def played(here: World, recorded: FaultyTransport, chance: random.Random) -> People:

@@ -9,7 +9,7 @@ import pytest
 from controllers.registrysecrets import KuberoPipeline
 from controllers.registrysecrets.wanted import adopts, copies_of, phase_namespaces, removal_of
 from reconcile import Key, ObjectMeta
-from reconcile.blocks import Unusable
+from reconcile.blocks import Content, Unusable
 from reconcile.kinds import Secret
 from reconcile.models import decode
 
@@ -79,6 +79,38 @@ def test_of_several_logins_that_of_the_registry_is_taken(mode: str) -> None:
     registry = {"createSecret": mode, "host": "two.example.com", "secretRef": {"name": "mine"}}
     (copy,) = [one for one in copies_of(pipeline(registry=registry)) if one.to.name == "registry-credentials"]
     assert copy.made_of(login).data == {"username": "Yw==", "password": "ZA=="}
+
+
+CONFIG = base64.b64encode(b'{"auths":{"one.example.com":{"auth":"YTpi"}}}').decode()
+MADE = '{"auths":{"new.example.com":{"username":"a","password":"b","auth":"YTpi"}}}'
+LOGIN = {"username": "YQ==", "password": "Yg=="}
+
+
+@pytest.mark.parametrize(
+    ("registry", "data", "pull"),
+    [
+        ({"createSecret": "copy"}, {".dockerconfigjson": CONFIG, "more": "eA=="}, CONFIG),
+        (
+            {"createSecret": "create", "host": "new.example.com", "secretRef": {"name": "mine"}},
+            {**LOGIN, "more": "eA=="},
+            base64.b64encode(MADE.encode()).decode(),
+        ),
+    ],
+)
+def test_of_a_source_only_the_login_is_copied_as_a_docker_config_and_as_name_and_password(
+    registry: dict[str, Any], data: dict[str, str], pull: str
+) -> None:
+    source = Secret(metadata=ObjectMeta("mine", "teams"), data=data)
+    assert {copy.to.name: copy.made_of(source) for copy in copies_of(pipeline(registry=registry))} == {
+        "kubero-pull-secret": Content({".dockerconfigjson": pull}, "kubernetes.io/dockerconfigjson"),
+        "registry-credentials": Content(LOGIN),
+    }
+
+
+def test_of_a_secret_with_deploy_keys_nothing_else_is_copied() -> None:
+    (copy,) = copies_of(pipeline(git={"keys": {"secretRef": {"name": "mine"}}}))
+    keys = {"deploykey": "eA==", "deploykey.pub": "eA=="}
+    assert copy.made_of(Secret(data={**keys, "more": "eA=="})) == Content(keys)
 
 
 def test_deploy_keys_are_wanted_where_there_is_a_public_one_or_a_reference() -> None:
