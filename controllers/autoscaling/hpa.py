@@ -1,13 +1,14 @@
 """The strategy HPA: a HorizontalPodAutoscaler of the cluster's own, which does the work."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from reconcile import Context, unstructured
 from reconcile.blocks import ReplicaBounds, Unusable
 
 from .models import MetricSource, PodAutoscaler
-from .spec import invalid, target_of, target_value
+from .spec import invalid, is_plain, target_of, target_value
 
 HorizontalPodAutoscaler = unstructured("autoscaling/v2", "HorizontalPodAutoscaler")
 
@@ -43,18 +44,16 @@ def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, A
 def _metric(number: int, one: MetricSource) -> dict[str, Any]:
     where = f"spec.metricsSources[{number}]"
     value = target_value(where, one.target_value)
+    plain = is_plain(one.target_value)
     average = {"type": "AverageValue", "averageValue": _quantity(value)}
     match one.metric_source_type:
-        case "resource" if one.target_metric == "cpu" and one.target_value.strip()[-1:].isdigit():
+        case "resource" if one.target_metric == "cpu" and plain:
             share = {"type": "Utilization", "averageUtilization": max(1, round(value / 1000))}
             return {"type": "Resource", "resource": {"name": "cpu", "target": share}}
         case "resource" if one.target_metric in ("cpu", "memory"):
-            plain = one.target_value.strip()[-1:].isdigit()
-            amount = {
-                **average,
-                "averageValue": f"{one.target_value.strip()}Mi" if plain else one.target_value,
-            }
-            return {"type": "Resource", "resource": {"name": one.target_metric, "target": amount}}
+            # As mebibytes no exponent may be written.
+            average["averageValue"] = f"{Decimal(value) / 1000:f}Mi" if plain else one.target_value
+            return {"type": "Resource", "resource": {"name": one.target_metric, "target": average}}
         case "pod" | "custom":
             return {"type": "Pods", "pods": {"metric": {"name": one.target_metric}, "target": average}}
         case "external" | "domain" if not one.endpoint:

@@ -89,8 +89,8 @@ def behaviour_of(autoscaler: PodAutoscaler) -> Behaviour:
         rates=Rates(
             up=said.number("max-scale-up-rate", 2000, least=1001),
             down=said.number("max-scale-down-rate", 2000, least=1001),
-            tolerance_up=said.number("scale-up-tolerance", 100, "up-fluctuation-tolerance"),
-            tolerance_down=said.number("scale-down-tolerance", 100, "down-fluctuation-tolerance"),
+            tolerance_up=said.number("scale-up-tolerance", 100, older=("up-fluctuation-tolerance",)),
+            tolerance_down=said.number("scale-down-tolerance", 100, older=("down-fluctuation-tolerance",)),
         ),
         up_window=said.read((f"{PREFIX}scale-up-cooldown-window",), 0, milliseconds_of),
         down_window=said.read((f"{PREFIX}scale-down-cooldown-window",), 300_000, milliseconds_of),
@@ -142,15 +142,10 @@ def _schedule(one: ScheduleSpec, bounds: ReplicaBounds) -> Schedule:
     )
     if found.start == found.end:
         raise invalid(f"{where}: startTime and endTime are the same")
-    effective = found.bounds(bounds) if _sane(one) else None
-    if effective is None:
-        raise invalid(f"{where}: replicas are below 0")
-    _check_bounds(where, effective.minimum, effective.maximum)
+    least = bounds.minimum if one.min_replicas is None else one.min_replicas
+    most = bounds.maximum if one.max_replicas is None else one.max_replicas
+    _check_bounds(where, least, most)
     return found
-
-
-def _sane(one: ScheduleSpec) -> bool:
-    return (one.min_replicas or 0) >= 0 and (one.max_replicas or 0) >= 0
 
 
 def _time(where: str, text: str) -> datetime.time:
@@ -215,7 +210,7 @@ def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource) -> Source
 
 
 def _resource(where: str, one: MetricSource, target: int) -> ResourceMetric:
-    plain = _is_plain(one.target_value)
+    plain = is_plain(one.target_value)
     if one.target_metric == "cpu":
         return ResourceMetric(resource="cpu", target=target, of_requests=plain)
     if one.target_metric == "memory":
@@ -223,14 +218,14 @@ def _resource(where: str, one: MetricSource, target: int) -> ResourceMetric:
     raise invalid(f"{where}.targetMetric is neither cpu nor memory")
 
 
-def _is_plain(text: str) -> bool:
-    """Whether it is a bare number: percent of the requests for cpu, mebibytes for memory."""
-    return text.strip()[-1:].isdigit()
+def is_plain(text: str) -> bool:
+    """Whether a `targetValue` is a bare number: percent of the requests for cpu, mebibytes for memory."""
+    return not text[-1].isalpha()
 
 
 def _port(where: str, text: str | None) -> int:
     try:
-        port = int(text or "")
+        port = int(text or 0)
     except ValueError:
         port = 0
     if not 0 < port < 65536:
@@ -255,9 +250,9 @@ def _url(where: str, one: MetricSource) -> str:
 class _Annotations:
     autoscaler: PodAutoscaler
 
-    def number(self, name: str, otherwise: int, older: str = "", *, least: int = 0) -> int:
+    def number(self, name: str, otherwise: int, *, older: Iterable[str] = (), least: int = 0) -> int:
         """A number in thousandths."""
-        names = (f"{PREFIX}{name}", f"{PREFIX}{older}") if older else (f"{PREFIX}{name}",)
+        names = (f"{PREFIX}{one}" for one in (name, *older))
         return self.read(names, otherwise, milli_of, least=least)
 
     def read(
@@ -279,10 +274,9 @@ class _Annotations:
 
 
 def _truth(text: str) -> bool:
-    words = {"true": True, "false": False}
-    if text.lower() not in words:
-        raise ValueError("neither true nor false")
-    return words[text.lower()]
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
 
 
 _WORDS: dict[Callable[[str], object], str] = {_truth: "true or false", milliseconds_of: "a duration"}

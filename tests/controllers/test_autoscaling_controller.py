@@ -343,6 +343,24 @@ def test_the_strategy_hpa_owns_an_object_that_follows_and_goes_with_it() -> None
     told(story)
 
 
+@pytest.mark.rule("autoscale-hpa")
+def test_what_the_object_of_the_strategy_hpa_has_come_to_is_shown() -> None:
+    async def story(here: Here) -> None:
+        await here.deploy(3)
+        await here.make(scalingStrategy="HPA", metricsSources=CPU, minReplicas=5)
+        await anyio.sleep(60)
+        hpa = encode(await here.user.get(HorizontalPodAutoscaler, "model-hpa", NAMESPACE))["status"]
+        found = encode(await here.find())["status"]
+        assert (found["desiredScale"], found["actualScale"]) == (5, 5)
+        assert found["lastScaleTime"] == hpa["lastScaleTime"]
+        shown = await here.conditions()
+        theirs = {one["type"]: (one["status"], one["reason"], one["message"]) for one in hpa["conditions"]}
+        assert shown["AbleToScale"] == theirs["AbleToScale"]
+        assert shown["ScalingActive"] == theirs["ScalingActive"]
+
+    told(story)
+
+
 def test_the_object_of_the_strategy_hpa_goes_with_the_autoscaler() -> None:
     async def story(here: Here) -> None:
         await here.deploy(3)

@@ -3,13 +3,16 @@
 from typing import Any
 
 import pytest
+from attrs import define, field
 
 from controllers.autoscaling import PodAutoscaler
-from controllers.autoscaling.hpa import manifest_of
+from controllers.autoscaling.hpa import keep, manifest_of
 from reconcile.blocks import ReplicaBounds, Unusable
 from reconcile.models import decode
+from reconcile.testing import simulate
 
 BOUNDS = ReplicaBounds(minimum=0, maximum=3)
+NO_SUCH = ": a HorizontalPodAutoscaler has no such metric; use the strategy APA"
 
 
 def autoscaler(*sources: dict[str, str]) -> PodAutoscaler:
@@ -54,6 +57,11 @@ def other(kind: str, metric: str, average: str) -> dict[str, Any]:
         (source("resource", "cpu", "250m"), resource("cpu", type="AverageValue", averageValue="250m")),
         (source("resource", "memory", "64"), resource("memory", type="AverageValue", averageValue="64Mi")),
         (source("resource", "memory", "2Gi"), resource("memory", type="AverageValue", averageValue="2Gi")),
+        (source("resource", "memory", "1.5"), resource("memory", type="AverageValue", averageValue="1.5Mi")),
+        (source("resource", "memory", "5"), resource("memory", type="AverageValue", averageValue="5Mi")),
+        (source("resource", "memory", "1e3"), resource("memory", type="AverageValue", averageValue="1000Mi")),
+        (source("resource", "cpu", "5"), resource("cpu", type="Utilization", averageUtilization=5)),
+        (source("resource", "cpu", "5000"), resource("cpu", type="Utilization", averageUtilization=5000)),
         (source("pod", "requests", "12"), other("Pods", "requests", "12")),
         (source("custom", "requests", "0.5"), other("Pods", "requests", "500m")),
         (source("external", "queue", "7"), other("External", "queue", "7")),
@@ -71,16 +79,87 @@ def test_several_metrics_stay_in_their_order_and_one_replica_is_the_least() -> N
     assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 3)
 
 
+@pytest.mark.rule("autoscale-bad-spec")
 @pytest.mark.parametrize(
-    ("sources", "says"),
+    ("sources", "reason", "message"),
     [
-        ([], r"spec\.metricsSources is empty"),
-        ([source("pod", "a", "1"), source("resource", "gpu", "1")], r"spec\.metricsSources\[1\]"),
-        ([source("external", "a", "1", endpoint="a.example.com")], "use the strategy APA"),
+        ([], "InvalidSpec", "spec.metricsSources is empty: there is nothing to go by"),
+        (
+            [source("pod", "a", "1"), source("resource", "gpu", "1")],
+            "NotSupported",
+            f"spec.metricsSources[1]{NO_SUCH}",
+        ),
+        (
+            [source("external", "a", "1", endpoint="a.example.com")],
+            "NotSupported",
+            f"spec.metricsSources[0]{NO_SUCH}",
+        ),
+        ([source("pod", "a", "half")], "InvalidSpec", "spec.metricsSources[0].targetValue is not a number"),
     ],
 )
 def test_what_the_cluster_cannot_measure_is_refused_with_its_place(
-    sources: list[dict[str, str]], says: str
+    sources: list[dict[str, str]], reason: str, message: str
 ) -> None:
-    with pytest.raises(Unusable, match=says):
+    with pytest.raises(Unusable) as problem:
         manifest_of(autoscaler(*sources), BOUNDS)
+    assert (problem.value.reason, problem.value.message) == (reason, message)
+
+
+@define
+class Said:
+    """A context whose HorizontalPodAutoscaler has a status, and what was said to it."""
+
+    status_of_it: dict[str, Any]
+    object: PodAutoscaler = field(factory=lambda: autoscaler(source("pod", "a", "1")))
+    body: dict[str, Any] = field(factory=dict)
+    told: dict[str, Any] = field(factory=dict)
+    conditions: list[tuple[str, str, str, str]] = field(factory=list)
+
+    async def apply(self, manifest: dict[str, Any]) -> "Said":
+        self.body = {**manifest, "status": self.status_of_it}
+        return self
+
+    def status(self, **fields: Any) -> None:
+        self.told = fields
+
+    def condition(self, name: str, status: str, *, reason: str, message: str) -> None:
+        self.conditions.append((name, status, reason, message))
+
+
+def kept(status: dict[str, Any]) -> Said:
+    ctx: Any = Said(status)
+    simulate(lambda: keep(ctx, BOUNDS))
+    assert isinstance(ctx, Said)
+    return ctx
+
+
+@pytest.mark.rule("autoscale-hpa")
+def test_the_numbers_and_two_conditions_of_the_clusters_autoscaler_are_shown() -> None:
+    said = kept(
+        {
+            "desiredReplicas": 4,
+            "currentReplicas": 3,
+            "lastScaleTime": "2026-11-20T10:00:00Z",
+            "conditions": [
+                {"type": "AbleToScale", "status": "True", "reason": "Ready", "message": "it may"},
+                {"type": "ScalingLimited", "status": "True", "reason": "TooMany", "message": "no more"},
+                {"type": "ScalingActive", "status": "False"},
+            ],
+        }
+    )
+    assert said.told == {
+        "desired_scale": 4,
+        "actual_scale": 3,
+        "last_scale_time": "2026-11-20T10:00:00Z",
+    }
+    assert said.conditions == [
+        ("AbleToScale", "True", "Ready", "it may"),
+        ("ScalingActive", "False", "Unknown", ""),
+    ]
+
+
+@pytest.mark.rule("autoscale-hpa")
+def test_of_an_autoscaler_of_the_cluster_that_has_said_nothing_yet_nothing_is_shown() -> None:
+    said = kept({})
+    assert said.told == {"desired_scale": None, "actual_scale": None, "last_scale_time": None}
+    assert said.conditions == []

@@ -6,13 +6,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
+from attrs import evolve
 
 from controllers.autoscaling import PodAutoscaler
 from controllers.autoscaling.hpa import manifest_of
-from controllers.autoscaling.spec import behaviour_of, policy_of
-from controllers.autoscaling.status import claims_first, history_after
+from controllers.autoscaling.models import Decision, ScheduledBounds
+from controllers.autoscaling.spec import PREFIX, behaviour_of, policy_of
+from controllers.autoscaling.status import bounds_shown, claims_first, history_after
 from reconcile import encode
 from reconcile.blocks import (
+    Behaviour,
+    CustomMetric,
     ExternalMetric,
     PageMetric,
     PodMetric,
@@ -21,8 +25,11 @@ from reconcile.blocks import (
     ResourceMetric,
     Scaled,
     Scaling,
+    Schedule,
+    Source,
     Target,
     Unusable,
+    ZeroRules,
 )
 from reconcile.models import decode
 from reconcile.testing import VirtualClock
@@ -38,6 +45,15 @@ def changed(name: str = "apa", annotations: dict[str, str] | None = None, **spec
     body = sample(name)
     body["spec"] |= spec
     body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), **(annotations or {})}
+    return decode(PodAutoscaler, body)
+
+
+def bare(annotations: dict[str, str] | None = None, **spec: Any) -> PodAutoscaler:
+    """One that says no more than it must."""
+    body = sample("apa")
+    kept = {key: body["spec"][key] for key in ("scaleTargetRef", "maxReplicas", "scalingStrategy")}
+    body["spec"] = {**kept, **source(port="80"), **spec}
+    body["metadata"]["annotations"] = annotations or {}
     return decode(PodAutoscaler, body)
 
 
@@ -72,10 +88,26 @@ def test_the_sample_of_kpa_is_read_as_it_is() -> None:
 
 
 def test_what_is_not_said_is_as_in_aibrix() -> None:
-    how = behaviour_of(changed("apa"))
-    assert (how.up_window, how.down_window, how.panic_threshold) == (0, 300_000, 2000)
-    assert (how.rates.up, how.rates.down) == (2000, 2000)
-    assert not how.zero.allowed
+    plain = Behaviour(
+        rule="demand",
+        bounds=ReplicaBounds(minimum=1, maximum=8),
+        stable_window=180_000,
+        panic_window=60_000,
+        panic_threshold=2000,
+        rates=Rates(up=2000, down=2000, tolerance_up=100, tolerance_down=100),
+        up_window=0,
+        down_window=300_000,
+        zero=ZeroRules(allowed=False, idle=180_000),
+    )
+    assert behaviour_of(bare(scalingStrategy="KPA")) == plain
+    assert behaviour_of(bare(scalingStrategy="APA")) == evolve(plain, rule="ratio")
+
+
+@pytest.mark.parametrize(("annotations", "least"), [({}, 1), ({f"{PREFIX}scale-to-zero": "true"}, 0)])
+def test_where_no_minimum_is_said_it_is_one_or_none_where_none_may_be_left(
+    annotations: dict[str, str], least: int
+) -> None:
+    assert behaviour_of(bare(annotations)).bounds == ReplicaBounds(minimum=least, maximum=8)
 
 
 @pytest.mark.rule("autoscale-annotations")
@@ -90,107 +122,240 @@ def test_what_is_not_said_is_as_in_aibrix() -> None:
         ("scale-up-cooldown-window", "30s", lambda how: how.up_window == 30_000),
         ("scale-down-cooldown-window", "1m30s", lambda how: how.down_window == 90_000),
         ("scale-down-cooldown-window", "90", lambda how: how.down_window == 90_000),
+        ("scale-down-cooldown-window", "0", lambda how: how.down_window == 0),
         ("scale-to-zero", "true", lambda how: how.zero.allowed),
+        ("scale-to-zero", "False", lambda how: not how.zero.allowed),
+        ("up-fluctuation-tolerance", "0.4", lambda how: how.rates.tolerance_up == 400),
+        ("down-fluctuation-tolerance", "0.5", lambda how: how.rates.tolerance_down == 500),
+        # The least of each.
+        ("max-scale-up-rate", "1.001", lambda how: how.rates.up == 1001),
+        ("max-scale-down-rate", "1.001", lambda how: how.rates.down == 1001),
+        ("scale-up-tolerance", "0", lambda how: how.rates.tolerance_up == 0),
+        ("scale-down-tolerance", "0", lambda how: how.rates.tolerance_down == 0),
+        ("panic-threshold", "1", lambda how: how.panic_threshold == 1000),
     ],
 )
 def test_each_annotation_counts(name: str, text: str, read: Any) -> None:
-    assert read(behaviour_of(changed(annotations={f"autoscaling.aibrix.ai/{name}": text})))
+    assert read(behaviour_of(bare({f"{PREFIX}{name}": text})))
+
+
+@pytest.mark.rule("autoscale-annotations")
+def test_of_an_annotation_and_its_older_name_the_newer_counts() -> None:
+    both = {f"{PREFIX}scale-up-tolerance": "0.2", f"{PREFIX}up-fluctuation-tolerance": "0.4"}
+    assert behaviour_of(bare(both)).rates.tolerance_up == 200
+
+
+@pytest.mark.rule("autoscale-annotations")
+@pytest.mark.parametrize(("text", "window"), [("30s", 30_000), ("1ms", 1), ("10m", 600_000)])
+def test_the_window_of_apa_is_said_by_an_annotation(text: str, window: int) -> None:
+    annotation = {"apa.autoscaling.aibrix.ai/window": text}
+    how = behaviour_of(bare(annotation, scalingStrategy="APA"))
+    assert (how.stable_window, how.panic_window, how.zero.idle) == (window, min(window, 60_000), window)
+    assert behaviour_of(bare(annotation, scalingStrategy="KPA")).stable_window == 180_000
 
 
 @pytest.mark.rule("autoscale-bad-annotation")
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "says"),
     [
-        ("max-scale-up-rate", "fast"),
-        ("max-scale-up-rate", "0.5"),
-        ("max-scale-down-rate", ""),
-        ("scale-up-tolerance", "-1"),
-        ("panic-threshold", "nan"),
-        ("scale-down-cooldown-window", "soon"),
-        ("scale-down-cooldown-window", "-5s"),
-        ("scale-to-zero", "maybe"),
+        ("max-scale-up-rate", "fast", "is not a number"),
+        ("max-scale-up-rate", "1", "is too small"),
+        ("max-scale-down-rate", "", "is not a number"),
+        ("max-scale-down-rate", "1", "is too small"),
+        ("scale-up-tolerance", "-0.001", "is too small"),
+        ("scale-down-tolerance", "-0.001", "is too small"),
+        ("panic-threshold", "nan", "is not a number"),
+        ("panic-threshold", "0.999", "is too small"),
+        ("scale-down-cooldown-window", "soon", "is not a duration"),
+        ("scale-down-cooldown-window", "-5s", "is not a duration"),
+        ("scale-down-cooldown-window", "99999999999999h", "is not a duration"),
+        ("scale-to-zero", "maybe", "is not true or false"),
     ],
 )
-def test_an_annotation_without_a_meaning_is_named(name: str, text: str) -> None:
+def test_an_annotation_without_a_meaning_is_named(name: str, text: str, says: str) -> None:
     with pytest.raises(Unusable) as problem:
-        behaviour_of(changed(annotations={f"autoscaling.aibrix.ai/{name}": text}))
-    assert f"autoscaling.aibrix.ai/{name}" in problem.value.message
+        behaviour_of(bare({f"{PREFIX}{name}": text}))
+    message = f"annotation autoscaling.aibrix.ai/{name} {says}"
+    assert (problem.value.reason, problem.value.message) == ("InvalidSpec", message)
+
+
+@pytest.mark.rule("autoscale-bad-annotation")
+def test_a_window_of_nothing_is_named() -> None:
+    with pytest.raises(Unusable, match=r"^annotation apa\.autoscaling\.aibrix\.ai/window is too small$"):
+        behaviour_of(bare({"apa.autoscaling.aibrix.ai/window": "0"}, scalingStrategy="APA"))
+
+
+METRIC, PORT = "spec.metricsSources[0]", "spec.metricsSources[0].port is no port: pods are asked there"
+NO_HOST = f"{METRIC}.endpoint names no host"
+
+
+def page(**fields: str) -> dict[str, Any]:
+    return source(metricSourceType="domain", **fields)
 
 
 @pytest.mark.rule("autoscale-bad-spec")
 @pytest.mark.parametrize(
-    ("spec", "named"),
+    ("spec", "message"),
     [
-        ({"minReplicas": 9}, "spec.minReplicas"),
-        ({"minReplicas": -1}, "spec.minReplicas"),
-        ({"maxReplicas": 0}, "spec.maxReplicas"),
-        ({"observeWindowSeconds": 0}, "spec.observeWindowSeconds"),
-        ({"observeWindowSeconds": 2**40}, "spec.observeWindowSeconds"),
-        ({"panicWindowSeconds": -5}, "spec.panicWindowSeconds"),
-        ({"panicWindowSeconds": 61, "observeWindowSeconds": 60}, "spec.panicWindowSeconds"),
-        ({"scaleTargetRef": {"kind": "Deployment"}}, "spec.scaleTargetRef"),
-        ({"scaleTargetRef": {"kind": "Deployment", "name": "a", "namespace": "b"}}, "namespace"),
-        ({"subTargetSelector": {"roleName": "prefill"}}, "spec.subTargetSelector"),
-        ({"metricsSources": []}, "spec.metricsSources"),
-        (source(), "port"),
-        (source(port="http"), "port"),
-        (source(port="70000"), "port"),
-        (source(port="80", targetValue="half"), "targetValue"),
-        (source(port="80", targetValue="0"), "targetValue"),
-        (source(port="80", targetMetric=""), "targetMetric"),
-        (source(metricSourceType="resource", targetMetric="gpu"), "targetMetric"),
-        (source(metricSourceType="domain"), "endpoint"),
-        (source(metricSourceType="domain", endpoint="me@elsewhere"), "endpoint"),
-        (schedule(endTime="08:00"), "schedules[x]"),
-        (schedule(startTime="8h"), "startTime"),
-        (schedule(timezone="Mars"), "timezone"),
-        (schedule(daysOfWeek=["Moonday"]), "Moonday"),
-        (schedule(minReplicas=20), "[x]"),
+        ({"minReplicas": 9}, "spec.minReplicas is more than maxReplicas"),
+        ({"minReplicas": -1}, "spec.minReplicas is below 0"),
+        ({"maxReplicas": 0, "minReplicas": 0}, "spec.maxReplicas is below 1"),
+        ({"observeWindowSeconds": 0}, "spec.observeWindowSeconds is not within 1 and 3600"),
+        ({"observeWindowSeconds": 3601}, "spec.observeWindowSeconds is not within 1 and 3600"),
+        ({"panicWindowSeconds": -5}, "spec.panicWindowSeconds is not within 1 and 3600"),
+        (
+            {"panicWindowSeconds": 61, "observeWindowSeconds": 60},
+            "spec.panicWindowSeconds is more than spec.observeWindowSeconds",
+        ),
+        ({"scaleTargetRef": {"kind": "Deployment"}}, "spec.scaleTargetRef needs kind and name"),
+        ({"scaleTargetRef": {"name": "a"}}, "spec.scaleTargetRef needs kind and name"),
+        (
+            {"scaleTargetRef": {"kind": "Deployment", "name": "a", "namespace": "b"}},
+            "spec.scaleTargetRef.namespace names another namespace: a target is in its own",
+        ),
+        ({"metricsSources": []}, "spec.metricsSources is empty: there is nothing to go by"),
+        (source(), PORT),
+        (source(port="http"), PORT),
+        (source(port="0"), PORT),
+        (source(port="65536"), PORT),
+        (source(port="80", targetValue="half"), f"{METRIC}.targetValue is not a number"),
+        (source(port="80", targetValue="0"), f"{METRIC}.targetValue is not above 0"),
+        (source(port="80", targetMetric=""), f"{METRIC}.targetMetric is empty"),
+        (
+            source(metricSourceType="resource", targetMetric="gpu"),
+            f"{METRIC}.targetMetric is neither cpu nor memory",
+        ),
+        (page(), NO_HOST),
+        (page(endpoint="me@elsewhere"), NO_HOST),
+        (page(endpoint="elsewhere?all"), NO_HOST),
+        (page(endpoint="elsewhere#all"), NO_HOST),
+        (page(endpoint="else where"), NO_HOST),
+        (page(endpoint="else\\where"), NO_HOST),
+        (page(endpoint="/path"), NO_HOST),
+        (page(endpoint="elsewhere", port="x"), PORT),
+        (schedule(endTime="08:00"), "spec.schedules[x]: startTime and endTime are the same"),
+        (schedule(startTime="8h"), "spec.schedules[x].startTime is no time of day: write 08:30"),
+        (schedule(endTime="24:00"), "spec.schedules[x].endTime is no time of day: write 08:30"),
+        (schedule(timezone="Mars"), "spec.schedules[x].timezone is no time zone that this machine knows"),
+        (schedule(daysOfWeek=["Moonday"]), "spec.schedules[x].daysOfWeek: 'Moonday' is no day of the week"),
+        (schedule(minReplicas=20), "spec.schedules[x].minReplicas is more than maxReplicas"),
+        (schedule(minReplicas=-1), "spec.schedules[x].minReplicas is below 0"),
+        (schedule(maxReplicas=0), "spec.schedules[x].maxReplicas is below 1"),
+        (
+            {**schedule(maxReplicas=1), "minReplicas": 2},
+            "spec.schedules[x].minReplicas is more than maxReplicas",
+        ),
     ],
 )
-def test_a_spec_without_a_meaning_names_what_has_none(spec: dict[str, Any], named: str) -> None:
+def test_a_spec_without_a_meaning_names_what_has_none(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(Unusable) as problem:
-        policy_of(changed(**spec))
-    assert named in problem.value.message
+        policy_of(bare(**spec))
+    assert (problem.value.reason, problem.value.message) == ("InvalidSpec", message)
+
+
+def test_a_role_within_a_target_is_not_sized() -> None:
+    with pytest.raises(Unusable) as problem:
+        policy_of(bare(subTargetSelector={"roleName": "prefill"}))
+    assert (problem.value.reason, problem.value.message) == (
+        "NotSupported",
+        "spec.subTargetSelector: a role within a target has no /scale, and nothing else is written",
+    )
+    assert policy_of(bare(subTargetSelector={})) == policy_of(bare())
+
+
+@pytest.mark.parametrize(
+    ("spec", "read"),
+    [
+        ({"minReplicas": 0}, lambda how: how.bounds.minimum == 0),
+        ({"minReplicas": 8}, lambda how: how.bounds == ReplicaBounds(minimum=8, maximum=8)),
+        ({"maxReplicas": 1}, lambda how: how.bounds == ReplicaBounds(minimum=1, maximum=1)),
+        ({"observeWindowSeconds": 1}, lambda how: (how.stable_window, how.panic_window) == (1000, 1000)),
+        ({"observeWindowSeconds": 3600}, lambda how: how.stable_window == 3_600_000),
+        (
+            {"observeWindowSeconds": 90, "panicWindowSeconds": 90},
+            lambda how: (how.stable_window, how.panic_window) == (90_000, 90_000),
+        ),
+    ],
+)
+def test_bounds_and_windows_may_be_as_small_and_as_large_as_is_said(spec: dict[str, Any], read: Any) -> None:
+    assert read(behaviour_of(bare(**spec)))
+
+
+def test_a_target_without_a_version_is_of_the_core() -> None:
+    ref = {"kind": "ReplicationController", "name": "model", "namespace": "default"}
+    assert policy_of(bare(scaleTargetRef=ref)).target == Target("v1", "ReplicationController", "model")
 
 
 def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
-    said = schedule(timezone="Asia/Tokyo", daysOfWeek=["Monday", "Friday"], minReplicas=2, maxReplicas=4)
-    (found,) = policy_of(changed(**said)).how.schedules
-    assert (found.start, found.end) == (datetime.time(8), datetime.time(9))
-    assert found.zone == ZoneInfo("Asia/Tokyo")
-    assert found.days == {0, 4}
-    assert (found.minimum, found.maximum) == (2, 4)
-    (plain,) = policy_of(changed(**schedule(minReplicas=2))).how.schedules
-    assert (plain.zone, plain.days) == (datetime.UTC, frozenset(range(7)))
-
-
-def test_a_metric_may_come_from_a_page_elsewhere_or_an_api() -> None:
-    (page,) = policy_of(
-        changed(**source(metricSourceType="domain", endpoint="gauge.example.com", port="81", path="/m"))
-    ).sources
-    assert page == PageMetric(metric="m", target=1000, url="http://gauge.example.com:81/m")
-    assert policy_of(changed(**source(metricSourceType="external"))).sources == (
-        ExternalMetric(metric="m", target=1000),
+    said = schedule(timezone="Asia/Tokyo", daysOfWeek=["Monday", "fri"], minReplicas=2, maxReplicas=4)
+    assert behaviour_of(bare(**said)).schedules == (
+        Schedule(
+            name="x",
+            start=datetime.time(8),
+            end=datetime.time(9),
+            zone=ZoneInfo("Asia/Tokyo"),
+            days=frozenset({0, 4}),
+            minimum=2,
+            maximum=4,
+        ),
     )
+    assert behaviour_of(bare(**schedule())).schedules == (
+        Schedule(name="x", start=datetime.time(8), end=datetime.time(9)),
+    )
+
+
+@pytest.mark.parametrize("name", ["", "UTC"])
+def test_a_schedule_in_utc_needs_no_time_zones_on_the_machine(name: str) -> None:
+    (found,) = behaviour_of(bare(**schedule(timezone=name))).schedules
+    assert found.zone is datetime.UTC
+
+
+def the_source(**fields: str) -> Source:
+    (found,) = policy_of(bare(**source(**fields), scalingStrategy="KPA")).sources
+    return found
+
+
+def test_pods_are_asked_where_the_metric_says() -> None:
+    assert the_source(port="1", targetValue="1m") == PodMetric(metric="m", target=1, port=1, sampled=True)
+    assert the_source(port="65535", path="/stats", protocolType="https") == PodMetric(
+        metric="m", target=1000, port=65535, path="/stats", scheme="https", sampled=True
+    )
+    (found,) = policy_of(bare(**source(port="80"), scalingStrategy="APA")).sources
+    assert found == PodMetric(metric="m", target=1000, port=80)
+
+
+@pytest.mark.parametrize(
+    ("fields", "url"),
+    [
+        ({"endpoint": "a.example.com"}, "http://a.example.com/metrics"),
+        ({"endpoint": "a.example.com", "port": "81", "path": "/X/m"}, "http://a.example.com:81/X/m"),
+        ({"endpoint": "a.example.com/x", "path": "m"}, "http://a.example.com/m"),
+        ({"endpoint": "a.example.com:81/x/y", "protocolType": "https"}, "https://a.example.com:81/x/y"),
+        ({"endpoint": "X.example.com", "path": "//m"}, "http://X.example.com/m"),
+    ],
+)
+def test_a_page_elsewhere_has_the_address_that_the_metric_says(fields: dict[str, str], url: str) -> None:
+    for kind in ("domain", "external"):
+        assert the_source(metricSourceType=kind, **fields) == PageMetric(metric="m", target=1000, url=url)
+
+
+def test_a_metric_may_come_from_an_api() -> None:
+    assert the_source(metricSourceType="external") == ExternalMetric(metric="m", target=1000)
+    assert the_source(metricSourceType="custom") == CustomMetric(metric="m", target=1000)
 
 
 @pytest.mark.parametrize(
     ("text", "target", "share"), [("70", 70_000, True), ("500m", 500, False), ("1.5", 1500, True)]
 )
 def test_a_bare_number_for_cpu_is_percent_of_the_requests(text: str, target: int, share: bool) -> None:
-    found = policy_of(
-        changed(**source(metricSourceType="resource", targetMetric="cpu", targetValue=text))
-    ).sources
-    assert found == (ResourceMetric(resource="cpu", target=target, of_requests=share),)
+    found = the_source(metricSourceType="resource", targetMetric="cpu", targetValue=text)
+    assert found == ResourceMetric(resource="cpu", target=target, of_requests=share)
 
 
-def test_a_bare_number_for_memory_is_in_mebibytes() -> None:
-    for text in ("512", "512Mi"):
-        (found,) = policy_of(
-            changed(**source(metricSourceType="resource", targetMetric="memory", targetValue=text))
-        ).sources
-        assert found.target == 512 * 1024 * 1024 * 1000
+@pytest.mark.parametrize("text", ["512", "512Mi", "536870912000m"])
+def test_a_bare_number_for_memory_is_in_mebibytes(text: str) -> None:
+    found = the_source(metricSourceType="resource", targetMetric="memory", targetValue=text)
+    assert found == ResourceMetric(resource="memory", target=512 * 1024 * 1024 * 1000)
 
 
 # --- HPA ------------------------------------------------------------------------------------------------
@@ -198,8 +363,9 @@ def test_a_bare_number_for_memory_is_in_mebibytes() -> None:
 
 def test_the_strategy_hpa_is_an_autoscaler_of_the_cluster() -> None:
     hpa = manifest_of(changed("kpa", scalingStrategy="HPA"), ReplicaBounds(minimum=1, maximum=10))
-    assert hpa["metadata"]["name"] == "podautoscaler-example-kpa-hpa"
-    assert hpa["spec"] == {
+    assert (hpa.pop("apiVersion"), hpa.pop("kind")) == ("autoscaling/v2", "HorizontalPodAutoscaler")
+    assert hpa.pop("metadata") == {"name": "podautoscaler-example-kpa-hpa", "namespace": "default"}
+    assert hpa.pop("spec") == {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx-deployment"},
         "minReplicas": 1,
         "maxReplicas": 10,
@@ -210,34 +376,77 @@ def test_the_strategy_hpa_is_an_autoscaler_of_the_cluster() -> None:
             }
         ],
     }
-
-
-def test_a_page_is_no_metric_of_a_horizontal_pod_autoscaler() -> None:
-    with pytest.raises(Unusable, match="use the strategy APA"):
-        manifest_of(
-            changed(**source(metricSourceType="domain", endpoint="a.example.com")), ReplicaBounds(maximum=3)
-        )
+    assert not hpa
 
 
 # --- status ---------------------------------------------------------------------------------------------
 
 
-def claimant(name: str, made: str, target: str = "model") -> PodAutoscaler:
+def claimant(name: str, made: str, **spec: Any) -> PodAutoscaler:
     body = sample("apa")
     body["metadata"] = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": made}
-    body["spec"]["scaleTargetRef"]["name"] = target
+    body["spec"] |= spec
     return decode(PodAutoscaler, body)
+
+
+def ref(kind: str = "Deployment", name: str = "model", version: str | None = None) -> dict[str, Any]:
+    plain = {"kind": kind, "name": name}
+    return {"scaleTargetRef": plain if version is None else {**plain, "apiVersion": version}}
+
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
 @pytest.mark.rule("autoscale-conflict")
 def test_of_two_with_one_target_the_older_goes_first_and_then_the_name() -> None:
-    old, new = claimant("z", "2026-01-01T00:00:00Z"), claimant("a", "2026-01-02T00:00:00Z")
-    twin, other = claimant("b", "2026-01-02T00:00:00Z"), claimant("c", "2025-01-01T00:00:00Z", "else")
-    everyone = [old, new, twin, other]
+    old, new, twin = claimant("z", OLD), claimant("a", NEW), claimant("b", NEW)
+    everyone = [twin, new, old]
     assert claims_first(old, everyone) is None
     assert claims_first(new, everyone) is old
-    assert claims_first(twin, [new, twin, other]) is new
-    assert claims_first(other, everyone) is None
+    assert claims_first(twin, everyone) is old
+    assert claims_first(twin, [twin, new]) is new
+    going = old.with_metadata(deletion_timestamp=datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC))
+    assert claims_first(new, [going, new]) is None
+
+
+@pytest.mark.rule("autoscale-conflict")
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (ref(version="apps/v1"), ref(version="apps/v1beta1"), True),
+        (ref(), ref(version="v1"), True),
+        (ref(version="apps/v1"), ref(version="example.com/v1"), False),
+        (ref(), ref(version="apps/v1"), False),
+        (ref(), ref(name="other"), False),
+        (ref(), ref(kind="StatefulSet"), False),
+        (ref(), {**ref(), "subTargetSelector": {"roleName": "prefill"}}, False),
+        (ref(), {**ref(), "subTargetSelector": {}}, True),
+    ],
+)
+def test_a_target_is_one_in_all_versions_of_its_group(
+    one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
+    first, second = claimant("first", OLD, **one), claimant("second", NEW, **other)
+    assert claims_first(second, [first, second]) is (first if same else None)
+
+
+@pytest.mark.rule("autoscale-schedule")
+def test_the_bounds_of_now_are_shown_with_the_schedule_that_they_are_of() -> None:
+    (night,) = behaviour_of(bare(**schedule())).schedules
+    bounds = ReplicaBounds(minimum=2, maximum=5)
+    assert bounds_shown(bounds, night) == ScheduledBounds(2, 5, "x")
+    assert bounds_shown(bounds, None) == ScheduledBounds(2, 5, None)
+
+
+@pytest.mark.rule("autoscale-history")
+def test_a_decision_is_kept_as_it_was_made() -> None:
+    now = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    plain = bare()
+    assert history_after(plain, Scaled(ReplicaBounds()), now) == ()
+    made = history_after(plain, Scaled(ReplicaBounds(), change=Scaling(1, 2, "more")), now)
+    assert made == (Decision(1, 2, "more", True, now, error=None),)
+    refused = history_after(plain, Scaled(ReplicaBounds(), change=Scaling(1, 2, "more", "403")), now)
+    assert refused == (Decision(1, 2, "more", False, now, error="403"),)
 
 
 @pytest.mark.rule("autoscale-history")
