@@ -1,6 +1,7 @@
 """RayClusters as a replica set looks at them, and which of them to make and to delete."""
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ class Cluster:
     def available_in(self, now: datetime.datetime, min_ready_seconds: int) -> float:
         """In how many seconds it counts as available, if it stays ready; infinity where it is not ready."""
         if self.ready_since is None:
-            return float("inf")
+            return math.inf
         return max(0.0, min_ready_seconds - (now - self.ready_since).total_seconds())
 
 

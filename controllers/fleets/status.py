@@ -124,7 +124,8 @@ def _progress(
         return Said(PROGRESSING, "False", EXCEEDED, text)
     if before.status == "False":
         return Said(PROGRESSING, "True", UPDATED, f"RayClusterReplicaSet {name} is on its way")
-    return Said(PROGRESSING, _word(before.status), before.reason, before.message)
+    word: Word = "True" if before.status == "True" else "Unknown"
+    return Said(PROGRESSING, word, before.reason, before.message)
 
 
 def _is_through(status: FleetStatus, revisions: Revisions, wanted: int) -> bool:
@@ -187,7 +188,3 @@ def _age(condition: FleetCondition, now: datetime.datetime) -> float:
 
 def _ready(obj: object) -> int:
     return obj.status.ready_replicas if isinstance(obj, RayClusterReplicaSet) else 0
-
-
-def _word(status: str) -> Word:
-    return "True" if status == "True" else "False" if status == "False" else "Unknown"

@@ -140,8 +140,10 @@ def _strategy_faults(spec: FleetSpec) -> Sequence[Fault]:
     faults = []
     for name in ("max_surge", "max_unavailable"):
         value = getattr(update, name)
+        if value is None:
+            continue
         try:
-            bounds_of(1 if value is None else value, 1, max(spec.replicas, 0))
+            bounds_of(value, value, 0)
         except ValueError as error:
             faults.append(Fault(f"spec.strategy.rollingUpdate.{_wire(name)}", str(error)))
     return faults

@@ -119,7 +119,8 @@ def test_recreate_takes_up_a_set_that_is_there_already(
     ("new", "old", "sizes"),
     [
         (None, [], {}),
-        (None, [a("a", 0), a("b", 0)], {"b": 4}),
+        (None, [a("a", 0)], {"a": 4}),
+        (None, [a("a", 0), a("c", 0), a("b", 0)], {"c": 4}),
         (None, [evolve(a("a", 0), created=START.replace(hour=1)), a("b", 0)], {"a": 4}),
         (a("new", 0), [a("z", 0)], {"new": 4}),
         (a("new", 0), [a("z", 1)], {"z": 4}),
@@ -158,6 +159,8 @@ def test_a_share_is_of_the_limit_that_a_set_was_sized_by() -> None:
     new, old = sized(a("new", 3), 6, 4), sized(a("old", 3), 6, 4)
     assert Rollout(5, 0, 5).plan(new, [old]) == RolloutPlan({"new": 2})
     assert Rollout(5, 0, 5).plan(evolve(new, limit=9), [evolve(old, limit=9)]) == RolloutPlan({"new": 2})
+    fewer, more = sized(a("new", 3), 5, 9), sized(a("old", 2), 5, 4)
+    assert Rollout(6, 0, 6).plan(fewer, [more]) == RolloutPlan({"old": 3})
     assert Rollout(12, 0, 5).plan(evolve(new, limit=0), [evolve(old, limit=0)]) == RolloutPlan(
         {"new": 6, "old": 6}
     )
@@ -188,7 +191,7 @@ def test_a_set_is_read_from_its_spec_its_status_and_its_notes() -> None:
     obj = stored({"replicas": 4}, status, **{DESIRED: "5", LIMIT: "6"})
     assert revision_set_of(obj, 7) == RevisionSet("x", START, 4, 3, 2, True, 5, 6, 7)
     assert revision_set_of(obj, 7).object is obj
-    bare = revision_set_of(stored({}, None, **{DESIRED: "many", LIMIT: "-1"}))
+    bare = revision_set_of(stored({}, None, **{DESIRED: "many", LIMIT: "-1"}).with_metadata(generation=1))
     assert bare == RevisionSet("x", START, 1, 0, 0, False, None, None, 0)
 
 

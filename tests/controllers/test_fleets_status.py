@@ -47,7 +47,7 @@ def known(reason: str, word: str = "True", seconds: float = 0.0, **numbers: int)
 def told(before: FleetStatus, *, made: bool = False, **spec: Any) -> tuple[str, str, str]:
     """Of a fleet of three, one of which is of the new revision: status, reason and message."""
     given = evolve(fleet(progress_deadline_seconds=600, **spec), status=before)
-    after = status_of(given, Revisions(NEW, (OLD,), 2, "new", "digest"), Rollout(3), NOW, made=made)
+    after = status_of(given, Revisions(NEW, (OLD,), 2, "hash", "digest"), Rollout(3), NOW, made=made)
     found = condition_of(after, PROGRESSING)
     assert found is not None
     return found.status, found.reason, found.message
@@ -63,7 +63,7 @@ STUCK = ("False", EXCEEDED, "RayClusterReplicaSet fleet-new came no further for 
     [
         (FleetStatus(), ON_ITS_WAY),
         (known(COMPLETE, **AS_IT_WAS), ON_ITS_WAY),
-        (known("InvalidSpec", "False", **AS_IT_WAS), ON_ITS_WAY),
+        (known("InvalidSpec", "False", seconds=900, **AS_IT_WAS), ON_ITS_WAY),
         (known(UPDATED, seconds=900), ON_ITS_WAY),  # one more of the new revision than was known
         (known(UPDATED, seconds=600, **AS_IT_WAS), ("True", UPDATED, "so far")),
         (known(UPDATED, seconds=601, **AS_IT_WAS), STUCK),
@@ -143,7 +143,7 @@ def whole(before: FleetStatus, *sets: RevisionSet, rollout: Rollout, **spec: Any
     """The status of a fleet in generation 4, the first of whose sets is the newest."""
     metadata = ObjectMeta("fleet", "default", generation=4)
     given = evolve(fleet(rollout.replicas, **spec), status=before, metadata=metadata)
-    return status_of(given, Revisions(sets[0], sets[1:], 2, "new", "digest"), rollout, NOW)
+    return status_of(given, Revisions(sets[0], sets[1:], 2, "hash", "digest"), rollout, NOW)
 
 
 def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None:
@@ -175,6 +175,13 @@ def test_a_status_adds_up_what_the_sets_say_and_leaves_what_others_say() -> None
         ),
         observed_generation=4,
     )
+
+
+def test_a_failure_of_an_older_set_is_told_where_the_newest_has_none() -> None:
+    unread, older = RevisionSet("unread", NOW, 1), a_set("older", 1, reason="Quota", message="too many")
+    after = whole(FleetStatus(), a_set("fleet-new", 1), unread, older, rollout=Rollout(1))
+    said = condition("ReplicaFailure", "True", "Quota", "too many", NOW, NOW)
+    assert condition_of(after, "ReplicaFailure") == said
 
 
 def test_a_failure_that_no_set_tells_of_any_more_is_gone() -> None:

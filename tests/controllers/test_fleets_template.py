@@ -1,5 +1,6 @@
 """Templates of fleets: what is put into them and left out, and each fault that a spec can have."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ BARE, KEPT = {"spec": {"a": 1}}, {"metadata": {"labels": {"b": "c"}}, "spec": {}
     ],
 )
 def test_a_template_says_what_is_its_own_and_not_empty(given: dict[str, Any], says: dict[str, Any]) -> None:
-    assert canonical(given) == says
+    assert canonical(deepcopy(given)) == says
 
 
 @pytest.mark.rule("aibrix-3d-label")
@@ -94,7 +95,7 @@ def test_a_template_says_what_is_its_own_and_not_empty(given: dict[str, Any], sa
 def test_clusters_carry_the_hash_and_their_pods_the_fleet(
     given: dict[str, Any], made: dict[str, Any]
 ) -> None:
-    assert prepared(given, "mine", "abc") == made
+    assert prepared(deepcopy(given), "mine", "abc") == made
 
 
 def test_a_set_is_of_a_template_that_says_the_same() -> None:
@@ -172,6 +173,10 @@ NO_AMOUNT = "a number of replicas or a share (`25%`) is wanted, not"
         (
             {"strategy": Strategy("BlueGreen", RollingUpdate("x"))},
             ["spec.strategy.type: RollingUpdate or Recreate is wanted, not 'BlueGreen'"],
+        ),
+        (
+            {"strategy": Strategy("", RollingUpdate(None, "x"))},
+            [f"spec.strategy.rollingUpdate.maxUnavailable: {NO_AMOUNT} 'x'"],
         ),
         (
             {"strategy": Strategy("Recreate", RollingUpdate("x"))},
