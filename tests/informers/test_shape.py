@@ -54,6 +54,7 @@ def test_managed_fields_go_and_everything_else_stays_however_the_object_is_writt
         # Cut out with one comma: to the byte the rest is what the server sent.
         (b'{"metadata": {"name":"a","managedFields":[{}], "x":1} }', b'{"metadata": {"name":"a", "x":1} }'),
         (b'{"metadata": {"managedFields":[{}],"name":"a"} }', b'{"metadata": {"name":"a"} }'),
+        (b'{"metadata": {"name":"a","managedFields":[{}]} }', b'{"metadata": {"name":"a"} }'),
         # Taken apart, where it stands alone, in two places or with a space.
         (b'{"metadata": {"managedFields":[{}]} }', b'{"metadata":{}}'),
         (
