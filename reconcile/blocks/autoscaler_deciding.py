@@ -183,8 +183,7 @@ def _estimate(how: Behaviour, one: Measured, there: Situation) -> Estimate | Mis
 
 
 def _of_total(how: Behaviour, total: Sum, target: int, there: Situation) -> Estimate:
-    pods = max(1, there.current)
-    return Estimate(total.milli, pods, how.rates.close(total.milli, pods * target))
+    return Estimate(total.milli, there.current, how.rates.close(total.milli, there.current * target))
 
 
 def _by_ratio(

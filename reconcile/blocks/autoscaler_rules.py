@@ -92,11 +92,8 @@ def by_ratio(found: Estimate, target: int, current: int, rates: Rates) -> int:
         return 1
     if found.hold:
         return current
-    wanted = ceil_div(found.total, target)
-    goal = found.pods * target
-    if (found.total < goal and wanted > current) or (found.total > goal and wanted < current):
-        return current
-    return rates.limited(wanted, current)
+    wanted = rates.limited(ceil_div(found.total, target), current)
+    return max(wanted, current) if found.total > found.pods * target else min(wanted, current)
 
 
 # --- Knative's rule -------------------------------------------------------------------------------------
@@ -185,10 +182,10 @@ def _panic_after(rules: DemandRules, wanted: int, pods: int, now: int, state: Pa
 
 
 def _excess(rules: DemandRules, ready: int, panic: int) -> int:
-    if rules.burst == 0:
-        return 0
     if rules.burst < 0:
         return -1
+    if rules.burst == 0:
+        return 0
     capacity = ceil_div(rules.target * 10, 7) if rules.capacity is None else rules.capacity
     return (capacity * ready - rules.burst - panic) // MILLI
 
@@ -198,8 +195,6 @@ def _excess(rules: DemandRules, ready: int, panic: int) -> int:
 
 def sample_size(population: int) -> int:
     """Of how many pods a mean is good enough: 95 % confidence, as Knative samples."""
-    if population <= 3:
-        return max(0, population)
     return ceil_div(153_664 * population, 10_000 * population + 143_664)
 
 

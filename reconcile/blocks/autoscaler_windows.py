@@ -4,13 +4,13 @@ Times are in milliseconds of any clock that goes forward. A window is looked at 
 too old is gone on reading too, whether or not anything was written since (systems.md, guard 4).
 """
 
-from decimal import Decimal, localcontext
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from attrs import evolve, field, frozen, validators
 
 SMALLEST_SHARE = 200_000
-_PRECISION = Decimal("0.0001")
+_REST = 0.0001
 _MILLION = 1_000_000
 
 
@@ -56,36 +56,42 @@ class AverageWindow:
 
     def average(self, now: int) -> int | None:
         """The average at that time, rounded; None where nothing that counts was written."""
-        if not self._buckets:
-            return None
-        last = self._buckets[-1].index
-        passed = max(0, now // self.step - last)
-        if passed >= self.steps:
-            return 0 if self.silence == "zero" else None
-        oldest = last + passed - self.steps + 1
-        kept = [bucket for bucket in self._buckets if bucket.index >= oldest]
+        kept = self._kept(now)
+        if not kept:
+            return self._without_any()
         total = sum(bucket.total for bucket in kept)
         if self.silence == "unknown":
-            count = sum(bucket.count for bucket in kept)
-            return None if count == 0 else _rounded(total, count)
-        return _rounded(total, min(self.steps - passed, last - self._first + 1))
+            return _rounded(total, sum(bucket.count for bucket in kept))
+        last = kept[-1].index
+        return _rounded(total, min(last - self._newest(now) + self.steps, last - self._first + 1))
 
     def smoothed(self, now: int) -> int | None:
         """As `average`, but newer values weigh more: each `smoothing_share` of what the newer ones leave."""
-        share, newest = smoothing_share(self.steps), now // self.step
-        if self.average(now) is None:
-            return None
-        total = weights = 0
-        for bucket in self._buckets:
-            back = max(0, newest - bucket.index)
-            if back >= self.steps:
-                continue
-            weight = share * (_MILLION - share) ** back // _MILLION**back
-            per_step = bucket.total if self.silence == "zero" else _rounded(bucket.total, bucket.count)
-            total, weights = total + weight * per_step, weights + weight
+        kept = self._kept(now)
+        if not kept:
+            return self._without_any()
+        share = smoothing_share(self.steps)
         if self.silence == "zero":
-            weights = _MILLION
-        return None if weights == 0 else _rounded(total, weights)
+            newest = self._newest(now)
+            return _rounded(
+                sum(_weight(share, newest - bucket.index) * bucket.total for bucket in kept), _MILLION
+            )
+        weights = [_weight(share, kept[-1].index - bucket.index) for bucket in kept]
+        total = sum(
+            weight * _rounded(bucket.total, bucket.count)
+            for weight, bucket in zip(weights, kept, strict=True)
+        )
+        return _rounded(total, sum(weights))
+
+    def _without_any(self) -> int | None:
+        return 0 if self._buckets and self.silence == "zero" else None
+
+    def _kept(self, now: int) -> Sequence[_Bucket]:
+        """The steps of the window at that time in which something was written."""
+        return [bucket for bucket in self._buckets if self._newest(now) - bucket.index < self.steps]
+
+    def _newest(self, now: int) -> int:
+        return max(now // self.step, self._buckets[-1].index)
 
 
 def smoothing_share(steps: int) -> int:
@@ -93,9 +99,14 @@ def smoothing_share(steps: int) -> int:
 
     At least a fifth, as in Knative.
     """
-    with localcontext(prec=28):
-        rest = (_PRECISION.ln() / steps).exp()
-        return max(SMALLEST_SHARE, int(((1 - rest) * _MILLION).to_integral_value()))
+    rest: float = _REST ** (1 / steps)
+    return max(SMALLEST_SHARE, round((1 - rest) * _MILLION))
+
+
+def _weight(share: int, back: int) -> int:
+    """How much a step weighs that is so many before the newest, in millionths."""
+    weight: int = share * (_MILLION - share) ** back // _MILLION**back
+    return weight
 
 
 @frozen

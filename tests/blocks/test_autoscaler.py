@@ -1,5 +1,7 @@
 """From readings to replicas, step by step: what is remembered, what holds, what several metrics ask for."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -15,7 +17,9 @@ from reconcile.blocks import (
     Sum,
     ZeroRules,
 )
-from reconcile.blocks.autoscaler_deciding import Measured, Memory, Situation, Wish, decide
+from reconcile.blocks.autoscaler_deciding import Measured, Memory, Situation, SourceMemory, Wish, decide
+from reconcile.blocks.autoscaler_rules import Panic
+from reconcile.blocks.autoscaler_windows import AverageWindow
 
 WIDE = ReplicaBounds(minimum=1, maximum=100)
 GONE = Missing("NoneAnswered")
@@ -37,7 +41,11 @@ def once(
 
 
 def told(
-    how: Behaviour, steps: list[tuple[int, int, Reading]], *, bounds: ReplicaBounds = WIDE, every: int = STEP
+    how: Behaviour,
+    steps: Sequence[tuple[int, int, Reading]],
+    *,
+    bounds: ReplicaBounds = WIDE,
+    every: int = STEP,
 ) -> list[int]:
     """The wishes of so many decisions one after the other: of (current, ready, reading) each."""
     memory, wishes = Memory(), []
@@ -62,15 +70,33 @@ def test_of_several_metrics_the_highest_wish_counts(rule: str) -> None:
 def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> None:
     wish = once(Sum(1_000), GONE, current=6, rule=rule)
     assert (wish.replicas, wish.held) == (6, True)
-    wish = once(Sum(4_000), GONE, current=6, ready=6, rule=rule)
-    assert (wish.replicas, wish.held, set(wish.missing)) == (8, False, {"m1"})
+    for more in (3_000, 4_000):
+        wish = once(Sum(more), GONE, current=6, ready=6, rule=rule)
+        assert (wish.replicas, wish.held, wish.missing) == (more // T, False, {"m1": GONE})
 
 
 @pytest.mark.rule("autoscale-hold")
 def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
-    assert once(GONE, current=6).replicas == 6
+    assert once(GONE, current=6) == Wish(6, {"m0": GONE}, held=True)
+    assert once(current=6) == Wish(6)
     assert once(GONE, current=6, bounds=ReplicaBounds(minimum=1, maximum=4)).replicas == 4
     assert once(GONE, current=1, bounds=ReplicaBounds(minimum=3, maximum=4)).replicas == 3
+
+
+@pytest.mark.rule("autoscale-hold")
+@pytest.mark.parametrize("rule", ["demand", "ratio"])
+def test_an_average_of_no_pods_is_none(rule: str) -> None:
+    missing = Missing("NoReadyPods", "there is no Ready pod to have an average")
+    found = once(PerPodAverage(900), current=2, ready=0, rule=rule)
+    assert (found.replicas, found.missing) == (2, {"m0": missing})
+
+
+@pytest.mark.rule("autoscale-min-known")
+def test_as_many_pods_must_have_answered_as_is_said() -> None:
+    samples = Samples((900,) * 8, {"Refused": 2})
+    for least, want in ((800, 15), (801, 10)):
+        how, there = behaviour(min_known=least), Situation(10, 10, 0)
+        assert decide(how, WIDE, Memory(), [Measured("m", T, samples)], there)[0].replicas == want
 
 
 @pytest.mark.rule("kpa-4d-16")
@@ -120,6 +146,50 @@ def test_pods_that_start_slowly_are_not_asked_for_again_and_again(rule: str) -> 
     assert told(behaviour(rule), steps) == [4] * 11
 
 
+@pytest.mark.rule("kpa-4d-13")
+@pytest.mark.parametrize(
+    ("before", "samples", "want"),
+    [
+        # Little was asked for until now, and what there is now is busy: nothing goes.
+        (500, Samples((600,) * 4, unready=1), 5),
+        (500, Samples((600,) * 4, {"Late": 1}), 5),
+        # Much was asked for until now, and what there is now is just right: nothing more is asked for.
+        (9_500, Samples((500,) * 4, unready=1), 5),
+        (9_500, Samples((480,) * 4, {"Late": 1}), 5),
+        (500, Samples((480,) * 4, unready=1), 3),
+        # Where every pod is known, so is what they need.
+        (500, Samples((520,) * 5), 4),
+        (9_500, Samples((520,) * 5), 13),
+    ],
+)
+def test_by_demand_pods_that_are_not_known_may_hold_what_is_there(
+    before: int, samples: Samples, want: int
+) -> None:
+    how = behaviour(stable_window=20_000)
+    steps: list[tuple[int, int, Reading]] = [(5, 1, Sum(before)), (5, 1, samples)]
+    assert told(how, steps)[-1] == want
+
+
+@pytest.mark.parametrize(("rule", "want"), [("ratio", 10), ("demand", 11)])
+def test_only_the_ratio_has_a_tolerance(rule: str, want: int) -> None:
+    for reading in (Samples((510,) * 10), Sum(5_100)):
+        assert once(reading, current=10, ready=10, rule=rule).replicas == want
+
+
+@pytest.mark.parametrize(
+    "now", [Samples((500,) * 4), Sum(2_000), PerPodAverage(500)], ids=["samples", "total", "average"]
+)
+def test_by_ratio_what_is_right_now_or_was_in_all_of_the_window_stays(now: Reading) -> None:
+    how = behaviour("ratio", stable_window=20_000)
+    assert told(how, [(4, 4, Sum(4_000)), (4, 4, now)])[-1] == 4
+    assert told(how, [(4, 4, Sum(1_000)), (4, 4, Sum(3_000))])[-1] == 4
+
+
+def test_by_ratio_one_replica_is_enough_to_tell_how_many_are_needed() -> None:
+    assert once(Sum(700), rule="ratio").replicas == 2
+    assert once(Sum(545), rule="ratio").replicas == 1
+
+
 # --- time -----------------------------------------------------------------------------------------------
 
 
@@ -167,12 +237,65 @@ def test_a_missing_reading_is_no_silence_in_the_window() -> None:
     assert told(how, steps) == [4] * 7
 
 
-def test_other_windows_forget_what_was_measured_and_nothing_else() -> None:
+@pytest.mark.parametrize("ready", [1, 4])
+def test_other_windows_forget_what_was_measured_and_nothing_else(ready: int) -> None:
     memory = Memory()
-    for how in (behaviour(stable_window=20_000), behaviour(stable_window=40_000)):
-        wish, memory = decide(how, WIDE, memory, [Measured("m", T, Sum(2_000))], Situation(4, 1, 0))
-        assert wish.replicas == 4
-    assert memory.sources["m"].stable.length == 40_000
+    for stable, now in ((20_000, 0), (40_000, 5_000)):
+        how = behaviour(stable_window=stable)
+        wish, memory = decide(how, WIDE, memory, [Measured("m", T, Sum(2_000))], Situation(4, ready, now))
+        assert (wish.replicas, wish.panicking) == (4, ready > 1)
+    fresh = AverageWindow(40_000, silence="unknown").write(5_000, 2_000)
+    assert memory.sources["m"].stable == fresh
+    assert memory.sources["m"].mode == (Panic(0, 4) if ready > 1 else Panic())
+
+
+@pytest.mark.rule("autoscale-windows")
+@pytest.mark.parametrize(("window", "every", "want"), [(500, 250, 1), (2_000, 1_000, 2), (3_000, 1_000, 3)])
+def test_what_is_older_than_a_window_counts_no_more(window: int, every: int, want: int) -> None:
+    how = behaviour(stable_window=window, panic_window=window)
+    steps: list[tuple[int, int, Reading]] = [(4, 1, Sum(2_000)), (4, 1, Sum(2_000)), (4, 1, Sum(0))]
+    assert told(how, steps, every=every) == [4, 4, want]
+
+
+@pytest.mark.rule("autoscale-windows")
+def test_newer_values_weigh_more_where_that_is_asked_for() -> None:
+    steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(0)), (8, 1, Sum(4_000))]
+    assert told(behaviour(stable_window=4_000), steps)[-1] == 4
+    assert told(behaviour(stable_window=4_000, smoothing="weighted"), steps)[-1] == 8
+
+
+@pytest.mark.rule("autoscale-windows")
+def test_a_burst_is_seen_over_the_panic_window_and_kept_up_for_the_stable_one() -> None:
+    how = behaviour(stable_window=20_000, panic_window=4_000, panic_threshold=3_000)
+    quiet, burst = (2, 1, Sum(1_000)), (2, 1, Sum(3_500))
+    memory, seen = Memory(), []
+    for number, (current, ready, reading) in enumerate([quiet, burst, *[quiet] * 12]):
+        there = Situation(current, ready, number * STEP)
+        wish, memory = decide(how, WIDE, memory, [Measured("m", T, reading)], there)
+        seen.append((wish.replicas, wish.panicking))
+    assert seen == [(2, False)] + [(5, True)] * 12 + [(2, False)]
+
+
+def test_by_demand_one_step_goes_as_far_as_the_rates_say_and_no_start_is_smaller_than_is_said() -> None:
+    how, calm = behaviour(rates=Rates(up=2_000, down=4_000)), AverageWindow(1, 1)
+    for total, current, want in ((50_000, 4, 8), (500, 8, 2), (3_000, 4, 6)):
+        memory = Memory({"m": SourceMemory(calm, calm, Panic())})
+        there = Situation(current, current, 0)
+        assert decide(how, WIDE, memory, [Measured("m", T, Sum(total))], there)[0].replicas == want
+    assert told(behaviour(activation_scale=3), [(1, 1, Sum(500))]) == [3]
+
+
+@pytest.mark.rule("autoscale-stabilise")
+def test_what_is_asked_for_at_the_start_waits_for_the_cooldown_of_going_up() -> None:
+    how = behaviour(up_window=10_000)
+    assert told(how, [(2, 1, Sum(4_000))] * 7) == [2] * 5 + [8] * 2
+
+
+@pytest.mark.rule("autoscale-stabilise")
+def test_a_missing_reading_makes_no_cooldown_begin_anew() -> None:
+    how = behaviour(down_window=10_000)
+    steps: list[tuple[int, int, Reading]] = [(8, 1, Sum(4_000)), (8, 1, GONE)] + [(8, 1, Sum(500))] * 5
+    assert told(how, steps) == [8, 8, 8, 8, 8, 1, 1]
 
 
 # --- zero -----------------------------------------------------------------------------------------------
@@ -184,6 +307,25 @@ def test_a_target_without_replicas_is_woken_by_a_total() -> None:
     assert told(how, [(0, 0, Sum(400))], bounds=bounds) == [1]
     assert told(how, [(0, 0, GONE)], bounds=bounds) == [-1]
     assert told(behaviour("ratio"), [(0, 0, Sum(400))], bounds=bounds) == [1]
+
+
+@pytest.mark.parametrize("reading", [Sum(0), GONE], ids=["nothing", "missing"])
+def test_since_when_a_target_serves_is_remembered_from_one_decision_to_the_next(reading: Reading) -> None:
+    how, memory = behaviour(zero=ZeroRules(allowed=True, idle=5_000)), Memory()
+    seen = []
+    for now in (0, 2_000, 4_000, 6_000):
+        bounds = ReplicaBounds(minimum=0, maximum=5)
+        _, memory = decide(how, bounds, memory, [Measured("m", T, reading)], Situation(1, 1, now))
+        assert memory.activity is not None
+        seen.append((memory.activity.phase, memory.activity.since))
+    late = ("inactive", 6_000) if reading == Sum(0) else ("active", 0)
+    assert seen == [("active", 0)] * 3 + [late]
+
+
+@pytest.mark.parametrize(("total", "want"), [(0, 0), (1, 1)])
+def test_by_ratio_a_target_without_replicas_is_woken_by_the_least(total: int, want: int) -> None:
+    bounds = ReplicaBounds(minimum=0, maximum=5)
+    assert once(Sum(total), current=0, ready=0, rule="ratio", bounds=bounds).replicas == want
 
 
 # --- laws -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -63,6 +64,7 @@ def test_a_wish_is_bounded_and_written_as_in_knative(
         (5, 1, 5, False, BUSY, Step(5, False)),
         (2, 0, 2, True, BUSY, Step(1, True)),
         (0, 0, 0, False, DONE, Step(0, False)),
+        (3, 0, 0, False, BUSY, Step(0, True)),
     ],
 )
 def test_so_many_are_wanted_at_the_start(
@@ -108,6 +110,34 @@ def test_the_probe_is_asked_only_when_it_matters() -> None:
     assert not asks_probe(UNKNOWN, NONE, TO_ZERO, DONE)
 
 
+@pytest.mark.parametrize(
+    ("current", "ready", "want"),
+    [(0, 0, "inactive"), (2, 0, "activating"), (2, 1, "active"), (0, 1, "active")],
+)
+def test_at_first_a_target_is_what_its_pods_say(current: int, ready: int, want: str) -> None:
+    assert activity_after(1, current, ready, TO_ZERO, None, 7) == Activity(want, 7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ready", "before", "want"),
+    [
+        (1, 0, being("activating", 5), being("activating", 5)),
+        (0, 0, being("activating", 5), being("activating", 5)),
+        (0, 2, being("activating", 5), being("active", 0)),
+        (3, 2, being("active", IDLE), being("active", IDLE)),
+        (UNKNOWN, 2, being("active", IDLE), being("active", IDLE)),
+        (0, 2, being("inactive", 5), being("inactive", 5)),
+        (UNKNOWN, 2, being("inactive", 5), being("inactive", 5)),
+        (1, 2, being("inactive", 5), being("active", 0)),
+        (1, 0, being("inactive", 5), being("activating", 0)),
+    ],
+)
+def test_an_activity_lasts_until_what_is_there_or_wished_for_ends_it(
+    wanted: int, ready: int, before: Activity, want: Activity
+) -> None:
+    assert activity_after(wanted, 2, ready, TO_ZERO, before, NOW) == want
+
+
 def test_a_target_goes_from_activating_over_active_to_inactive_and_back() -> None:
     seen = activity_after(1, 0, 0, TO_ZERO, None, 0)
     assert seen.phase == "inactive"
@@ -144,6 +174,13 @@ def utc(text: str) -> datetime.datetime:
         (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-21T05:59", True),
         (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-20T05:59", False),
         (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-21T22:00", False),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-20T22:00", True),
+        (schedule("22:00", "06:00", days=frozenset({4})), "2026-11-21T06:00", False),
+        (schedule("22:00", "06:00", days=frozenset({6})), "2026-11-23T05:59", True),
+        (schedule("08:00", "08:00", days=frozenset({4})), "2026-11-20T07:59", False),
+        (schedule("08:00", "08:00", days=frozenset({4})), "2026-11-20T08:00", True),
+        (schedule("08:00", "08:00", days=frozenset({4})), "2026-11-21T07:59", True),
+        (schedule("08:00", "08:00", days=frozenset({4})), "2026-11-21T08:00", False),
         (schedule("09:00", "17:00", zone=ZoneInfo("Asia/Tokyo")), "2026-11-20T01:00", True),
         (schedule("09:00", "17:00", zone=ZoneInfo("Asia/Tokyo")), "2026-11-20T09:00", False),
         (schedule("09:00", "17:00", zone=ZoneInfo("Europe/Paris")), "2026-07-01T07:30", True),
@@ -161,7 +198,9 @@ def test_the_first_schedule_that_covers_now_counts_and_leaves_other_bounds_alone
     )
     assert found is not None
     assert found.name == "03:00-05:00"
-    assert found.bounds(ReplicaBounds(minimum=1, maximum=9)) == ReplicaBounds(minimum=5, maximum=9)
+    otherwise = ReplicaBounds(minimum=1, maximum=9, initial=2, reachable=False)
+    assert found.bounds(otherwise) == evolve(otherwise, minimum=5)
+    assert evolve(found, minimum=None, maximum=7).bounds(otherwise) == evolve(otherwise, maximum=7)
     assert active_schedule([schedule("01:00", "02:00")], utc("2026-11-20T04:30")) is None
 
 

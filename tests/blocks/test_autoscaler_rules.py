@@ -18,7 +18,7 @@ from reconcile.blocks.autoscaler_rules import (
     estimate,
     sample_size,
 )
-from reconcile.blocks.autoscaler_units import Missing, PerPodAverage, Samples, Sum, ceil_div, milli_of
+from reconcile.blocks.autoscaler_units import Missing, PerPodAverage, Samples, Sum, ceil_div
 
 CALM = Panic()
 HALF = 500
@@ -64,6 +64,7 @@ def replicas(
         (rules(1, up=1100), 3, 3.1, 2, 3),
         (rules(10, down=1100), 1, 1, 100, 90),
         (rules(10, down=1100, reachable=False), 1, 1, 100, 1),
+        (rules(10, down=1100, reachable=False), 0, 0, 100, 0),
         (rules(10), 50, 100, 1, 10),
         (rules(10), 1, 0, 1, 1),
         (rules(10, activation_scale=2), 1, 0, 1, 2),
@@ -93,8 +94,13 @@ def test_totals_ask_for_as_many_pods_as_in_knative(
 def test_what_pods_could_take_besides_is_as_in_knative(
     target: int, burst: int, panic: int, want: int
 ) -> None:
-    excess = demand(rules(target, burst=burst * 1000), 50, panic)[0].excess
-    assert abs(excess - want) <= 1
+    assert demand(rules(target, burst=burst * 1000), 50, panic)[0].excess == want
+
+
+def test_what_pods_could_take_is_by_the_target_over_seven_tenths_where_no_capacity_is_said() -> None:
+    found = by_demand(DemandRules(target=7_000, burst=1), Sum(0), Sum(2_000), 3, 0, CALM)
+    assert not isinstance(found, Missing)
+    assert found[0].excess == 27  # 3 * 10 - 2, and the thousandth of a burst
 
 
 @pytest.mark.rule("kpa-4d-03")
@@ -147,12 +153,14 @@ def test_without_data_or_a_count_of_pods_nothing_is_decided() -> None:
     gone = Missing("NoData")
     assert by_demand(rules(10), gone, Sum(1), 1, 0, CALM) == gone
     assert by_demand(rules(10), Sum(1), gone, 1, 0, CALM) == gone
-    assert isinstance(by_demand(rules(10), Sum(1), Sum(1), None, 0, CALM), Missing)
+    uncounted = by_demand(rules(10), Sum(1), Sum(1), None, 0, CALM)
+    assert uncounted == Missing("PodsNotCounted", "how many pods are Ready is not known")
 
 
 @pytest.mark.rule("kpa-4d-09")
 def test_one_that_starts_with_several_ready_pods_starts_in_panic() -> None:
-    assert Panic.at_start(1, 5) == CALM
+    assert Panic.at_start(0, 5) == Panic.at_start(1, 5) == CALM
+    assert Panic.at_start(2, 5) == Panic(5, 2)
     assert replicas(rules(10), 0, 0, 3, 5, Panic.at_start(3, 5)) == 3
 
 
@@ -189,6 +197,31 @@ def test_a_ratio_asks_for_as_many_pods_as_in_aibrix(current: int, use: int, rate
 @pytest.mark.rule("apa-4d-02")
 def test_a_target_of_nothing_asks_for_one_pod() -> None:
     assert by_ratio(Estimate(10_000, 2), 0, 2, Rates()) == 1
+    assert by_ratio(Estimate(3, 2), 1, 2, Rates()) == 3
+
+
+@pytest.mark.rule("apa-4d-01")
+@pytest.mark.parametrize(
+    ("total", "close"), [(8_999, False), (9_000, True), (10_000, True), (12_000, True), (12_001, False)]
+)
+def test_a_total_is_close_up_to_the_very_tolerance(total: int, close: bool) -> None:
+    assert Rates(tolerance_down=100, tolerance_up=200).close(total, 10_000) is close
+
+
+@pytest.mark.parametrize(
+    ("total", "pods", "current", "want"),
+    [
+        (4_000, 10, 3, 3),  # less than the goal of ten, and more than three would carry
+        (5_000, 10, 3, 3),
+        (6_000, 10, 3, 6),
+        (6_000, 10, 20, 20),  # more than the goal of ten, and less than twenty would carry
+        (4_000, 10, 12, 8),
+    ],
+)
+def test_a_ratio_never_goes_against_the_direction_of_what_was_measured(
+    total: int, pods: int, current: int, want: int
+) -> None:
+    assert by_ratio(Estimate(total, pods), HALF, current, Rates()) == want
 
 
 @pytest.mark.rule("kpa-4d-10")
@@ -250,17 +283,44 @@ def test_pods_that_do_not_answer_are_idle_where_more_are_asked_for() -> None:
 
 @pytest.mark.rule("kpa-4d-15")
 def test_where_no_pod_answers_nothing_is_known() -> None:
-    found = of_pods(Samples(missing={"ConnectionRefused": 6}, unready=4))
-    assert isinstance(found, Missing)
-    assert found.reason == "NoneAnswered"
-    assert isinstance(of_pods(Samples(unready=4)), Missing)
+    refused = Missing("NoneAnswered", "no Ready pod gave a value: ConnectionRefused")
+    assert of_pods(Samples(missing={"ConnectionRefused": 6}, unready=4)) == refused
+    nobody = Missing("NoReadyPods", "there is no Ready pod with an address to ask")
+    assert of_pods(Samples(unready=4)) == nobody
 
 
 @pytest.mark.rule("autoscale-min-known")
 def test_where_too_few_pods_answer_nothing_is_known() -> None:
-    few = Samples(known=(100,) * 4, missing={"ConnectionRefused": 6})
-    assert isinstance(estimate(few, HALF, Rates(), 500), Missing)
+    few = Samples(known=(100,) * 4, missing={"NoAnswerInTime": 1, "Late": 1, "ConnectionRefused": 4})
+    too_few = Missing("TooFewKnown", "too few of the Ready pods gave a value: ConnectionRefused")
+    assert estimate(few, HALF, Rates()) == too_few
     assert isinstance(estimate(few, HALF, Rates(), 400), Estimate)
+    assert isinstance(estimate(Samples((100, 100), {"Late": 2}), HALF, Rates()), Estimate)
+    tie = Samples(missing={"NoAnswerInTime": 2, "Late": 2, "ConnectionRefused": 1})
+    assert of_pods(tie) == Missing("NoneAnswered", "no Ready pod gave a value: Late")
+
+
+@pytest.mark.parametrize(
+    ("samples", "want"),
+    [
+        # Those that were not asked are as those that were.
+        (Samples((100, 200), unasked=4), Estimate(900, 6)),
+        (Samples((100, 101, 101), unasked=1), Estimate(403, 4)),
+        # Going down, what is missing is at the target, and what is on its way is not there.
+        (Samples((100, 200), {"Late": 1}, unready=5), Estimate(800, 3)),
+        (Samples((460, 460), {"Late": 2}), Estimate(1_920, 4, hold=True)),
+        (Samples((500, 500), unready=5), Estimate(1_000, 2, hold=True)),
+        # Going up, both are idle.
+        (Samples((900, 900), {"Late": 1}), Estimate(1_800, 3, over=True)),
+        (Samples((900, 900), {"Late": 1}, unready=1), Estimate(1_800, 4, hold=True, over=True)),
+        (Samples((1_100, 1_100), {"Late": 1}, unready=1), Estimate(2_200, 4, hold=True, over=True)),
+        (Samples((1_101, 1_100), {"Late": 1}, unready=1), Estimate(2_201, 4, over=True)),
+    ],
+)
+def test_pods_without_a_value_count_by_the_direction_of_those_with_one(
+    samples: Samples, want: Estimate
+) -> None:
+    assert estimate(samples, HALF, Rates()) == want
 
 
 @pytest.mark.rule("autoscale-milli")
@@ -285,7 +345,8 @@ def test_an_average_is_never_taken_for_a_total(pods: int, each: int, target: int
 
 @pytest.mark.rule("kpa-4d-17")
 @pytest.mark.parametrize(
-    ("pods", "want"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (10, 7), (100, 14), (1000, 16)]
+    ("pods", "want"),
+    [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 4), (10, 7), (100, 14), (588, 15), (589, 16), (1000, 16)],
 )
 def test_as_many_pods_are_asked_as_in_knative(pods: int, want: int) -> None:
     assert sample_size(pods) == want
@@ -368,16 +429,3 @@ def test_in_panic_the_wish_never_falls(steps: list[tuple[int, int, int]]) -> Non
         if state.since is not None and found[1].since is not None:
             assert found[0].replicas >= before
         state, before = found[1], found[0].replicas
-
-
-@given(some.integers(0, 10**6), some.integers(0, 2000))
-def test_numbers_are_rounded_up_to_thousandths(whole: int, rest: int) -> None:
-    assert milli_of(f"{whole}.{rest:04d}") == whole * 1000 + ceil_div(rest, 10)
-
-
-@pytest.mark.parametrize("text", ["", "ten", "nan", "1e999", "--1"])
-def test_what_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        milli_of(text)
-    with pytest.raises(ValueError, match="finite"):
-        milli_of(float("inf"))

@@ -1,5 +1,10 @@
 """Windows of time: the numbers of Knative's own tests, and what no window may do."""
 
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -51,6 +56,9 @@ def test_the_average_is_of_the_last_five_seconds() -> None:
     assert window.average(at(4)) == 3000
     assert window.average(at(3.6)) == 3000
     assert window.average(at(6)) == (15 - 1 - 2) * 1000 // 3
+    assert window.average(at(6.9)) == (15 - 1 - 2) * 1000 // 3
+    assert window.average(at(8.9)) == 5000
+    assert window.average(at(9)) == 0
     assert window.average(at(10)) == 0
     assert window.write(at(6), 91_000).average(at(6)) == (12 + 91) * 1000 // 5
 
@@ -83,6 +91,88 @@ def test_a_smoothed_average_leans_to_what_is_newer() -> None:
     assert plain == 10_000
     assert smoothed is not None
     assert 40_000 < smoothed < 60_000
+
+
+@pytest.mark.rule("autoscale-expire")
+def test_however_long_a_window_is_what_is_in_it_is_known_smoothed_too() -> None:
+    window = AverageWindow(3_600_000, silence="unknown").write(at(0), 7)
+    assert window.smoothed(at(3_599.9)) == window.average(at(3_599.9)) == 7
+    assert window.smoothed(at(3_600)) is window.average(at(3_600)) is None
+
+
+STEPS, STEP = 6, 500
+
+
+def by_definition(writes: Sequence[tuple[int, int]], now: int, silence: str, share: float) -> float | None:
+    """The average of steps, of which each weighs `share` of what the newer ones leave (0: all alike)."""
+    steps: dict[int, list[int]] = {}
+    for when, value in writes:
+        if steps and when // STEP - max(steps) >= STEPS:
+            steps = {}
+        steps.setdefault(when // STEP, []).append(value)
+    first, last, newest = min(steps), max(steps), now // STEP
+    kept = {index: values for index, values in steps.items() if newest - index < STEPS}
+    if not kept:
+        return 0 if silence == "zero" else None
+    if silence == "zero":
+        totals = {index: sum(values) for index, values in kept.items()}
+        if share:
+            return sum(share * (1 - share) ** (newest - index) * total for index, total in totals.items())
+        return sum(totals.values()) / (last - max(first, newest - STEPS + 1) + 1)
+    if not share:
+        return statistics.fmean(value for values in kept.values() for value in values)
+    weights = [(1 - share) ** (newest - index) for index in kept]
+    return statistics.fmean((round_half_up(values) for values in kept.values()), weights)
+
+
+def round_half_up(values: Sequence[int]) -> int:
+    return math.floor(statistics.fmean(values) + 0.5)
+
+
+@pytest.mark.parametrize("silence", ["zero", "unknown"])
+@given(
+    some.lists(
+        some.tuples(some.integers(0, STEPS * STEP - 1), some.integers(0, 10**6)), min_size=1, max_size=12
+    ),
+    some.integers(0, 2 * STEPS * STEP),
+)
+def test_averages_are_of_the_steps_of_the_window(
+    silence: Any, steps: list[tuple[int, int]], wait: int
+) -> None:
+    window, now, writes = AverageWindow(STEPS * STEP, STEP, silence), START, []
+    for passed, value in steps:
+        now += passed
+        window = window.write(now, value)
+        writes.append((now, value))
+    now += wait
+    share = smoothing_share(STEPS) / 10**6
+    for found, want in (
+        (window.average(now), by_definition(writes, now, silence, 0)),
+        (window.smoothed(now), by_definition(writes, now, silence, share)),
+    ):
+        assert found == (want if want is None else pytest.approx(want, abs=2))
+
+
+def test_nothing_written_is_nothing_known() -> None:
+    for window in (AverageWindow(5_000), AverageWindow(5_000, silence="unknown")):
+        assert window.average(at(0)) is window.smoothed(at(0)) is None
+    assert MaxWindow(5).highest(at(0)) is None
+
+
+@pytest.mark.rule("autoscale-expire")
+def test_a_highest_value_counts_as_long_as_the_window_and_not_a_moment_more() -> None:
+    window = MaxWindow(5).write(at(0), 9)
+    assert window.highest(at(4.999)) == 9
+    assert window.highest(at(5)) is None
+
+
+def test_what_can_not_be_the_highest_any_more_is_not_held() -> None:
+    window = MaxWindow(5)
+    for second in range(100):
+        window = window.write(at(second), 1_000 - second)
+    assert window.write(at(104), 5) == MaxWindow(5).write(at(104), 5)
+    assert window.write(at(99), 901) == window
+    assert window.write(at(99), 2_000) == MaxWindow(5).write(at(99), 2_000)
 
 
 def delayed(steps: list[tuple[float, int]]) -> list[int]:
@@ -136,9 +226,32 @@ def test_going_down_the_highest_wish_counts_and_going_up_the_lowest() -> None:
 
 
 def test_without_windows_the_newest_wish_counts_at_once() -> None:
-    seen = Recommendations.of().add(at(0), 8).add(at(0.5), 2)
-    assert seen.within(10, at(0.5)) == 2
-    assert seen.add(at(1), 20).within(10, at(1)) == 20
+    seen = Recommendations.of().add(START, 8).add(START + 1, 2)
+    assert seen.within(10, START + 1) == 2
+    assert seen.add(START + 2, 20).within(10, START + 2) == 20
+
+
+@pytest.mark.rule("autoscale-stabilise")
+def test_other_windows_count_at_once_for_what_was_wanted_before() -> None:
+    seen = Recommendations.of(up=30_000, down=60_000).add(at(0), 8).add(at(20), 4)
+    assert seen.over(up=30_000, down=20_001).within(10, at(20)) == 8
+    assert seen.over(up=30_000, down=20_000).within(10, at(20)) == 4
+    assert seen.over(up=20_001, down=0).add(at(20), 12).within(6, at(20)) == 6
+    assert seen.over(up=20_000, down=0).add(at(20), 12).within(2, at(20)) == 4
+    none = Recommendations.of(up=5, down=5).over(up=0, down=0).add(START, 8)
+    assert none.add(START + 1, 2).within(10, START + 1) == 2
+    assert none.add(START + 1, 9).within(5, START + 1) == 9
+
+
+@pytest.mark.rule("autoscale-stabilise")
+def test_windows_are_as_long_as_they_are_said_to_the_millisecond() -> None:
+    low = Recommendations.of(up=3, down=3).add(START, 8).add(START + 2, 2)
+    assert low.within(10, START + 2) == 8
+    assert low.within(10, START + 3) == 2
+    high = Recommendations.of(up=3, down=3).add(START, 6).add(START + 2, 9)
+    assert high.within(5, START + 2) == 6
+    assert high.within(5, START + 3) == 9
+    assert high.within(5, START + 5) == 9
 
 
 @given(
