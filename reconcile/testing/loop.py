@@ -15,20 +15,18 @@ What asyncio promises is kept, because libraries are built on it; what it only h
 """
 
 import asyncio
-import functools
 import heapq
 import itertools
 import linecache
 import math
 import random  # noqa: TID251 -- it is the seed that chooses here, and nothing else
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple, cast
 from weakref import WeakSet, ref
-
-import anyio
 
 from reconcile.testing.sealed import RealWorldError, SealedLoop, SimulationError, is_library
 
@@ -42,6 +40,12 @@ __all__ = [
     "simulate",
 ]
 
+_sniffio: Any
+try:
+    import sniffio as _sniffio
+except ImportError:
+    _sniffio = None
+
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
@@ -52,6 +56,7 @@ CLEANUP_SECONDS = 60.0
 """What cancelled tasks may take to end, in virtual seconds, once the time limit has struck."""
 
 _MANY_CANCELLED = 100
+_MANY_TASKS = 100
 
 
 class DeadlockError(SimulationError):
@@ -89,11 +94,12 @@ class VirtualTimeLoop(SealedLoop):
         self._time = 0.0
         self._ticks = 0
         self._serials = itertools.count(1)
+        self._tasks: list[ref[_Task]] = []
+        self._many_tasks = _MANY_TASKS
         # Tuples, because they are compared in C: (when, the how-manieth, timer).
         self._timers: list[tuple[float, int, Any]] = []
         self._timers_set = itertools.count()
         self._cancelled_timers = 0
-        self.set_task_factory(self._make_task)
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -141,8 +147,23 @@ class VirtualTimeLoop(SealedLoop):
             heapq.heapify(self._timers)
             self._cancelled_timers = 0
 
-    def _make_task(self, _: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> "_Task":
-        return _Task(coro, next(self._serials), loop=self, **options)
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: Any = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        """As the base class does; its tasks have a number."""
+        if self._closed or self.get_task_factory() is not None:
+            return super().create_task(coro, name=name, context=context, **options)
+        task = _Task(coro, next(self._serials), loop=self, name=name, context=context, **options)
+        self._tasks.append(task.itself)
+        if len(self._tasks) > self._many_tasks:
+            self._tasks = [one for one in self._tasks if _is_pending(one())]
+            self._many_tasks = max(_MANY_TASKS, 2 * len(self._tasks))
+        return task
 
     def _run_once(self) -> None:
         """One round, in place of the base class's: what is ready runs; if nothing is, time passes first."""
@@ -195,12 +216,29 @@ class VirtualTimeLoop(SealedLoop):
             self._ticks = 0
             raise LivelockError(_report(f"{TICKS_AT_ONE_TIME} rounds ran and no time passed", self))
 
-    async def shutdown_asyncgens(self) -> None:
-        """Close what is still open; those that have ended may still be there, and each would cost a task."""
-        for one in list(self._asyncgens):
-            if one.ag_frame is None:
-                self._asyncgens.discard(one)
-        await super().shutdown_asyncgens()
+    def wind_up(self) -> None:
+        """End every task and every async generator that is left, and close the loop."""
+        try:
+            self._end_tasks()
+            # Those that have ended may still be there, and it would take a task to find nothing to close.
+            if any(one.ag_frame is not None for one in self._asyncgens):
+                self.run_until_complete(self.shutdown_asyncgens())
+        finally:
+            self._timers.clear()
+            self.close()
+
+    def _end_tasks(self) -> None:
+        left = [task for one in self._tasks if (task := one()) is not None and not task.done()]
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        for task in left:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                message = "an error on the way out of a simulation"
+                self.call_exception_handler({"message": message, "exception": error, "task": task})
 
     def _write_to_self(self) -> None:
         """Nobody sleeps in a selector, so nobody has to be woken."""
@@ -218,8 +256,35 @@ def simulate(
     `TimeLimitError` or `RealWorldError` where the simulation cannot go on; then every task has been
     cancelled and has ended first.
     """
-    factory = functools.partial(VirtualTimeLoop, seed, limit_seconds=limit_seconds)
-    return anyio.run(fn, *args, backend="asyncio", backend_options={"loop_factory": factory})
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("a simulation cannot be run within an event loop")
+    loop = VirtualTimeLoop(seed, limit_seconds=limit_seconds)
+    with _known_to_anyio():
+        try:
+            return loop.run_until_complete(_called(fn, args))
+        finally:
+            loop.wind_up()
+
+
+async def _called(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    task.set_name(getattr(fn, "__qualname__", str(fn)))
+    return await fn(*args)
+
+
+@contextmanager
+def _known_to_anyio() -> Iterator[None]:
+    """anyio asks at each step which library runs; where it asks sniffio, the answer is given beforehand."""
+    if _sniffio is None:
+        yield
+        return
+    answer = _sniffio.thread_local
+    before, answer.name = answer.name, "asyncio"
+    try:
+        yield
+    finally:
+        answer.name = before
 
 
 class _Task(asyncio.Task[Any]):
@@ -233,7 +298,7 @@ class _Task(asyncio.Task[Any]):
         self.serial = serial
         super().__init__(coro, **options)
         # Whoever keeps tasks weakly, as anyio does, is given this one reference, which remembers the hash.
-        self._itself = ref(self)
+        self.itself = ref(self)
 
     def __hash__(self) -> int:
         return self.serial
@@ -246,24 +311,45 @@ class _Task(asyncio.Task[Any]):
 def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
     """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
     places: list[int] = []
-    steps: dict[int, deque[asyncio.Handle]] = {}
+    steps: list[tuple[int, int, asyncio.Handle]] = []
     # A copy, because the garbage collector may run here and have an async generator closed, which is a step.
     for place, handle in enumerate(tuple(ready)):
         task = getattr(getattr(handle, "_callback", None), "__self__", None)
         if isinstance(task, asyncio.Task):
             places.append(place)
-            steps.setdefault(_serial(task), deque()).append(handle)
+            steps.append((_serial(task), place, handle))
     if len(steps) < 2:
         return
     # From a known order, so that the outcome owes nothing to how the steps came to be ready.
-    turns = [serial for serial in sorted(steps) for _ in steps[serial]]
-    chance.shuffle(turns)
-    for place, serial in zip(places, turns, strict=True):
-        ready[place] = steps[serial].popleft()
+    steps.sort()
+    serials = {serial for serial, _, _ in steps}
+    if len(serials) == 1:
+        return
+    dealt = [handle for _, _, handle in steps]
+    chance.shuffle(dealt)
+    if len(serials) < len(steps):
+        dealt = _in_order_of_each(dealt, steps)
+    for place, handle in zip(places, dealt, strict=True):
+        ready[place] = handle
+
+
+def _in_order_of_each(
+    dealt: list[asyncio.Handle], steps: list[tuple[int, int, asyncio.Handle]]
+) -> list[asyncio.Handle]:
+    """Have the steps of one task keep their order in the places that were dealt to that task."""
+    serial_of = {id(handle): serial for serial, _, handle in steps}
+    of_task: dict[int, deque[asyncio.Handle]] = {}
+    for serial, _, handle in steps:
+        of_task.setdefault(serial, deque()).append(handle)
+    return [of_task[serial_of[id(handle)]].popleft() for handle in dealt]
 
 
 def _serial(task: asyncio.Task[Any]) -> int:
     return task.serial if isinstance(task, _Task) else 0
+
+
+def _is_pending(task: _Task | None) -> bool:
+    return task is not None and not task.done()
 
 
 def _report(what: str, loop: VirtualTimeLoop) -> str:
