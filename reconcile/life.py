@@ -23,6 +23,7 @@ class Life(ABC):
     def __init__(self) -> None:
         self._log = get_logger("reconcile")
         self._stopping = anyio.Event()
+        self._on_stop: Callable[[], object] | None = None
         self._started = anyio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -32,7 +33,16 @@ class Life(ABC):
 
     def stop(self) -> None:
         """Ask for a clean stop; `run` returns when it is done."""
-        self._stopping.set()
+        if not self._stopping.is_set():
+            self._stopping.set()
+            if self._on_stop is not None:
+                self._on_stop()
+
+    def _when_stopped(self, end: Callable[[], object] | None) -> None:
+        """Have `stop` call `end`, now if it was called already; None, and it calls nothing any more."""
+        self._on_stop = end
+        if end is not None and self._stopping.is_set():
+            end()
 
     def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
         """Run in an event loop of its own, as a program does: until SIGINT or SIGTERM asks for a clean stop.

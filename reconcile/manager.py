@@ -394,8 +394,7 @@ class Manager(Life):
             from reconcile.tracing import Traces
 
             self._traces = Traces(self.options.traces)
-        clusters = Clusters([self._cluster(*way) for way in transports.items()], self._log)
-        self._clusters = clusters
+        clusters = self._clusters = Clusters([self._cluster(*way) for way in transports.items()], self._log)
         try:
             for controller in self.controllers:
                 clusters.declare(controller)
@@ -451,7 +450,7 @@ class Manager(Life):
     async def _run_workers(self, clusters: Clusters, task_status: TaskStatus[None]) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch_for_stop, clusters, group)
+                self._when_stopped(partial(group.start_soon, self._end_work, clusters, group))
                 await clusters.sync(group)
                 if self._elector is not None:
                     self._tell_started(task_status)
@@ -461,14 +460,15 @@ class Manager(Life):
                 clusters.start(group)
                 self._tell_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
+                await self._stopping.wait()
         finally:
+            self._when_stopped(None)
             if self._elector is not None:
                 with anyio.CancelScope(shield=True):
                     await self._elector.release()
 
-    async def _watch_for_stop(self, clusters: Clusters, group: TaskGroup) -> None:
-        """On `stop`, close the queues; what still runs after the grace period is cancelled."""
-        await self._stopping.wait()
+    async def _end_work(self, clusters: Clusters, group: TaskGroup) -> None:
+        """Close the queues; what still runs after the grace period is cancelled."""
         await clusters.stop(self.options.stop_seconds)
         group.cancel_scope.cancel()
 

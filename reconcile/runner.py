@@ -99,7 +99,7 @@ class Runner(Generic[T]):
         self._resumed.set()
         self._ended = anyio.Event()
         self._ended.set()
-        self._scope = anyio.CancelScope()
+        self._tasks = anyio.create_task_group()
         self._resting: dict[Request, Causes] = {}
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
@@ -157,24 +157,21 @@ class Runner(Generic[T]):
         """Work until the queue is closed and empty."""
         self._ended = anyio.Event()
         try:
-            with self._scope:
-                await self._run()
+            async with self._tasks as tasks:
+                with self._passes.recorder.writing_in(tasks):
+                    await self._run(tasks)
+                tasks.cancel_scope.cancel()
         finally:
             self._passes.deadlines.close()
             self._ended.set()
 
-    async def _run(self) -> None:
-        async with anyio.create_task_group() as beside:
-            with self._passes.recorder.writing_in(beside):
-                await self._run_beside(beside)
-            beside.cancel_scope.cancel()
-
-    async def _run_beside(self, beside: TaskGroup) -> None:
+    async def _run(self, beside: TaskGroup) -> None:
         await self._start_sources(beside)
         self._backgrounds.start(beside)
-        async with anyio.create_task_group() as workers:
-            for _ in range(self.workers):
-                workers.start_soon(self._work)
+        async with anyio.create_task_group() as others:
+            for _ in range(self.workers - 1):
+                others.start_soon(self._work)
+            await self._work()
         self._backgrounds.stop()
         with anyio.move_on_after(FLUSH_SECONDS):
             await self._passes.recorder.flush()
@@ -198,7 +195,7 @@ class Runner(Generic[T]):
             with anyio.move_on_after(seconds):
                 await self.drain()
         finally:
-            self._scope.cancel()
+            self._tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await self._ended.wait()
 
