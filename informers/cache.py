@@ -207,7 +207,7 @@ class Cache:
     def _start(self, entry: _Entry) -> None:
         if self._group is not None:
             name = f"informer of {entry.informer.resource}"
-            entry.task = self._group.create_task(_run(entry.informer), name=name)
+            entry.task = self._group.create_task(_run(entry.informer, self._group), name=name)
 
     def _make(self, resource: Resource, everywhere: bool) -> _Entry:
         options = self._options.get(resource, InformerOptions()).over(self._defaults)
@@ -224,9 +224,9 @@ class Cache:
         return [entry for entry in self._entries.values() if entry.inherits]
 
 
-async def _run(informer: Informer) -> None:
+async def _run(informer: Informer, group: TaskGroup) -> None:
     try:
-        await informer.run()
+        await informer.run(group)
     except Exception as error:
         error.add_note(f"in the informer of {informer.resource}")
         raise

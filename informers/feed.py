@@ -1,7 +1,7 @@
 """The reflector at work: carries out what the state machine asks for, and hands on what it says."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -198,42 +198,39 @@ class Feed:
         if isinstance(self._state, Listing):
             self._state = Listing(failures=self._state.failures)
         while True:
-            with self._interruptible():
-                await self._follow()
+            await self._settle()
+            given = None if self._relist_asked else await self._follow()
             if self._relist_asked:
                 self._relist_asked = False
                 self._drop_unfinished()
                 self._state = Listing()
+            elif given is not None:
+                self._advance(given)
 
     def _drop_unfinished(self) -> None:
         self._together.clear()
         self._sink.drop_stage()
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        with anyio.CancelScope() as self._cut:
-            yield
-        self._cut = None
-
-    async def _follow(self) -> None:
-        while not self._relist_asked:
-            await self._settle()
+    async def _follow(self) -> Input | None:
+        """Do what the state says; what came of it, if the state machine was not told on the way."""
+        try:
             match self._state:
                 case Streaming():
                     with self._load:
                         self._load.enter_context(collector_paused())
-                        given = await self._watch(_FROM_NOWHERE, SILENCE)
+                        return await self._watch(_FROM_NOWHERE, SILENCE)
                 case Listing(token):
                     with self._load:
                         self._load.enter_context(collector_paused())
-                        given = await self._list(token)
+                        return await self._list(token)
                 case Watching(version):
-                    given = await self._watch({"resourceVersion": str(version)}, None)
+                    return await self._watch({"resourceVersion": str(version)}, None)
                 case Resting(seconds):
-                    await anyio.sleep(seconds)
-                    given = Rested()
-            if given is not None:
-                self._advance(given)
+                    with anyio.CancelScope() as self._cut:
+                        await anyio.sleep(seconds)
+                    return Rested()
+        finally:
+            self._cut = None
 
     async def _settle(self) -> None:
         first = self.status.lists > 0 and not self.status.synced
@@ -246,7 +243,7 @@ class Feed:
 
     # --- lists ----------------------------------------------------------------------------------
 
-    async def _list(self, token: str) -> Input:
+    async def _list(self, token: str) -> Input | None:
         query = {"limit": str(PAGE), **self._collection.selectors}
         if token:
             query["continue"] = token
@@ -254,10 +251,13 @@ class Feed:
         headers = self._collection.accept("PartialObjectMetadataList")
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
+                self._cut = scope
                 self.status.connects += 1
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
                     await _refused(stream, request)
                     return await self._read_list(stream, scope)
+            if self._relist_asked:
+                return None
             return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
         except (ApiError, msgspec.DecodeError, ValueError) as error:
             return self._failed(_explained(error, request))
@@ -288,7 +288,7 @@ class Feed:
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
         started = anyio.current_time()
-        watch = _Watch(started + limit + SILENCE, silence)
+        watch = _Watch(started, limit + SILENCE, silence)
         request = f"WATCH {self._collection.path}"
         query = {
             "watch": "true",
@@ -298,13 +298,14 @@ class Feed:
             **self._collection.selectors,
         }
         try:
-            with watch.scope:
-                watch.heard(self._state)
+            with watch.scope as self._cut:
                 self.status.connects += 1
                 headers = self._collection.accept("PartialObjectMetadata")
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
                     await _refused(stream, request)
                     await self._read_events(stream, watch, request)
+            if self._relist_asked:
+                return None
             if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
                 raise OutcomeUnknown(f"no word for {silence:g} s", request)
         except (ApiError, msgspec.DecodeError, ValueError) as error:
@@ -416,10 +417,10 @@ class Feed:
 class _Watch:
     """One stream: how much has come, and when it is held to be dead."""
 
-    def __init__(self, dead: float, silence: float | None) -> None:
+    def __init__(self, started: float, longest: float, silence: float | None) -> None:
         self.events = 0
-        self.scope = anyio.CancelScope(deadline=dead)
-        self._dead = dead
+        self.scope = anyio.CancelScope(deadline=started + (longest if silence is None else silence))
+        self._dead = started + longest
         self._silence = silence
 
     def heard(self, state: State) -> None:

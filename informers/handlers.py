@@ -1,14 +1,15 @@
 """Who is told of changes: each handler in its own order, none in the way of another."""
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
 
 from informers.pacing import Pace
 from informers.store import Delta
+from informers.tasks import Tasks
 
 Handler = Callable[[Delta], None]
 """Told of each change, in order, after the store has it. Must not block and must not raise."""
@@ -23,6 +24,7 @@ class Registration:
         self.backlog: deque[Delta] = deque()
         self.removed = False
         self.resync: float | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self._handler = handler
         self._log = log
         self._idle: anyio.Event | None = None
@@ -37,6 +39,13 @@ class Registration:
         """Tell it nothing more. A call that has begun goes on; `wait_removed` waits for its end."""
         self.removed = True
         self.backlog.clear()
+        self.stop_resync()
+
+    def stop_resync(self) -> None:
+        """Let the next replay of the store not come."""
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            timer.cancel()
 
     async def wait_removed(self) -> None:
         """Remove it, and wait until its last call has ended.
@@ -92,7 +101,7 @@ class Handlers:
         self._inline: list[Registration] = []
         self._tasked: list[Registration] = []
         self._pace = Pace()
-        self._group: TaskGroup | None = None
+        self._tasks: Tasks | None = None
         self._news: anyio.Event | None = None
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
@@ -108,19 +117,19 @@ class Handlers:
         registration = Registration(handler, self._log)
         registration.backlog.extend(present)
         self._tasked.append(registration)
-        if self._group is not None:
-            self._group.start_soon(registration.work, self._current_news)
+        if self._tasks is not None:
+            self._tasks.start_soon(registration.work, self._current_news)
         return registration
 
-    def start(self, group: TaskGroup) -> None:
-        """From now on asynchronous handlers work in that group."""
-        self._group = group
+    def start(self, tasks: Tasks) -> None:
+        """From now on asynchronous handlers work, each as one of these."""
+        self._tasks = tasks
         for registration in self._tasked:
-            group.start_soon(registration.work, self._current_news)
+            tasks.start_soon(registration.work, self._current_news)
 
     def stop(self) -> None:
-        """The group has ended; what asynchronous handlers have not heard waits for the next start."""
-        self._group = None
+        """They have ended; what asynchronous handlers have not heard waits for the next start."""
+        self._tasks = None
 
     @property
     def registrations(self) -> Sequence[Registration]:

@@ -1,7 +1,9 @@
 """Keeps one store equal to one resource of one server, and tells handlers what changed."""
 
+import asyncio
 import datetime
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -20,6 +22,7 @@ from informers.resource import Key, Resource
 from informers.selectors import selects
 from informers.snapshot import Snapshot
 from informers.store import ALL, Delta, Store
+from informers.tasks import Tasks
 from informers.transport import Transport
 
 RESYNC_JITTER = 0.1
@@ -99,7 +102,7 @@ class Informer:
         self._changed: anyio.Event | None = None
         self.on_announce: Callable[[], None] | None = None
         """Called wherever something may have changed: for a cache that waits for all its informers."""
-        self._group: TaskGroup | None = None
+        self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}
 
@@ -123,7 +126,7 @@ class Informer:
     @property
     def running(self) -> bool:
         """Whether `run` runs."""
-        return self._group is not None
+        return self._tasks is not None
 
     @property
     def error(self) -> Exception | None:
@@ -157,12 +160,12 @@ class Informer:
             relists=sum(max(0, feed.status.lists - 1) for feed in feeds),
             failures=sum(feed.status.failures for feed in feeds),
             error=str(self.error or ""),
-            lag=None if oldest is None or self._group is None else anyio.current_time() - oldest,
+            lag=None if oldest is None or self._tasks is None else anyio.current_time() - oldest,
             backlog=self._handlers.backlog,
         )
 
     def _state(self, feeds: Sequence[Feed]) -> InformerState:
-        if self._group is None:
+        if self._tasks is None:
             return "stopped"
         if self.synced and any(isinstance(feed.status.error, NotFound) for feed in feeds):
             return "gone"
@@ -193,22 +196,28 @@ class Informer:
 
     def _resynced(self, registration: Registration, seconds: float | None) -> Registration:
         registration.resync = seconds
-        if self._group is not None and seconds is not None:
-            self._group.start_soon(self._resync, registration, seconds)
+        self._set_resync(registration)
         return registration
 
-    async def _resync(self, registration: Registration, seconds: float) -> None:
-        """Replay the store to one handler, again and again; what it has yet to hear comes without."""
-        while not registration.removed:
-            await anyio.sleep(seconds * (1 + RESYNC_JITTER * self._clock.random()))
-            waiting = {delta.last.key for delta in registration.backlog}
-            registration.backlog.extend(
-                Delta(snapshot, snapshot, resync=True)
-                for snapshot in self.store
-                if snapshot.key not in waiting and not registration.removed
-            )
-            self._handlers.wake()
-            await self._handlers.settle()
+    def _set_resync(self, registration: Registration) -> None:
+        """Have the store replayed to a handler when it is time; until then a timer is all it takes."""
+        if self._tasks is None or registration.resync is None or registration.removed:
+            return
+        seconds = registration.resync * (1 + RESYNC_JITTER * self._clock.random())
+        due = partial(self._tasks.start_soon, self._resync, registration)
+        registration.timer = asyncio.get_running_loop().call_later(seconds, due)
+
+    async def _resync(self, registration: Registration) -> None:
+        """Replay the store to one handler; what it has yet to hear comes without."""
+        waiting = {delta.last.key for delta in registration.backlog}
+        registration.backlog.extend(
+            Delta(snapshot, snapshot, resync=True)
+            for snapshot in self.store
+            if snapshot.key not in waiting and not registration.removed
+        )
+        self._handlers.wake()
+        await self._handlers.settle()
+        self._set_resync(registration)
 
     # --- waiting --------------------------------------------------------------------------------
 
@@ -240,28 +249,37 @@ class Informer:
 
     # --- running --------------------------------------------------------------------------------
 
-    async def run(self) -> None:
+    async def run(self, group: TaskGroup | None = None) -> None:
         """Follow the resource until cancelled. Failures are retried with back-off and shown in `status`.
 
+        What runs beside it does so in `group`, and ends with this; without one, in a group of its own.
         Raises RuntimeError where it runs already.
         """
-        if self._group is not None:
+        if self._tasks is not None:
             raise RuntimeError(f"the informer of {self.resource} runs already")
+        if group is not None:
+            await self._run(Tasks(group))
+            return
+        async with anyio.create_task_group() as group:
+            await self._run(Tasks(group))
+
+    async def _run(self, tasks: Tasks) -> None:
+        self._tasks = tasks
         try:
-            async with anyio.create_task_group() as group:
-                self._group = group
-                self._handlers.start(group)
-                for registration in self._handlers.registrations:
-                    if registration.resync is not None:
-                        group.start_soon(self._resync, registration, registration.resync)
-                for part in self._parts.values():
-                    if part.namespace:
-                        group.start_soon(self._run_part, part)
-                    else:
-                        await part.feed.run()  # the only one, and never taken away: it needs no task
-                await anyio.sleep_forever()
+            self._handlers.start(tasks)
+            for registration in self._handlers.registrations:
+                self._set_resync(registration)
+            for part in self._parts.values():
+                if part.namespace:
+                    tasks.start_soon(self._run_part, part)
+                else:
+                    await part.feed.run()  # the only one, and never taken away: it needs no task
+            await anyio.sleep_forever()
         finally:
-            self._group = None
+            self._tasks = None
+            tasks.cancel()
+            for registration in self._handlers.registrations:
+                registration.stop_resync()
             self._handlers.stop()
 
     async def _run_part(self, part: _Part) -> None:
@@ -274,8 +292,8 @@ class Informer:
             return
         self.store.add_part(namespace)
         part = self._parts[namespace] = self._part(namespace)
-        if self._group is not None:
-            self._group.start_soon(self._run_part, part)
+        if self._tasks is not None:
+            self._tasks.start_soon(self._run_part, part)
         self._announce()
 
     async def remove_namespace(self, namespace: str) -> None:

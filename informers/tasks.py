@@ -1,0 +1,26 @@
+"""What runs beside something that may end sooner than the task group it all runs in."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from anyio import TaskHandle
+from anyio.abc import TaskGroup
+
+
+class Tasks:
+    """The share of one of those who use a task group together: it can be ended alone."""
+
+    def __init__(self, group: TaskGroup) -> None:
+        self._group = group
+        self._started: list[TaskHandle[Any]] = []
+
+    def start_soon(self, call: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+        """Start one more."""
+        pending = TaskHandle.Status.PENDING
+        self._started = [task for task in self._started if task.status is pending]
+        self._started.append(self._group.create_task(call(*args)))
+
+    def cancel(self) -> None:
+        """End them all; the group waits for it."""
+        for task in self._started:
+            task.cancel()
