@@ -68,8 +68,8 @@ def test_a_key_is_forgotten_when_it_has_not_written_for_a_while(
 ) -> None:
     here = Meter(TOYS)
     for _ in range(runs):
-        wrote(here, 0)
-    here.quiet(Request("default", "a"), seconds)
+        wrote(here, 1000)
+    here.quiet(Request("default", "a"), 1000 + seconds)
     assert bool(here.keys) is known
     assert here.any_warm is (known and runs == 2)
 
