@@ -81,7 +81,7 @@ def _container(options: Object, ray: Object, environment: Mapping[str, Manifest]
     start = "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME)"
     made: Manifest = {
         "name": CONTAINER,
-        "image": options.get("image") or ray.get("image", ""),
+        "image": options.get("image") or ray.get("image"),
         "imagePullPolicy": options.get("imagePullPolicy") or "IfNotPresent",
         "command": options.get("command") or ["/bin/bash", "-c", "--"],
         "args": options.get("args") or [f"{start} --cluster-namespace $(RAY_CLUSTER_NAMESPACE)"],

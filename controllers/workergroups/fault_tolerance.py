@@ -87,8 +87,8 @@ def storage_annotations(cluster: ClusterView) -> dict[str, str]:
 def deletion_timeout(annotations: Mapping[str, str]) -> int:
     """Seconds that a cluster may wait for its state to be deleted; what is no such number is the default."""
     try:
-        seconds = int(annotations.get(TIMEOUT, ""))
-    except ValueError:
+        seconds = int(annotations[TIMEOUT])
+    except (KeyError, ValueError):
         return DEFAULT_TIMEOUT
     return seconds if seconds > 0 else DEFAULT_TIMEOUT
 

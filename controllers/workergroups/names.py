@@ -51,7 +51,7 @@ def for_scheduler(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _domain(name: str) -> str:
-    return name.partition("/")[0]
+    return name.rpartition("/")[0]
 
 
 def head_service_name(cluster: ClusterView) -> str:

@@ -67,7 +67,7 @@ def parse_quantity(text: str | int | float) -> Quantity:
 
     Finer than a billionth is rounded up, as the API server does. Raises `InvalidQuantity`.
     """
-    match = None if isinstance(text, bool) else _TEXT.fullmatch(str(text))
+    match = _TEXT.fullmatch(str(text))
     if match is None:
         raise InvalidQuantity(text)
     number, suffix = match["number"], match["suffix"]

@@ -24,9 +24,14 @@ def start_command(
     labels: Mapping[str, str],
 ) -> str:
     """`verb` with all options: those given, the resources of the group or else of the container, labels."""
-    found = given_resources(resources) if resources else _with_resources(params, container)
-    named = {"labels": ",".join(f"{name}={labels[name]}" for name in sorted(labels))} if labels else {}
-    return f"{verb} {_flags({**params, **found, **{k: v for k, v in named.items() if k not in params}})}"
+    if resources:
+        options = {**params, **given_resources(resources)}
+    else:
+        limits = _quantities(container, "limits")
+        options = {**_usable(container, limits), **params, **_accelerators(params, limits)}
+    if labels:
+        options.setdefault("labels", ",".join(f"{name}={labels[name]}" for name in sorted(labels)))
+    return f"{verb} {_flags(options)}"
 
 
 def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
@@ -60,24 +65,29 @@ def _quoted(resources: Mapping[str, float]) -> str:
     return f"'{msgspec.json.encode(resources, order='sorted').decode()}'"
 
 
-def _with_resources(params: Mapping[str, str], resources: Object) -> dict[str, str]:
-    """Params with what the container may use, so that Ray schedules no more than that."""
-    limits = {name: parse_quantity(text) for name, text in (resources.get("limits") or {}).items()}
-    requests = {name: parse_quantity(text) for name, text in (resources.get("requests") or {}).items()}
+def _quantities(container: Object, kind: str) -> dict[str, Quantity]:
+    return {name: parse_quantity(text) for name, text in (container.get(kind) or {}).items()}
+
+
+def _usable(container: Object, limits: Mapping[str, Quantity]) -> dict[str, str]:
+    """What the container may use, so that Ray schedules no more than that."""
+    requests = _quantities(container, "requests")
     cpu = limits.get("cpu", Quantity()).ceiling() or requests.get("cpu", Quantity()).ceiling()
     gpu = next((limits[name].ceiling() for name in sorted(limits) if is_gpu(name) and limits[name].amount), 0)
-    found = {"num-cpus": cpu, "memory": limits.get("memory", Quantity()).ceiling(), "num-gpus": gpu}
-    known = {name: str(amount) for name, amount in found.items() if amount}
-    return {**known, **_accelerators(params, limits), **{k: v for k, v in params.items() if k != "resources"}}
+    found: dict[str, int] = {
+        "num-cpus": cpu,
+        "memory": limits.get("memory", Quantity()).ceiling(),
+        "num-gpus": gpu,
+    }
+    return {name: str(amount) for name, amount in found.items() if amount}
 
 
 def _accelerators(params: Mapping[str, str], limits: Mapping[str, Quantity]) -> dict[str, str]:
-    """The `resources` option, with the first custom accelerator of the limits unless one is named."""
-    given = params.get("resources")
-    named = _custom_resources(given)
+    """The `resources` option with the first custom accelerator of the limits, unless it names one."""
+    named = _custom_resources(params.get("resources"))
     first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name].amount), None)
     if first is None or named is None or not named.keys().isdisjoint(_ACCELERATORS.values()):
-        return {} if given is None else {"resources": given}
+        return {}
     everything = {**named, _ACCELERATORS[first]: limits[first].ceiling()}
     return {"resources": f"'{msgspec.json.encode(everything).decode()}'"}
 

@@ -2,9 +2,9 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import asdict, evolve, frozen
+from attrs import evolve, frozen
 
 from reconcile.replicas import is_active
 
@@ -231,9 +231,7 @@ def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Seque
     return any(known.get(one.type) != (one.status, one.reason, one.message) for one in conditions)
 
 
-def _without_times(status: RayClusterStatus) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in asdict(status, recurse=False).items()
-        if name not in ("last_update_time", "observed_generation", "state_transition_times", "conditions")
-    }
+def _without_times(status: RayClusterStatus) -> RayClusterStatus:
+    return evolve(
+        status, last_update_time=None, observed_generation=None, state_transition_times=None, conditions=()
+    )

@@ -126,7 +126,7 @@ def _ready_condition(status: Object) -> Object:
 def _integer(text: str | None, otherwise: int) -> int:
     """What a label or annotation says, or `otherwise` where it says no number."""
     try:
-        return int(text or "")
+        return otherwise if text is None else int(text)
     except ValueError:
         return otherwise
 

@@ -31,6 +31,8 @@ def test_it_knows_the_pod_and_the_cluster_that_it_is_in() -> None:
 def test_the_logs_of_ray_are_shared_where_the_user_has_mounted_them_or_else_by_a_volume_of_its_own() -> None:
     ray, beside = containers()
     assert (mounts(ray), mounts(beside)) == ([("ray-logs", LOGS)], [("ray-logs", LOGS)])
+    ray, beside = containers({"volumeMounts": [{"name": "other", "mountPath": "/other"}]})
+    assert (mounts(ray), mounts(beside)) == ([("other", "/other"), ("ray-logs", LOGS)], [("ray-logs", LOGS)])
     ray, beside = containers({"volumeMounts": [{"name": "mine", "mountPath": LOGS}]})
     assert (mounts(ray), mounts(beside)) == ([("mine", LOGS)], [("mine", LOGS)])
 

@@ -67,6 +67,8 @@ def test_a_head_that_shall_not_restart_is_left_as_it_ended(pods: list[PodView], 
     view = cluster(annotations=NO_RESTART)
     assert plan_head(view, pods, START, provisioned=True) == plan
     assert plan_head(view, [], START).create
+    assert plan_cluster(view, pods, START, provisioned=True).head == plan
+    assert plan_cluster(view, [], START).head.create
 
 
 def test_a_head_that_breaks_in_a_row_is_made_ever_later_and_counts_how_often() -> None:

@@ -105,6 +105,7 @@ def test_an_identifier_is_the_end_of_a_name_that_fits_a_label() -> None:
         ("scheduling.k8s.io/group", True),
         ("kueue.x-k8s.io/queue-name", False),
         ("team", False),
+        ("volcano.sh", False),
         ("example.com/volcano.sh", False),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView, GroupView, HeadView, Unsupported
+from controllers.workergroups.clusters import ClusterView, GroupView, HeadView, Invalid, Unsupported
 from controllers.workergroups.lifecycle import Phase
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
 from controllers.workergroups.plan import HeadPlan, Plan
@@ -157,8 +157,8 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
 
 def test_a_plan_that_needs_a_person_says_so() -> None:
     assert failure_of(Plan()) is None
-    refused = failure_of(Plan(refused=(Unsupported("spec.suspend", "later"),)))
-    assert refused == Failure("Refused", "spec.suspend is not supported: later")
+    refused = failure_of(Plan(refused=(Unsupported("spec.suspend", "later"), Invalid("spec.a", "is bad"))))
+    assert refused == Failure("Refused", "spec.suspend is not supported: later; spec.a: is bad")
     heads = failure_of(Plan(head=HeadPlan(surplus=(head(), head(name="second")))))
     assert heads == Failure("TooManyHeadPods", "keep one head pod and delete the others: ray-head, second")
 
