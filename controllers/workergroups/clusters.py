@@ -1,7 +1,7 @@
 """What the decisions about a RayCluster look at of its spec: the head, the worker groups, the features."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, frozen
 
@@ -69,6 +69,11 @@ class Invalid:
         return f"{self.path}: {self.why}"
 
 
+def says(annotations: Mapping[str, str], name: str, word: Literal["true", "false"]) -> bool:
+    """Whether an annotation is there and says this, in whatever case."""
+    return name in annotations and annotations[name].lower() == word
+
+
 @frozen
 class ClusterView:
     """A RayCluster. While `refused` is not empty, nothing of it may be acted on.
@@ -98,7 +103,7 @@ class ClusterView:
 
     def asks(self, annotation: str) -> bool:
         """Whether an annotation of the cluster says true."""
-        return self.annotations.get(annotation, "").lower() == "true"
+        return says(self.annotations, annotation, "true")
 
     @property
     def autoscaler_v2(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from reconcile.blocks import NewHost
 
 from .autoscaler import with_autoscaler
-from .clusters import ClusterView, GroupView
+from .clusters import ClusterView, GroupView, says
 from .fault_tolerance import storage_annotations, storage_environment, storage_params
 from .names import (
     HEAD_GROUP,
@@ -139,7 +139,7 @@ def _set_command(pod: Manifest, ray: Manifest, start: str) -> None:
     """Leave a command alone that starts Ray itself; run any other before, since `ray start` blocks."""
     given = " ".join([*(ray.get("command") or ()), *(ray.get("args") or ())])
     annotations = pod["metadata"].get("annotations") or {}
-    if "ray start" in given or annotations.get(OVERWRITE_COMMAND_ANNOTATION, "").lower() == "true":
+    if "ray start" in given or says(annotations, OVERWRITE_COMMAND_ANNOTATION, "true"):
         return
     ray["command"] = list(_SHELL)
     ray["args"] = [f"{given} && {start}" if given else start]
@@ -172,7 +172,7 @@ def _wait_for_gcs(cluster: ClusterView, pod: Manifest) -> Manifest:
     pulled = {"imagePullPolicy": ray["imagePullPolicy"]} if "imagePullPolicy" in ray else {}
     return {
         "name": "wait-gcs-ready",
-        "image": ray.get("image", ""),
+        "image": ray.get("image"),
         **pulled,
         **copied,
         "command": list(_SHELL),
@@ -192,10 +192,8 @@ def _wait_script(address: str) -> str:
 
 def _shared_environment(cluster: ClusterView) -> dict[str, Manifest]:
     """What every container that speaks to Ray has: the token, and which autoscaler there is."""
-    found: dict[str, Manifest] = {}
-    if cluster.token_secret:
-        reference = {"secretKeyRef": {"name": cluster.token_secret, "key": TOKEN_KEY}}
-        found |= {"RAY_AUTH_MODE": {"value": "token"}, "RAY_AUTH_TOKEN": {"valueFrom": reference}}
-    if cluster.autoscaler_v2:
-        found["RAY_enable_autoscaler_v2"] = {"value": "1"}
-    return found
+    v2 = {"RAY_enable_autoscaler_v2": {"value": "1"}} if cluster.autoscaler_v2 else {}
+    if not cluster.token_secret:
+        return v2
+    reference = {"secretKeyRef": {"name": cluster.token_secret, "key": TOKEN_KEY}}
+    return {"RAY_AUTH_MODE": {"value": "token"}, "RAY_AUTH_TOKEN": {"valueFrom": reference}, **v2}

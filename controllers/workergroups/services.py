@@ -155,7 +155,7 @@ def _service_ports(cluster: ClusterView, given: Sequence[Object]) -> list[Manife
     ours = _head_ports(cluster)
     names = {port["name"] for port in ours}
     others = [dict(port) for port in given if port.get("name") not in names]
-    return sorted([*ours, *others], key=lambda port: str(port.get("name", "")))
+    return sorted([*ours, *others], key=lambda port: port.get("name") or "")
 
 
 def _head_ports(cluster: ClusterView) -> list[Manifest]:

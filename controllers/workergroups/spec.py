@@ -10,6 +10,7 @@ from .clusters import (
     Unsupported,
     group_view,
     head_view,
+    says,
 )
 from .upgrade import spec_hash
 from .validation import invalid_fields
@@ -85,7 +86,7 @@ def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[st
     options: Mapping[str, Any] | None = spec.get("gcsFaultToleranceOptions")
     if options is not None:
         return options
-    return {} if annotations.get(FAULT_TOLERANCE, "").lower() == "true" else None
+    return {} if says(annotations, FAULT_TOLERANCE, "true") else None
 
 
 __all__ = ["Invalid", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .clusters import FAULT_TOLERANCE, GroupView, Invalid, group_view
+from .clusters import FAULT_TOLERANCE, GroupView, Invalid, group_view, says
 from .quantity import InvalidQuantity, parse_quantity
 from .shapes import misshapen
 from .views import Object
@@ -62,7 +62,7 @@ def _invalid_group(entry: Object, group: GroupView) -> Iterator[Invalid]:
     elif len(group.name) > LONGEST_LABEL or not _LABEL.fullmatch(group.name):
         yield Invalid(f"{where}.groupName", "must be the value of a label")
     for name in ("replicas", "minReplicas", "maxReplicas"):
-        if (entry.get(name) or 0) < 0:
+        if (number := entry.get(name)) is not None and number < 0:
             yield Invalid(f"{where}.{name}", "must not be negative")
     if group.num_of_hosts < 1:
         yield Invalid(f"{where}.numOfHosts", "must be at least 1")
@@ -130,7 +130,7 @@ def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> It
     if options is None:
         return
     path = "spec.gcsFaultToleranceOptions"
-    if annotations.get(FAULT_TOLERANCE, "").lower() == "false":
+    if says(annotations, FAULT_TOLERANCE, "false"):
         yield Invalid(f"metadata.annotations.{FAULT_TOLERANCE}", f"says false, and {path} is set")
     if not options.get("redisAddress") and options.get("backend") != "rocksdb":
         yield Invalid(f"{path}.redisAddress", "is missing")

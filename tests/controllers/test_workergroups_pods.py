@@ -26,6 +26,10 @@ def cluster(
     return ClusterView("ray", "default", "cluster-uid", head=view, groups=(group,))
 
 
+def cluster_of(head: dict[str, Any]) -> ClusterView:
+    return ClusterView("ray", "default", "cluster-uid", head=HeadView(template=head))
+
+
 def worker_of(view: ClusterView) -> dict[str, Any]:
     return worker_pod(view, view.groups[0])
 
@@ -121,6 +125,23 @@ def test_the_overwrite_annotation_leaves_every_command_alone() -> None:
     assert container["command"] == ["mine"]
     assert "args" not in container
     assert environment(container)["KUBERAY_GEN_RAY_START_CMD"].startswith("ray start --head")
+
+
+def test_the_overwrite_annotation_reaches_pods_beside_their_own_and_may_be_theirs_alone() -> None:
+    overwrite = "ray.io/overwrite-container-cmd"
+    own = {"metadata": {"annotations": {"a": "b"}}, **template({"command": ["mine"]})}
+    asked = evolve(cluster(), annotations={overwrite: "TRUE"})
+    worker = worker_pod(asked, evolve(asked.groups[0], template=own))
+    assert worker["metadata"]["annotations"] == {"a": "b", overwrite: "true"}
+    for said, command in (("True", ["mine"]), ("false", ["/bin/bash", "-c", "--"])):
+        theirs = {**own, "metadata": {"annotations": {overwrite: said}}}
+        assert ray_container(head_pod(cluster_of(theirs)))["command"] == command
+
+
+def test_a_head_in_whose_place_none_broke_is_not_marked_with_a_count() -> None:
+    counted = "worker-groups.reconcile-runtime/failures"
+    assert counted not in head_pod(cluster())["metadata"]["annotations"]
+    assert head_pod(cluster(), failures=1)["metadata"]["annotations"][counted] == "1"
 
 
 def test_the_environment_says_where_the_cluster_is() -> None:

@@ -37,11 +37,11 @@ def test_a_port_that_the_head_declares_takes_the_place_of_the_usual_one(
 
 
 def test_ports_stand_in_the_order_of_their_names_those_without_one_first() -> None:
-    given = [{"port": 9}, {"name": "a", "port": 1}, {"name": "z", "port": 2}, {"name": "serve", "port": 3}]
+    given = [{"port": 9}, {"name": "1st", "port": 1}, {"name": "z", "port": 2}, {"name": "serve", "port": 3}]
     service = head_service(cluster(service={"spec": {"ports": given}}))
     found = [(port.get("name"), port["port"]) for port in service["spec"]["ports"]]
     ours = sorted(DEFAULT_PORTS.items())
-    assert found == [(None, 9), ("a", 1), *ours, ("z", 2)]
+    assert found == [(None, 9), ("1st", 1), *ours, ("z", 2)]
 
 
 def test_the_status_tells_the_port_by_which_each_can_be_reached() -> None:

@@ -56,6 +56,7 @@ def test_ray_may_use_what_the_container_may(
         ({"resources": "'{\"a\":1}'"}, {"google.com/tpu": "4"}, '--resources=\'{"a":1.0,"TPU":4}\''),
         ({"resources": '"{\\"a\\":1}"'}, {"google.com/tpu": "4"}, '--resources="{\\"a\\":1}"'),
         ({"resources": ' "{"a":1.5}" '}, {"google.com/tpu": "4"}, '--resources=\'{"a":1.5,"TPU":4}\''),
+        ({"resources": 'X{"a":1}X'}, {"google.com/tpu": "4"}, '--resources=X{"a":1}X'),
         ({"resources": '`{"a":1}`'}, {"google.com/tpu": "4"}, '--resources=\'{"a":1.0,"TPU":4}\''),
         (
             {"resources": "'{\"neuron_cores\":1}'"},
