@@ -73,7 +73,8 @@ def estimate(samples: Samples, target: int, rates: Rates, min_known: int = 500) 
 
 
 def _going_up(total: int, pods: int, target: int, rates: Rates) -> Estimate:
-    return Estimate(total, pods, total < pods * target or rates.close(total, pods * target), over=True)
+    goal = pods * target
+    return Estimate(total, pods, (total - goal) * MILLI <= rates.tolerance_up * goal, over=True)
 
 
 def _nothing_known(samples: Samples) -> Missing:

@@ -76,12 +76,9 @@ class AverageWindow:
             return _rounded(
                 sum(_weight(share, newest - bucket.index) * bucket.total for bucket in kept), _MILLION
             )
-        weights = [_weight(share, kept[-1].index - bucket.index) for bucket in kept]
-        total = sum(
-            weight * _rounded(bucket.total, bucket.count)
-            for weight, bucket in zip(weights, kept, strict=True)
-        )
-        return _rounded(total, sum(weights))
+        weighed = [(_weight(share, kept[-1].index - bucket.index), bucket) for bucket in kept]
+        total = sum(weight * _rounded(bucket.total, bucket.count) for weight, bucket in weighed)
+        return _rounded(total, sum(weight for weight, _ in weighed))
 
     def _without_any(self) -> int | None:
         return 0 if self._buckets and self.silence == "zero" else None
@@ -105,8 +102,8 @@ def smoothing_share(steps: int) -> int:
 
 def _weight(share: int, back: int) -> int:
     """How much a step weighs that is so many before the newest, in millionths."""
-    weight: int = share * (_MILLION - share) ** back // _MILLION**back
-    return weight
+    left: float = (1 - share / _MILLION) ** back
+    return round(share * left)
 
 
 @frozen
@@ -147,8 +144,8 @@ class Recommendations:
     newest: int | None = None
 
     @classmethod
-    def of(cls, *, up: int = 0, down: int = 0) -> Self:
-        """Over windows of so many ms for either direction; without one the newest counts at once."""
+    def of(cls, *, up: int, down: int) -> Self:
+        """Over windows of so many ms for either direction; with 0 the newest counts at once."""
         return cls(MaxWindow.of(down, 1), MaxWindow.of(up, 1))
 
     def over(self, *, up: int, down: int) -> Self:

@@ -79,6 +79,7 @@ def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> No
 def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
     assert once(GONE, current=6) == Wish(6, {"m0": GONE}, held=True)
     assert once(current=6) == Wish(6)
+    assert once(GONE, current=6, ready=6) == Wish(6, {"m0": GONE}, held=True, panicking=True)
     assert once(GONE, current=6, bounds=ReplicaBounds(minimum=1, maximum=4)).replicas == 4
     assert once(GONE, current=1, bounds=ReplicaBounds(minimum=3, maximum=4)).replicas == 3
 
@@ -188,6 +189,16 @@ def test_by_ratio_what_is_right_now_or_was_in_all_of_the_window_stays(now: Readi
 def test_by_ratio_one_replica_is_enough_to_tell_how_many_are_needed() -> None:
     assert once(Sum(700), rule="ratio").replicas == 2
     assert once(Sum(545), rule="ratio").replicas == 1
+
+
+@pytest.mark.rule("kpa-4d-13")
+def test_what_was_held_back_in_panic_is_not_made_up_for_when_the_load_is_gone() -> None:
+    steps: list[tuple[int, int, Reading]] = [
+        (2, 2, Samples((1_000,) * 2)),
+        (4, 2, Samples((1_050,) * 2, unready=2)),
+        (4, 4, Samples((100,) * 4)),
+    ]
+    assert told(behaviour(stable_window=20_000), steps) == [4, 4, 4]
 
 
 # --- time -----------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def test_what_can_not_be_the_highest_any_more_is_not_held() -> None:
 
 
 def delayed(steps: list[tuple[float, int]]) -> list[int]:
-    wishes, seen = Recommendations.of(down=300_000), []
+    wishes, seen = Recommendations.of(up=0, down=300_000), []
     for seconds, value in steps:
         wishes = wishes.add(at(seconds), value)
         seen.append(wishes.within(100, at(seconds)))
@@ -226,7 +226,7 @@ def test_going_down_the_highest_wish_counts_and_going_up_the_lowest() -> None:
 
 
 def test_without_windows_the_newest_wish_counts_at_once() -> None:
-    seen = Recommendations.of().add(START, 8).add(START + 1, 2)
+    seen = Recommendations.of(up=0, down=0).add(START, 8).add(START + 1, 2)
     assert seen.within(10, START + 1) == 2
     assert seen.add(START + 2, 20).within(10, START + 2) == 20
 
