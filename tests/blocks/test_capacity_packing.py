@@ -22,7 +22,8 @@ def shape(cpu: int, memory: int, gpu: int = 0, **rest: Any) -> Shape:
 
 
 def node(cpu: int = 8, memory: int = 12, gpu: int = 2, pods: int = 5, **rest: Any) -> NodeTemplate:
-    return NodeTemplate({"cpu": cpu, "memory": memory, "gpu": gpu, "pods": pods}, **rest)
+    free = {"cpu": cpu, "memory": memory, "pods": pods}
+    return NodeTemplate({**free, "gpu": gpu} if gpu else free, **rest)
 
 
 def in_order(pods: Sequence[PodNeeds], cpu: int, memory: int) -> list[PodNeeds]:
@@ -120,6 +121,24 @@ def test_what_no_node_has_at_all_is_lacking() -> None:
     assert fill(pods, [bare]) == {"n": 0}
     assert fill(pods, []) == {}
     assert pack([], bare, 1) == Packing(0, (), {}, {})
+
+
+@pytest.mark.rule("capacity-law")
+@pytest.mark.parametrize(
+    ("larger", "smaller"),
+    [
+        (shape(1, 2), shape(0, 3)),
+        (shape(1, 2), shape(2, 0)),
+    ],
+)
+def test_what_is_not_asked_for_has_no_share(larger: Shape, smaller: Shape) -> None:
+    """Of a node of 8 and 12, where 1 and 2 are 7/24, and the others 6/24."""
+    assert fill([PodNeeds("s", smaller), PodNeeds("l", larger)], [node(pods=1)]) == {"l": 0}
+
+
+def test_a_node_that_has_none_of_a_resource_has_no_room_for_the_least_of_it() -> None:
+    pods = [PodNeeds("a", shape(1, 1, 1)), PodNeeds("b", shape(1, 1, 1))]
+    assert fill(pods, [node(gpu=0), node(gpu=1)]) == {"a": 1}
 
 
 def test_pods_are_put_together_by_shape_in_the_order_of_their_names() -> None:

@@ -137,9 +137,9 @@ def test_requests_are_the_most_that_a_pod_takes_at_any_time() -> None:
             container("Always", cpu="4"),
             container("OnFailure", memory="9"),
         ],
-        "containers": [container(cpu="1", memory="3"), container(cpu="1", gpu="0")],
+        "containers": [container(cpu="1", memory="3"), container(cpu="1", gpu="0", least="1m")],
     }
-    found = {"cpu": 8000, "memory": 10_000, "disk": 7000, "pods": 1000}
+    found = {"cpu": 8000, "memory": 10_000, "disk": 7000, "least": 1, "pods": 1000}
     assert requests_of(spec) == found
     assert pod_needs({"spec": spec}).amounts == found
     more = {"resources": {"requests": {"cpu": "2", "pods": "7"}}, "overhead": {"cpu": "1", "x": "2"}}
