@@ -23,7 +23,7 @@ class Backoff:
     jitter: float = 0.1
 
     def __attrs_post_init__(self) -> None:
-        if not (0 < self.base < math.inf and self.base <= self.limit < math.inf):
+        if not 0 < self.base <= self.limit < math.inf:
             raise ValueError(f"a back-off needs 0 < base <= limit, not base={self.base}, limit={self.limit}")
         if not 0 <= self.jitter < math.inf:
             raise ValueError(f"jitter is a share of the delay, 0 or more, not {self.jitter}")

@@ -76,7 +76,7 @@ class WorkQueue(Generic[K]):
         self._phase: Literal["open", "draining", "closed"] = "open"
         self._before_turn = _UNINTERRUPTED_KEYS
         self._turned_at = -math.inf
-        self._thread = 0
+        self._thread: int | None = None
         self._token: anyio.lowlevel.EventLoopToken | None = None
         self._now = _no_time_yet
 
@@ -367,7 +367,7 @@ class WorkQueue(Generic[K]):
         started = self._working.pop(key)
         if self._metrics is not None:
             self._metrics.ended(self._now() - started)
-        again = self._again.pop(key, None) if self._again else None
+        again = self._again.pop(key, None)
         if failed:
             again = self._put_back(item, again)
         if again is not None:

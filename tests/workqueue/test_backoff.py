@@ -70,8 +70,18 @@ def test_keys_fail_independently() -> None:
 
 @pytest.mark.rule("queue-arguments")
 @pytest.mark.parametrize(
-    "values", [(0, 1, 0), (-1, 1, 0), (2, 1, 0), (math.nan, 1, 0), (1, math.inf, 0), (1, 2, -0.1)]
+    ("base", "limit"),
+    [(0, 1), (-1, 1), (2, 1), (math.nan, 1), (1, math.inf), (math.inf, math.inf), (1, math.nan)],
 )
-def test_a_back_off_that_makes_no_sense_is_refused(values: tuple[float, float, float]) -> None:
-    with pytest.raises(ValueError, match=r"back-off needs|jitter is"):
-        Backoff(*values)
+def test_a_back_off_that_makes_no_sense_is_refused(base: float, limit: float) -> None:
+    said = f"^a back-off needs 0 < base <= limit, not base={base}, limit={limit}$"
+    with pytest.raises(ValueError, match=said):
+        Backoff(base, limit)
+    assert Backoff(1, 1, jitter=0).delay(3) == 1
+
+
+@pytest.mark.rule("queue-arguments")
+@pytest.mark.parametrize("jitter", [-0.1, math.inf, math.nan])
+def test_a_jitter_that_is_no_share_is_refused(jitter: float) -> None:
+    with pytest.raises(ValueError, match=f"^jitter is a share of the delay, 0 or more, not {jitter}$"):
+        Backoff(1, 2, jitter)

@@ -222,6 +222,30 @@ def test_a_drain_drops_a_delay_that_is_longer_than_the_minimum_interval(simulate
     simulate(scenario)
 
 
+@pytest.mark.rule("inv-05")
+def test_a_drain_hands_out_what_is_due_in_this_very_moment_and_what_fails_in_it(simulate: Simulate) -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("due", 5)
+        queue.add_after("later", 5.1)
+        await anyio.sleep(5)
+        done: list[tuple[str, float]] = []
+
+        async def worker() -> None:
+            with pytest.raises(QueueClosed):
+                while True:
+                    work, item = await take(queue)
+                    done.append((item.key, anyio.current_time()))
+                    await end(work, RuntimeError() if len(done) < 3 else None)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker)
+            await queue.drain()
+        assert done == [("due", 5)] * 3
+
+    simulate(scenario)
+
+
 @pytest.mark.rule("inv-04")
 def test_a_delay_that_a_close_dropped_never_ends(simulate: Simulate) -> None:
     async def scenario() -> None:

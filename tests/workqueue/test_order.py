@@ -264,8 +264,9 @@ def test_keys_that_are_raised_leave_their_old_priority_also_in_memory() -> None:
     for key in range(990):
         order.raised(key, 0, 1, 0.0)
         assert order.depths()[1] == key + 1
+        members = order._classes[0]
+        assert len(members.places) <= 2 * len(members) + _FEW
     assert (len(order), order.depths()) == (1000, {0: 10, 1: 990})
-    assert len(order._classes[0].places) < 100
     assert [order.pop() for _ in range(1000)] == list(range(1000))
     with pytest.raises(IndexError):
         order.pop()
@@ -280,3 +281,19 @@ def test_a_heap_does_not_fill_up_with_what_has_left_it() -> None:
         heap.push(number, 1.0)
         heap.remove(number)
     assert len(heap._items) < 100
+
+
+@pytest.mark.rule("queue-memory")
+def test_what_leaves_a_few_behind_is_not_swept_for_each_of_them() -> None:
+    """A sweep looks at all that is there: one for each key would cost the square of their number."""
+    heap: Heap[int] = Heap()
+    order: StrictOrder[int] = StrictOrder()
+    for key in range(_FEW + 3):
+        heap.push(key, key)
+        order.push(key, 0, 0.0)
+    sizes: list[tuple[int, int]] = []
+    for key in range(_FEW + 2, 0, -1):
+        heap.remove(key)
+        order.raised(key, 0, 1, 0.0)
+        sizes.append((len(heap._items), len(order._classes[0].places)))
+    assert sizes == [(_FEW + 3, _FEW + 3)] * (_FEW + 1) + [(1, 1)]

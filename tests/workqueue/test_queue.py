@@ -405,7 +405,9 @@ async def test_one_get_is_one_hand_out() -> None:
     work = queue.get()
     async with work as item:
         assert item.key == "a"
-        with pytest.raises(RuntimeError, match=r"one `get\(\)` is one hand-out"):
+        with pytest.raises(
+            RuntimeError, match=r"^one `get\(\)` is one hand-out: call it again for the next$"
+        ):
             await work.__aenter__()
     async with work as item:
         assert item.key == "b"

@@ -93,7 +93,9 @@ async def test_every_add_and_status_works_in_a_thread_and_raises_its_errors_ther
 async def test_work_is_not_handed_out_in_the_event_loop_of_another_thread() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
-    with pytest.raises(RuntimeError, match="belongs to the event loop of another thread"):
+    with pytest.raises(
+        RuntimeError, match=r"^the queue belongs to the event loop of another thread: only add from here"
+    ):
         await anyio.to_thread.run_sync(anyio.run, drained_elsewhere, queue)
     assert await drained(queue) == ["a"]
 

@@ -102,6 +102,33 @@ def test_what_became_ready_during_work_comes_before_the_key_that_was_in_work(sim
     assert simulate(scenario) == ["delayed", "worked on"]
 
 
+@pytest.mark.rule("P2")
+def test_what_becomes_due_in_the_moment_of_an_add_comes_before_it(simulate: Simulate) -> None:
+    async def scenario() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("first", "second"):
+            queue.add_after(key, 5)
+        await anyio.sleep(5)
+        queue.add("added")
+        queue.add("second", priority=1)
+        return await drained(queue)
+
+    assert simulate(scenario) == ["second", "first", "added"]
+
+
+@pytest.mark.rule("P2")
+def test_what_becomes_due_as_its_priority_is_raised_is_there_once(simulate: Simulate) -> None:
+    async def scenario() -> list[str]:
+        queue: WorkQueue[str] = WorkQueue()
+        for key in ("other", "raised"):
+            queue.add_after(key, 5)
+        await anyio.sleep(5)
+        queue.add("raised", priority=1)
+        return await drained(queue)
+
+    assert simulate(scenario) == ["raised", "other"]
+
+
 @pytest.mark.rule("queue-cancelled")
 def test_a_key_that_wakes_a_worker_which_was_just_cancelled_wakes_the_next(simulate: Simulate) -> None:
     async def scenario() -> dict[str, float]:
