@@ -175,6 +175,8 @@ class Cache:
     def end(self) -> None:
         """The task group of `start` has ended."""
         self._group = None
+        for entry in self._entries.values():
+            entry.task = None
 
     async def wait_synced(self, seconds: float = SYNC_SECONDS) -> None:
         """Wait for the first list of every resource.

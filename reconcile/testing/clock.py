@@ -2,11 +2,11 @@
 
 import asyncio
 import datetime
-import random  # noqa: TID251 -- seeded: this is where a simulation's chance comes from
 import uuid
 
 from attrs import define, field
 
+from reconcile.testing.chance import Chance
 from reconcile.testing.loop import VirtualTimeLoop
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -27,16 +27,16 @@ class VirtualClock:
     _seen: float = field(default=0.0, init=False)
     _origin: float = field(default=0.0, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False, repr=False)
-    _chance: random.Random = field(init=False, repr=False)
-    _identity: random.Random = field(init=False, repr=False)
+    _chance: Chance = field(init=False, repr=False)
+    _identity: Chance = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.start.tzinfo is None:
             raise ValueError("start needs a time zone: datetime.datetime(…, tzinfo=datetime.UTC)")
         self.start = self.start.astimezone(datetime.UTC)
-        # Two generators, so that one more UUID does not change what chance brings.
-        self._chance = random.Random(f"{self.seed}/chance")
-        self._identity = random.Random(f"{self.seed}/identity")
+        # Two streams, so that one more UUID does not change what chance brings.
+        self._chance = Chance(f"{self.seed}/chance")
+        self._identity = Chance(f"{self.seed}/identity")
 
     def now(self) -> datetime.datetime:
         """The virtual wall time, aware, in UTC."""
@@ -48,7 +48,7 @@ class VirtualClock:
 
     def uuid(self) -> uuid.UUID:
         """A version 4 UUID that this clock has not given before."""
-        return uuid.UUID(int=self._identity.getrandbits(128), version=4)
+        return uuid.UUID(int=self._identity.bits() << 64 | self._identity.bits(), version=4)
 
     def advance(self, seconds: float) -> None:
         """Let the wall time jump ahead; timers are not told, as when a machine's clock is set.

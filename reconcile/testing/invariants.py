@@ -40,7 +40,7 @@ def orphans(world: "World") -> None:
 
 def _check_children(world: "World") -> None:
     for controller in world.processes[0].controllers:
-        if controller.owns and not world.objects(controller.kind):
+        if controller.owns and not world.has_any(controller.kind):
             kinds = {(r.group, r.plural) for r in (kind_of(kind).resource for kind in controller.owns)}
             for place in _made(world):
                 if place[0] in kinds:

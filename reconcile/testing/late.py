@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import random  # noqa: TID251 -- seeded: the lag of a simulation
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -12,6 +11,7 @@ import anyio
 
 from informers.transport import PassingTransport, StreamingResponse, Transport
 from reconcile.embedded import ApiServer, InProcessTransport, Watch
+from reconcile.testing.chance import Chance
 from reconcile.testing.faults import Crash
 from reconcile.testing.lines import beside, whole_lines
 
@@ -53,7 +53,7 @@ class LateTransport(PassingTransport):
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> AsyncIterator[StreamingResponse]:
         self._opened[path] += 1
-        chance = random.Random(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
         async with self._inner.stream(method, path, query, headers) as answer:
             if answer.status >= 400:
                 yield answer
@@ -79,13 +79,11 @@ class LateWatches(InProcessTransport):
     def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch as they arrive."""
         self._opened[path] += 1
-        chance = random.Random(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
         return _arriving(watch, chance, self._lag)
 
 
-async def _arriving(
-    watch: Watch, chance: random.Random, lag: tuple[float, float]
-) -> AsyncGenerator[bytes, None]:
+async def _arriving(watch: Watch, chance: Chance, lag: tuple[float, float]) -> AsyncGenerator[bytes, None]:
     sent: deque[tuple[float, bytes]] = deque()
     last_due = 0.0
     current_time = asyncio.get_running_loop().time
@@ -115,7 +113,7 @@ def _check(lag: tuple[float, float]) -> None:
 class _Post:
     """What was sent and has not arrived yet: one watch's lines, its end or its error, in order."""
 
-    def __init__(self, chance: random.Random, lag: tuple[float, float]) -> None:
+    def __init__(self, chance: Chance, lag: tuple[float, float]) -> None:
         self._chance = chance
         self._lag = lag
         self._sent: deque[tuple[float, bytes | BaseException | None]] = deque()

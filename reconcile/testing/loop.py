@@ -19,15 +19,15 @@ import heapq
 import itertools
 import linecache
 import math
-import random  # noqa: TID251 -- it is the seed that chooses here, and nothing else
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple, cast
 from weakref import WeakSet, ref
 
+from reconcile.testing.chance import Chance
 from reconcile.testing.sealed import RealWorldError, SealedLoop, SimulationError, is_library
 
 __all__ = [
@@ -89,7 +89,7 @@ class VirtualTimeLoop(SealedLoop):
     def __init__(self, seed: int = 0, *, limit_seconds: float | None = None) -> None:
         super().__init__()
         self.seed = seed
-        self._chance = random.Random(f"{seed}/schedule")
+        self._chance = Chance(f"{seed}/schedule")
         self._limit = math.inf if limit_seconds is None else limit_seconds
         self._time = 0.0
         self._ticks = 0
@@ -303,12 +303,23 @@ class _Task(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self.serial
 
+    def exception(self) -> BaseException | None:
+        """As the base class's; where that is a cancellation, without the frames that it came through.
+
+        anyio keeps it in a frame that it came through: a cycle that would hold all that the task had in hand.
+        """
+        if not self.cancelled():
+            return super().exception()
+        with suppress(asyncio.CancelledError):
+            super().exception()
+        raise asyncio.CancelledError
+
     def __repr__(self) -> str:
         # anyio asks for it at every cancellation; the base class's takes long, and tells an address.
         return f"<Task {self.get_name()} number {self.serial}>"
 
 
-def _shuffle_tasks(ready: deque[asyncio.Handle], chance: random.Random) -> None:
+def _shuffle_tasks(ready: deque[asyncio.Handle], chance: Chance) -> None:
     """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
     places: list[int] = []
     steps: list[tuple[int, int, asyncio.Handle]] = []

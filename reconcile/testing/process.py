@@ -85,6 +85,10 @@ class Process:
         self.transport.die()
         self._scope.cancel()
 
+    def end(self) -> None:
+        """The world is at its end: let go of what only a manager that lives needs."""
+        self.manager = None
+
     async def _live(self) -> None:
         scenario = self._world.scenario
         self.controllers = scenario.make_controllers(self._world.outside)

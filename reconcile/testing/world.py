@@ -107,6 +107,12 @@ class World:
         stored = self.server.log.snapshot(served.storage_key)
         return [decode(kind, body_in(one, served)) for one in stored if namespace in ("", one.key.namespace)]
 
+    def has_any(self, kind: type[Object]) -> bool:
+        """Whether the server has an object of a kind now."""
+        resource = kind_of(kind).resource
+        served = self.server.resources.get(resource.group, resource.version, resource.plural)
+        return served is not None and self.server.log.count(served.storage_key) > 0
+
     def find(self, kind: type[O], name: str, namespace: str = "default") -> O | None:
         """One object as the server has it now."""
         resource = kind_of(kind).resource
@@ -236,6 +242,8 @@ class World:
                 failure = error  # raised below: here it would come out wrapped in the group of the processes
             self._living = False
             group.cancel_scope.cancel()
+        for process in self.processes:
+            process.end()
         if failure is not None:
             raise failure
 
