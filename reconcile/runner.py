@@ -12,6 +12,7 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import structlog
+from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
@@ -100,6 +101,9 @@ class Runner(Generic[T]):
         self._ended = anyio.Event()
         self._ended.set()
         self._tasks = anyio.create_task_group()
+        self._begun: list[TaskHandle[None]] = []
+        self._unbegun = 0
+        self._idle = 0
         self._resting: dict[Request, Causes] = {}
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
@@ -168,10 +172,11 @@ class Runner(Generic[T]):
     async def _run(self, beside: TaskGroup) -> None:
         await self._start_sources(beside)
         self._backgrounds.start(beside)
-        async with anyio.create_task_group() as others:
-            for _ in range(self.workers - 1):
-                others.start_soon(self._work)
-            await self._work()
+        self._unbegun, self._idle = self.workers - 1, 1
+        await self._work()
+        self._unbegun = 0
+        for worker in self._begun:
+            await worker.wait()
         self._backgrounds.stop()
         with anyio.move_on_after(FLUSH_SECONDS):
             await self._passes.recorder.flush()
@@ -228,13 +233,18 @@ class Runner(Generic[T]):
     def enqueue_at(self, request: Request, cause: Cause, priority: int) -> None:
         """The same with a priority."""
         if request.cluster == self.cluster:
-            self.queue.add(request, priority=priority, cause=cause)
+            self._add(request, priority, cause)
         elif not request.cluster:
-            self.queue.add(request._replace(cluster=self.cluster), priority=priority, cause=cause)
+            self._add(request._replace(cluster=self.cluster), priority, cause)
         elif self._elsewhere is not None:
             self._elsewhere(self.controller.name, request, cause, priority)
         else:
             self._log.error("woken in a cluster that this manager does not have", key=str(request))
+
+    def _add(self, request: Request, priority: int, cause: Cause) -> None:
+        self.queue.add(request, priority=priority, cause=cause)
+        if self._unbegun and not self._idle:
+            self._begin_worker()
 
     # --- events to keys -------------------------------------------------------------------------
 
@@ -322,6 +332,12 @@ class Runner(Generic[T]):
 
     # --- working ----------------------------------------------------------------------------------
 
+    def _begin_worker(self) -> None:
+        """One more: there are keys, and nobody who waits for them. Who has few keys has few workers."""
+        self._unbegun -= 1
+        self._idle += 1
+        self._begun.append(self._tasks.create_task(self._work()))
+
     async def _work(self) -> None:
         with closing(self._passes.limit()) as limit:
             await self._work_within(limit, asyncio.current_task())
@@ -330,11 +346,17 @@ class Runner(Generic[T]):
         while True:
             try:
                 async with self.queue.get() as item:
-                    if not self._resumed.is_set():
-                        raise _Paused
-                    is_calm = not self._resting and not self.guard.storming
-                    if is_calm or not await self._is_put_off(item):
-                        await self._reconcile(item, limit, task)
+                    self._idle -= 1
+                    if self._unbegun and not self._idle and self.queue.has_more:
+                        self._begin_worker()
+                    try:
+                        if not self._resumed.is_set():
+                            raise _Paused
+                        is_calm = not self._resting and not self.guard.storming
+                        if is_calm or not await self._is_put_off(item):
+                            await self._reconcile(item, limit, task)
+                    finally:
+                        self._idle += 1
             except _Paused:
                 await self._resumed.wait()
             except QueueClosed:
@@ -386,7 +408,7 @@ class Runner(Generic[T]):
         """Undo `rest`; false if the key did not rest."""
         missed = self._resting.pop(request, None)
         for cause in () if missed is None else missed[0]:
-            self.queue.add(request, cause=cause)
+            self._add(request, 0, cause)
         return missed is not None
 
     @property

@@ -219,6 +219,11 @@ class WorkQueue(Generic[K]):
         priority, _, (causes, dropped) = wish
         return Item(key, priority, causes, dropped, self._limiter.retries(key))
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there are keys besides those in work, ready or delayed. In the queue's event loop only."""
+        return bool(self._queued)
+
     def __len__(self) -> int:
         """The number of keys that are ready."""
         self._promote(self._now())
