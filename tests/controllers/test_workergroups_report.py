@@ -32,7 +32,8 @@ def without_times(status: RayClusterStatus) -> dict[str, Any]:
 
 async def test_a_status_is_written_whole() -> None:
     clock = VirtualClock()
-    spec = evolve(cluster(2).spec, replicas=2)
+    group = evolve(cluster(2).spec.worker_group_specs[0], min_replicas=1, max_replicas=5)
+    spec = evolve(cluster(2).spec, worker_group_specs=(group,), replicas=2)
     client = FakeClient(RayCluster(metadata=ObjectMeta("ray", "default"), spec=spec), clock=clock)
     await once(client)
     await become_ready(client)
@@ -43,7 +44,8 @@ async def test_a_status_is_written_whole() -> None:
     expected = RayClusterStatus(
         state="ready",
         desired_worker_replicas=2,
-        max_worker_replicas=2147483647,
+        min_worker_replicas=1,
+        max_worker_replicas=5,
         available_worker_replicas=2,
         ready_worker_replicas=2,
         desired_cpu="0",
