@@ -288,12 +288,12 @@ def test_what_leaves_a_few_behind_is_not_swept_for_each_of_them() -> None:
     """A sweep looks at all that is there: one for each key would cost the square of their number."""
     heap: Heap[int] = Heap()
     order: StrictOrder[int] = StrictOrder()
-    for key in range(_FEW + 3):
+    for key in range(_FEW + 4):
         heap.push(key, key)
         order.push(key, 0, 0.0)
     sizes: list[tuple[int, int]] = []
-    for key in range(_FEW + 2, 0, -1):
+    for key in range(_FEW + 3, 0, -1):
         heap.remove(key)
         order.raised(key, 0, 1, 0.0)
         sizes.append((len(heap._items), len(order._classes[0].places)))
-    assert sizes == [(_FEW + 3, _FEW + 3)] * (_FEW + 1) + [(1, 1)]
+    assert sizes == [(_FEW + 4, _FEW + 4)] * (_FEW + 2) + [(1, 1)]
