@@ -9,6 +9,7 @@ from reconcile.blocks import ReplicaBounds, Scaled, Schedule
 from .models import Decision, PodAutoscaler, ScheduledBounds
 
 HISTORY = 5
+_UNKNOWN = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> PodAutoscaler | None:
@@ -16,8 +17,7 @@ def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> 
     rivals = [
         other
         for other in others
-        if other.uid != autoscaler.uid
-        and not other.terminating
+        if not other.terminating
         and _target(other) == _target(autoscaler)
         and _rank(other) < _rank(autoscaler)
     ]
@@ -27,13 +27,12 @@ def claims_first(autoscaler: PodAutoscaler, others: Iterable[PodAutoscaler]) -> 
 def _target(autoscaler: PodAutoscaler) -> tuple[Any, ...]:
     """A target is the same in every version of its group."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
-    group = (ref.api_version or "").rpartition("/")[0]
+    group = ref.api_version.rpartition("/")[0] if ref.api_version else ""
     return group, ref.kind, ref.name, role.role_name if role is not None else None
 
 
-def _rank(autoscaler: PodAutoscaler) -> tuple[float, str]:
-    made = autoscaler.metadata.creation_timestamp
-    return (0.0 if made is None else made.timestamp(), autoscaler.name)
+def _rank(autoscaler: PodAutoscaler) -> tuple[datetime.datetime, str]:
+    return autoscaler.metadata.creation_timestamp or _UNKNOWN, autoscaler.name
 
 
 def history_after(autoscaler: PodAutoscaler, scaled: Scaled, now: datetime.datetime) -> tuple[Decision, ...]:

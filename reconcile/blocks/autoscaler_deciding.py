@@ -217,9 +217,9 @@ def _by_demand(
         return verdict, memory
     demand, mode = verdict
     wanted = demand.replicas
-    if found.hold and _uncertain(one.reading) and (found.over or wanted > there.current):
+    if found.hold and _uncertain(one.reading):
         # What is on its way will carry it: asking for more each pass while pods start doubles and doubles.
-        wanted = there.current
+        wanted = there.current if found.over else min(wanted, there.current)
         mode = evolve(mode, most=min(mode.most, max(wanted, memory.mode.most)))
     return wanted, evolve(memory, mode=mode)
 
@@ -231,5 +231,5 @@ def _uncertain(reading: Reading) -> bool:
 
 def _read(how: Behaviour, window: AverageWindow, now: int) -> int:
     value = window.smoothed(now) if how.smoothing == "weighted" else window.average(now)
-    assert value is not None, "it was written to just now"
+    assert value is not None  # It was written to just now.
     return value

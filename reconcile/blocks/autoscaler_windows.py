@@ -48,11 +48,11 @@ class AverageWindow:
         newest = max(index, self._buckets[-1].index)
         if newest - index >= self.steps:
             return self
-        there = {bucket.index: bucket for bucket in self._buckets if newest - bucket.index < self.steps}
+        there = {bucket.index: bucket for bucket in self._buckets}
         old = there.get(index, _Bucket(index, 0, 0))
         there[index] = _Bucket(index, old.total + value, old.count + 1)
         buckets = tuple(there[key] for key in sorted(there))
-        return evolve(self, buckets=buckets, first=min(self._first, index))
+        return evolve(self, buckets=buckets[-self.steps :], first=min(self._first, index))
 
     def average(self, now: int) -> int | None:
         """The average at that time, rounded; None where nothing that counts was written."""
@@ -163,11 +163,10 @@ class Recommendations:
         """What to have at that time, from `current`; `current` where nothing was recommended."""
         if self.newest is None:
             return current
-        if self.newest > current:
-            low = self.lows.highest(now)
-            return self.newest if low is None else max(current, min(-low, self.newest))
-        high = self.highs.highest(now)
-        return self.newest if high is None else min(current, max(high, self.newest))
+        low, high = self.lows.highest(now), self.highs.highest(now)
+        lowest = self.newest if low is None else -low
+        highest = self.newest if high is None else high
+        return min(max(current, lowest), highest)
 
 
 def _rounded(number: int, divisor: int) -> int:

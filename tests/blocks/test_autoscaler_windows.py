@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from attrs import asdict
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -164,6 +165,14 @@ def test_a_highest_value_counts_as_long_as_the_window_and_not_a_moment_more() ->
     window = MaxWindow(5).write(at(0), 9)
     assert window.highest(at(4.999)) == 9
     assert window.highest(at(5)) is None
+
+
+def test_an_average_holds_no_more_steps_than_its_window_has() -> None:
+    window = AverageWindow(5_000)
+    for second in range(100):
+        window = window.write(at(second), second)
+    assert len(asdict(window)["_buckets"]) == 5
+    assert window.average(at(99)) == 97
 
 
 def test_what_can_not_be_the_highest_any_more_is_not_held() -> None:
