@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import uvloop
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -20,7 +20,14 @@ ON_EVERY_LOOP = ("test_kubernetes_transport.py", "test_event_loops.py")
 
 # Shared machines stall for longer than any deadline that a test would want.
 settings.register_profile("default", deadline=None, print_blob=True)
-settings.register_profile("mutants", settings.get_profile("default"), max_examples=20, derandomize=True)
+# A mutant is noticed by a test that fails: nobody looks at the smallest example.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("default"),
+    max_examples=20,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate, Phase.target],
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
