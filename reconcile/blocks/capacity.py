@@ -99,7 +99,7 @@ class CapacityPools:
         open_pools = [pool for pool in pools if pool.name not in skipped]
         growths: list[Growth] = []
         said: list[Chosen] = []
-        while waiting and open_pools:
+        while waiting:
             chosen, reasons = self._choose(waiting, open_pools)
             said.append(chosen)
             if not chosen.options:

@@ -95,7 +95,9 @@ class Priorities:
 
 def least_waste(options: Sequence[Option]) -> Chosen:
     """Those that leave the least of cpu and memory unused."""
-    least = min((one.waste for one in options), default=Fraction(0))
+    if not options:
+        return Chosen(())
+    least = min(one.waste for one in options)
     return Chosen(tuple(one for one in options if one.waste == least))
 
 

@@ -67,6 +67,9 @@ def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_nam
     ("text", "told"),
     [
         ("", "no mapping of numbers to lists of expressions"),
+        ("{}", "no mapping of numbers to lists of expressions"),
+        ("[1]", "no mapping of numbers to lists of expressions"),
+        ("\x00", "no YAML"),
         ("1: [", "no YAML, line 1"),
         ("1:\n- a\n2: [", "no YAML, line 3"),
         ("x: [a]", "'x' is no integer"),
@@ -130,7 +133,7 @@ def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
     pods = [
         pod("there", "4"),
         pod("comes", "3500m"),
-        pod("odd", schedulerName="volcano"),
+        pod("odd", schedulerName="volcano", resourceClaims=[{"name": "gpu"}]),
         *(pod(name, "3") for name in ("p3", "p1", "p2", "p4")),
         pod("huge", "9"),
     ]
@@ -146,7 +149,7 @@ def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
     assert decision == Decision(
         growths=(Growth("best", 2, 4, ("d/p1", "d/p2")), Growth("second", 0, 2, ("d/p3", "d/p4"))),
         housed=("d/comes", "d/there"),
-        left={"d/odd": "not modelled: a scheduler of its own", "d/huge": "third: cpu"},
+        left={"d/odd": "not modelled: resourceClaims, a scheduler of its own", "d/huge": "third: cpu"},
         skipped={"full": "as large as it may be (1)", "held": "paused"},
         unmatched=("third",),
         notices=(),

@@ -114,6 +114,20 @@ def test_many_shapes_are_packed_as_few_are() -> None:
     assert (found.nodes, found.placed) == (len(states), tuple(sorted(places)))
 
 
+@pytest.mark.rule("capacity-law")
+def test_a_node_without_room_for_the_smallest_may_have_room_for_others_before_them() -> None:
+    """Sixteen that leave a twentieth of a cpu, one that takes memory alone, and small ones that take cpu."""
+    asked = [*((95, n) for n in range(1, 17)), (1, 900), *((20, n) for n in range(101, 118))]
+    pods = [PodNeeds(f"p{cpu}-{memory}", shape(cpu, memory)) for cpu, memory in asked]
+    assert pack(pods, node(100, 1000, pods=99), 99).nodes == 16 + 4
+
+
+@pytest.mark.rule("capacity-fit")
+def test_a_port_that_is_in_use_is_looked_for_on_the_next_node() -> None:
+    pods = [PodNeeds(name, shape(1, 1, ports=(HostPort(80),))) for name in "abc"]
+    assert fill(pods, [node(ports=(HostPort(80),)), node(), node()]) == {"a": 1, "b": 2}
+
+
 def test_what_no_node_has_at_all_is_lacking() -> None:
     bare = NodeTemplate({"pods": 5})
     pods = [PodNeeds("c", shape(1, 0)), PodNeeds("m", shape(0, 1)), PodNeeds("n", shape(0, 0))]
