@@ -157,6 +157,10 @@ class Log:
         """Call `listener` with every change, in order, right after it was made."""
         self._listeners.append(listener)
 
+    def forget(self, listener: Callable[[Change], None]) -> None:
+        """Call `listener` no more."""
+        self._listeners.remove(listener)
+
     def get(self, resource: StorageKey, key: Key) -> Stored | None:
         """The object as it is now."""
         return self._objects.get(resource, {}).get(key)

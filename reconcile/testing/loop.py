@@ -226,6 +226,10 @@ class VirtualTimeLoop(SealedLoop):
         finally:
             self._timers.clear()
             self.close()
+            for one in self._tasks:
+                task = one()
+                if task is not None:
+                    task.forget_frames()
 
     def _end_tasks(self) -> None:
         left = [task for one in self._tasks if (task := one()) is not None and not task.done()]
@@ -296,6 +300,7 @@ class _Task(asyncio.Task[Any]):
 
     def __init__(self, coro: Any, serial: int, **options: Any) -> None:
         self.serial = serial
+        self._told: asyncio.CancelledError | None = None
         super().__init__(coro, **options)
         # Whoever keeps tasks weakly, as anyio does, is given this one reference, which remembers the hash.
         self.itself = ref(self)
@@ -304,15 +309,22 @@ class _Task(asyncio.Task[Any]):
         return self.serial
 
     def exception(self) -> BaseException | None:
-        """As the base class's; where that is a cancellation, without the frames that it came through.
-
-        anyio keeps it in a frame that it came through: a cycle that would hold all that the task had in hand.
-        """
+        """As the base class's; where that is a cancellation, without the frames that it came through."""
         if not self.cancelled():
             return super().exception()
         with suppress(asyncio.CancelledError):
             super().exception()
-        raise asyncio.CancelledError
+        self._told = asyncio.CancelledError()
+        raise self._told
+
+    def forget_frames(self) -> None:
+        """Let go of who was told of a cancellation.
+
+        anyio keeps it in a frame that it came through: a cycle that would hold all that the task had in hand.
+        """
+        told, self._told = self._told, None
+        if told is not None:
+            told.__traceback__ = None
 
     def __repr__(self) -> str:
         # anyio asks for it at every cancellation; the base class's takes long, and tells an address.
