@@ -1,5 +1,6 @@
 """structlog through the standard library's logging, with nothing configured on import."""
 
+import functools
 import logging
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ _PROCESSORS = (
 )
 
 
+@functools.cache
 def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogger:
     """A logger whose bound values travel as `extra` of the standard library's logger of that name.
 

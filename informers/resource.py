@@ -15,7 +15,7 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@frozen
+@frozen(cache_hash=True)
 class Resource:
     """A kind as one API server serves it: what is needed to make a path of a kind and a name."""
 
