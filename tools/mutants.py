@@ -5,12 +5,13 @@
 The groups are the tables of tools/mutants.toml: modules, and the tests that are theirs alone. Each group
 is copied to .cache/mutants, mutmut makes its mutants there, mypy looks at them, and
 tools/mutant_plugin.py gives those that mypy accepts to the tests. What came of a mutant is kept in
-.cache/mutants/GROUP.json for as long as its function stays the same; `--again` leaves out those that
-were noticed. With `--sample` only so many per cent of each group are run, and the seed says which;
-`--only` names mutants by a pattern of fnmatch; `--seconds` limits the tests of one mutant, of which the
-fastest are taken. Prints what each module's mutants came to, and writes the difference that each
-survivor makes to .cache/mutants/GROUP.diff. The exit code is 0 where mutants survive:
-docs/reference/survivors/GROUP.md judges them, and GROUP.unjudged lists those that it does not name.
+.cache/mutants/GROUP.json for as long as its function stays the same; `--again` leaves out those that a
+test was seen to notice: not those that hung, which a slow machine may have done. With `--sample` only so
+many per cent of each group are run, and the seed says which; `--only` names mutants by a pattern of
+fnmatch; `--seconds` limits the tests of one mutant, of which the fastest are taken. Prints what each
+module's mutants came to, and writes the difference that each survivor makes to
+.cache/mutants/GROUP.diff. The exit code is 0 where mutants survive: docs/reference/survivors/GROUP.md
+judges them, and GROUP.unjudged lists those that it does not name.
 """
 
 import argparse
@@ -275,7 +276,7 @@ def mutate(group: Group, options: argparse.Namespace) -> None:
     ends = kept(file, mutants)
     wanted = [mutant for mutant in mutants if fnmatch.fnmatch(mutant.name, options.only)]
     if options.again:
-        wanted = [m for m in wanted if m.name not in ends or ends[m.name].end in UNNOTICED]
+        wanted = [m for m in wanted if m.name not in ends or ends[m.name].end in (*UNNOTICED, "timeout")]
     wanted = chosen(wanted, options.sample, options.seed)
     refused = refused_by_types(group, folder, wanted)
     ends |= {m.name: End(m.digest, "types", refused[m.name]) for m in wanted if m.name in refused}
@@ -308,7 +309,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sample", type=float, default=100.0, metavar="PERCENT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="PATTERN")
-    parser.add_argument("--again", action="store_true", help="leave out those that were noticed before")
+    parser.add_argument("--again", action="store_true", help="leave out those that were noticed before, but for time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many mutants at a time")
     parser.add_argument("--seconds", type=float, default=600.0, help="of tests for one mutant")
     options = parser.parse_args(arguments)
