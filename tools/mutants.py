@@ -309,7 +309,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sample", type=float, default=100.0, metavar="PERCENT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="PATTERN")
-    parser.add_argument("--again", action="store_true", help="leave out those that were noticed before, but for time")
+    parser.add_argument(
+        "--again", action="store_true", help="leave out those that were noticed before, but for time"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many mutants at a time")
     parser.add_argument("--seconds", type=float, default=600.0, help="of tests for one mutant")
     options = parser.parse_args(arguments)
