@@ -19,7 +19,7 @@ OWN = Path(__file__).parent / "rayclusters"
 THEIRS = SAMPLES / "kuberay"
 
 needs_samples = pytest.mark.skipif(
-    not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine: see RECONCILE_SAMPLES"
+    not THEIRS.is_dir(), reason="KubeRay's own samples are not on this machine: see USERS_SAMPLES"
 )
 
 
@@ -298,7 +298,7 @@ SAMPLE_NAMES = ("sample", "complete", "autoscaler")
 @pytest.mark.parametrize("name", SAMPLE_NAMES)
 async def test_kuberays_samples_are_run_unchanged_with_either_definition(name: str, installed: str) -> None:
     if not THEIRS.is_dir():
-        pytest.skip(f"1 of {2 * len(SAMPLE_NAMES)} runs of KubeRay's samples skipped: see RECONCILE_SAMPLES")
+        pytest.skip(f"1 of {2 * len(SAMPLE_NAMES)} runs of KubeRay's samples skipped: see USERS_SAMPLES")
     client = FakeClient()
     client.add(manifest(THEIRS / "crd-rayclusters.yaml") if installed == "theirs" else definition())
     first, *others = manifests(THEIRS / f"ray-cluster.{name}.yaml")

@@ -16,7 +16,7 @@ from reconcile.kinds import Namespace
 from reconcile.nodes import Delays, SimulatedNodes
 from reconcile.testing import FaultyTransport, LateTransport, VirtualClock
 
-SAMPLES = Path(os.environ.get("RECONCILE_SAMPLES") or Path(__file__).parents[2].parent / "shared" / "samples")
+SAMPLES = Path(os.environ.get("USERS_SAMPLES") or Path(__file__).parents[2].parent / "shared" / "samples")
 NAMESPACE = "stage"
 
 
