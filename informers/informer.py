@@ -101,7 +101,7 @@ class Informer:
         self._shards = selects(shard=options.shard) if options.shard else None
         self._changed: anyio.Event | None = None
         self.on_announce: Callable[[], None] | None = None
-        """Called wherever something may have changed: for a cache that waits for all its informers."""
+        """Called when the first list is there, or was refused: for a cache that waits for its informers."""
         self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
         self._parts = {part: self._part(part) for part in self.store.parts}
@@ -335,7 +335,7 @@ class Informer:
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.set()
-        if self.on_announce is not None:
+        if self.on_announce is not None and (self.synced or self.error is not None):
             self.on_announce()
 
 

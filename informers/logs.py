@@ -39,5 +39,5 @@ def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogge
         processors=(*_PROCESSORS[:-1], *processors, _PROCESSORS[-1]),
         wrapper_class=structlog.stdlib.BoundLogger,
         context_class=dict,
-    )
+    ).bind()
     return cast(structlog.stdlib.BoundLogger, logger)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from logging import INFO
 from pathlib import Path
@@ -307,6 +307,9 @@ class Manager(Life):
             self.configure()
         if self._log.isEnabledFor(INFO):
             self._log.info("configuration", **shown(self.options))
+        if not self.options.serve and self.options.metrics is None:
+            await self._run(task_status)
+            return
         async with self._observed():
             await self._run(task_status)
 
@@ -326,11 +329,8 @@ class Manager(Life):
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
-        """Collect metrics and serve pages, where that is wanted, around everything else."""
+        """Collect metrics and serve pages, as far as that is wanted, around everything else."""
         options = self.options
-        if not options.serve and options.metrics is None:
-            yield
-            return
         from reconcile.metrics import Metrics
 
         lease = "" if options.leader_election is None else options.leader_election.name
@@ -398,13 +398,14 @@ class Manager(Life):
         try:
             for controller in self.controllers:
                 clusters.declare(controller)
-            async with self._watched(clusters), anyio.create_task_group() as informers:
-                if self._metrics is not None:
-                    informers.start_soon(self._metrics.watch_loop)
-                for cluster in clusters:
-                    cluster.cache.start(informers)
-                await self._run_workers(clusters, task_status)
-                informers.cancel_scope.cancel()
+            with self._watched(clusters):
+                async with anyio.create_task_group() as informers:
+                    if self._metrics is not None:
+                        informers.start_soon(self._metrics.watch_loop)
+                    for cluster in clusters:
+                        cluster.cache.start(informers)
+                    await self._run_workers(clusters, task_status)
+                    informers.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise first_error(group, self._log) from None
         finally:
@@ -437,15 +438,12 @@ class Manager(Life):
         lookout = lookout_of(caution, client, {controller.name for controller in self.controllers})
         return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 
-    @asynccontextmanager
-    async def _watched(self, clusters: Clusters) -> AsyncIterator[None]:
+    def _watched(self, clusters: Clusters) -> AbstractContextManager[object]:
         """Report what holds the event loop; not where the clock is a test's: time may be virtual there."""
         if not isinstance(self.options.clock, SystemClock):
-            yield
-            return
+            return nullcontext()
         self._watchdog = Watchdog(log_stall(self._log), clusters.key_of)
-        with self._watchdog.watching():
-            yield
+        return self._watchdog.watching()
 
     async def _run_workers(self, clusters: Clusters, task_status: TaskStatus[None]) -> None:
         try:

@@ -310,7 +310,9 @@ class WorkQueue(Generic[K]):
     async def _take(self) -> Item[K]:
         if get_ident() != self._thread:
             self._settle_in()
-        if self._now() - self._turned_at >= _UNINTERRUPTED_SECONDS:
+        now = self._now()
+        # Where there is nothing to hand out, the wait for it is a turn of the loop.
+        if now - self._turned_at >= _UNINTERRUPTED_SECONDS and (self._ready or self._delayed.first <= now):
             await self._pause(anyio.lowlevel.checkpoint())
         while (item := self._hand_out(self._now())) is None:
             if self._phase == "closed" or (self._phase == "draining" and self._is_empty()):

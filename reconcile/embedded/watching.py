@@ -62,6 +62,7 @@ class Watch:
             self._ready.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
         self._ending = False
         self._woken: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._close_listener: Callable[[Watch], None] | None = None
         if not log.reaches_back_to(after):
             self.fail(expired(after, log.trimmed))
@@ -121,6 +122,9 @@ class Watch:
 
     def _end(self) -> None:
         self._ending = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._close_listener is not None:
             self._close_listener(self)
         self.notify()
@@ -200,13 +204,15 @@ class Watch:
     async def _sleep(self, until: float) -> float:
         """Sleep until woken; the time then.
 
-        Every watch is here after every event: a future and a timer, which cost less than a scope.
+        Every watch is here after every event: a future, and a timer that outlives it, cost less than a scope.
         """
         assert self._deadline is not None
         loop = asyncio.get_running_loop()
         woken = self._woken = loop.create_future()
-        until = min(until, self._deadline, self._next_bookmark)
-        timer = loop.call_at(until, _wake, woken) if until < math.inf else None
+        due = min(self._deadline, self._next_bookmark)
+        if due < math.inf and (self._timer is None or self._timer.when() != due):
+            self._set_timer(loop, due)
+        timer = loop.call_at(until, _wake, woken) if until < due else None
         try:
             await woken
         finally:
@@ -214,9 +220,18 @@ class Watch:
             if timer is not None:
                 timer.cancel()
         now = loop.time()
-        if now >= self._next_bookmark or now >= self._deadline:
+        if now >= due:
             self._on_time(now)
         return now
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._note_time)
+
+    def _note_time(self) -> None:
+        self._timer = None  # where it came a little early, the next sleep sets another one
+        self.notify()
 
     def _on_time(self, now: float) -> None:
         assert self._deadline is not None

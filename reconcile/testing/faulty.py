@@ -34,6 +34,7 @@ from reconcile.testing.faults import (
     What,
 )
 from reconcile.testing.lines import Backlog, beside, spoiled, whole_lines
+from reconcile.testing.loop import loop_time
 from reconcile.testing.requests import RecordedRequest
 
 _NOTHING: Mapping[str, str] = {}
@@ -130,7 +131,7 @@ class FaultyTransport(PassingTransport):
         body: bytes | None = None,
     ) -> Response:
         """Send one request and read the whole answer, unless a fault stands between."""
-        call = self._begin(RecordedRequest(method, path, dict(query), body, anyio.current_time()))
+        call = self._begin(RecordedRequest(method, path, dict(query), body, loop_time()))
         instead = await self._before(call)
         if instead is not None:
             return instead
@@ -151,7 +152,7 @@ class FaultyTransport(PassingTransport):
     async def _stream(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> AsyncIterator[StreamingResponse]:
-        request = RecordedRequest(method, path, dict(query), None, anyio.current_time())
+        request = RecordedRequest(method, path, dict(query), None, loop_time())
         call = self._begin(request, streaming=True)
         instead = await self._before(call)
         if instead is not None:
@@ -285,12 +286,12 @@ class FaultyTransport(PassingTransport):
         self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
     def _note(self, call: "_Call", fault: What) -> None:
-        self.applied.append(f"{anyio.current_time():.3f}s {call.request}: {fault}")
+        self.applied.append(f"{loop_time():.3f}s {call.request}: {fault}")
 
     def _note_late(self, call: "_Call", fault: What) -> None:
         self._note(call, fault)
         seconds: float | None = getattr(fault, "seconds", None)
-        self.late_until = max(self.late_until, anyio.current_time() + (seconds or 0.0))
+        self.late_until = max(self.late_until, loop_time() + (seconds or 0.0))
 
     def _die(self, call: "_Call", *, carried_out: bool) -> NoReturn:
         self._crash = Crash(str(call.request), carried_out=carried_out)

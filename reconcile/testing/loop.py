@@ -19,10 +19,11 @@ import heapq
 import itertools
 import linecache
 import math
+import operator
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple, cast
 from weakref import WeakSet, ref
@@ -119,7 +120,7 @@ class VirtualTimeLoop(SealedLoop):
         """As the base class does, in fewer steps: a run is made of this."""
         if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -176,7 +177,8 @@ class VirtualTimeLoop(SealedLoop):
                 _shuffle_tasks(ready, self._chance)
         else:
             self._pass_time()
-        self._take_due()
+        if self._timers and self._timers[0][0] <= self._time:
+            self._take_due()
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
@@ -248,6 +250,11 @@ class VirtualTimeLoop(SealedLoop):
         """Nobody sleeps in a selector, so nobody has to be woken."""
 
 
+def loop_time() -> float:
+    """The time of the running loop, in seconds: anyio's, without the question which library runs."""
+    return asyncio.get_running_loop().time()
+
+
 def simulate(
     fn: Callable[[*Arguments], Awaitable[T]],
     *args: *Arguments,
@@ -258,7 +265,7 @@ def simulate(
 
     `limit_seconds` are virtual. Raises what `fn` raises, and `DeadlockError`, `LivelockError`,
     `TimeLimitError` or `RealWorldError` where the simulation cannot go on; then every task has been
-    cancelled and has ended first. Raises RuntimeError where an event loop runs already.
+    cancelled and has ended first.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot be run within an event loop")
@@ -289,6 +296,21 @@ def _known_to_anyio() -> Iterator[None]:
         yield
     finally:
         answer.name = before
+
+
+class _Handle(asyncio.Handle):
+    """A handle that does not ask its loop whether to note who made it; a debugged loop makes others."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: asyncio.AbstractEventLoop, context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
 
 
 class _Task(asyncio.Task[Any]):
@@ -333,16 +355,15 @@ class _Task(asyncio.Task[Any]):
 
 def _shuffle_tasks(ready: deque[asyncio.Handle], chance: Chance) -> None:
     """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
-    places: list[int] = []
-    steps: list[tuple[int, int, asyncio.Handle]] = []
     # A copy, because the garbage collector may run here and have an async generator closed, which is a step.
-    for place, handle in enumerate(tuple(ready)):
-        task = getattr(getattr(handle, "_callback", None), "__self__", None)
-        if isinstance(task, asyncio.Task):
-            places.append(place)
-            steps.append((_serial(task), place, handle))
+    steps = [
+        (_serial(task), place, handle)
+        for place, handle in enumerate(tuple(ready))
+        if isinstance(task := getattr(_callback_of(handle), "__self__", None), asyncio.Task)
+    ]
     if len(steps) < 2:
         return
+    places = [place for _, place, _ in steps]
     # From a known order, so that the outcome owes nothing to how the steps came to be ready.
     steps.sort()
     serials = {serial for serial, _, _ in steps}
@@ -354,6 +375,9 @@ def _shuffle_tasks(ready: deque[asyncio.Handle], chance: Chance) -> None:
         dealt = _in_order_of_each(dealt, steps)
     for place, handle in zip(places, dealt, strict=True):
         ready[place] = handle
+
+
+_callback_of: Callable[[asyncio.Handle], Any] = operator.attrgetter("_callback")
 
 
 def _in_order_of_each(

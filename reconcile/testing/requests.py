@@ -1,5 +1,6 @@
 """What was asked of a server in a run, as small records to count and to look at."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +83,7 @@ def verb_of(method: str, path: str, query: Mapping[str, str]) -> Verb:
     return "get" if named or not _resource_segments(path) else "list"
 
 
+@functools.lru_cache(maxsize=1024)
 def target_of(path: str) -> tuple[str, str]:
     """Plural and name of what a path means; name is empty for a collection, both for no resource."""
     plural, name, *_ = (*_resource_segments(path), "", "")

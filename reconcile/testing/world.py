@@ -21,6 +21,7 @@ from reconcile.testing.acts import Act, DelayGarbage, JumpClock, Kill, Wait
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.invariants import AT_REST, check_requests
+from reconcile.testing.loop import loop_time
 from reconcile.testing.process import WORKERS, KeyRun, Process
 from reconcile.testing.requests import RecordedRequest, target_of
 from reconcile.testing.scenario import FreeInvariant, Scenario, Step, Violation
@@ -90,7 +91,8 @@ class World:
         self._since_act = 0
         self._living = False
         self._housekeeping: asyncio.TimerHandle | None = None
-        self._restless = anyio.Event()
+        self._restless = False
+        self._resting: asyncio.Future[None] | None = None
         self.server.log.on_change(self._on_change)
         self.processes = [
             Process(self, number, listening=listening) for number in range(1, scenario.replicas + 1)
@@ -127,7 +129,7 @@ class World:
 
     def now(self) -> float:
         """Seconds since the run began."""
-        return anyio.current_time()
+        return loop_time()
 
     # --- acting -----------------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class World:
 
     def note(self, text: str) -> None:
         """Something was done by somebody; for the story."""
-        self.done.append(Done(anyio.current_time(), text))
+        self.done.append(Done(loop_time(), text))
 
     async def play(self, steps: Sequence[Step]) -> None:
         """The steps in order; the world comes to rest, and is checked, wherever no `Wait` stands."""
@@ -174,21 +176,30 @@ class World:
     async def rest(self) -> None:
         """Wait until nothing has changed for `quiet_seconds`, nor news been held back. Raises Restless."""
         quiet = self.scenario.quiet_seconds + self._garbage_seconds
-        until = anyio.current_time() + self.scenario.limit_seconds
+        until = loop_time() + self.scenario.limit_seconds
         # Times are compared, not spans: what is left of a span may be too short for a float to see it pass.
-        while anyio.current_time() < (due := self._last_news() + quiet):
-            if anyio.current_time() >= until or self._restless.is_set():
+        while loop_time() < (due := self._last_news() + quiet):
+            if loop_time() >= until or self._restless:
                 raise Restless(self._why_restless())
-            with anyio.CancelScope(deadline=min(due, until)):
-                await self._restless.wait()
+            await self._pause(min(due, until))
         check_requests(self)
+
+    async def _pause(self, until: float) -> None:
+        """Sleep until that time, or until there is no hope of rest; all runs do, so without a scope."""
+        loop = asyncio.get_running_loop()
+        self._resting = resting = loop.create_future()
+        timer = loop.call_at(until, _end_pause, resting)
+        try:
+            await resting
+        finally:
+            timer.cancel()
 
     def _last_news(self) -> float:
         return max(self._last_change, *(process.transport.late_until for process in self.processes))
 
     async def stay(self) -> None:
         """The world is at rest: it must stay so, and a run of every key must ask for nothing."""
-        since, changes = anyio.current_time(), len(self.changes)
+        since, changes = loop_time(), len(self.changes)
         await anyio.sleep(self.scenario.quiet_seconds)
         for request in self._asked_since(since):
             if request.mutating:
@@ -197,7 +208,7 @@ class World:
             if happened.change.resource not in UNCOUNTED:
                 name = f"{happened.change.resource[1]} {happened.change.key}"
                 self.violate("stays", f"{name} changed after the world had come to rest")
-        since = anyio.current_time()
+        since = loop_time()
         if self._trigger_all():
             await anyio.sleep(_SECONDS_OF_A_RUN)
             for request in self._asked_since(since):
@@ -215,7 +226,7 @@ class World:
 
     def violate(self, rule: str, text: str) -> None:
         """Something that must hold did not; each is noted once, and not at all if the scenario is without."""
-        found = Violation(rule, text, anyio.current_time())
+        found = Violation(rule, text, loop_time())
         if rule not in self.scenario.without and found not in self.violations:
             self.violations.append(found)
 
@@ -264,7 +275,7 @@ class World:
             self.server.settle()
 
     def _on_change(self, change: Change) -> None:
-        now = anyio.current_time()
+        now = loop_time()
         self.changes.append(Happened(now, change))
         if self._living and self._housekeeping is None:
             # A plain callback, which is much cheaper than a task that waits for changes.
@@ -274,12 +285,14 @@ class World:
             self._last_change = now
             self._since_act += 1
             if self._since_act > MOST_CHANGES:
-                self._restless.set()
+                self._restless = True
+                if self._resting is not None:
+                    _end_pause(self._resting)
         if self.scenario.always:
             self.check(self.scenario.always)
 
     def _stir(self) -> None:
-        self._last_change = anyio.current_time()
+        self._last_change = loop_time()
         self._since_act = 0
 
     def _trigger_all(self) -> bool:
@@ -309,6 +322,11 @@ class World:
         late = [one for one in self.changes if one.change.resource not in UNCOUNTED][-3:]
         last = ", ".join(f"{one.change.resource[1]} {one.change.key} at {one.at:.1f} s" for one in late)
         return f"{self._since_act} changes and still not at rest; the last: {last or 'none'}"
+
+
+def _end_pause(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)
 
 
 def _renews(process: Process, request: RecordedRequest) -> bool:
