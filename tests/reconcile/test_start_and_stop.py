@@ -203,6 +203,85 @@ def test_so_many_objects_are_worked_on_at_a_time_and_ten_by_default(own: int | N
     played(scenario)
 
 
+def test_a_worker_begins_when_there_is_a_key_and_nobody_who_waits_for_it() -> None:
+    async def slow(ctx: Context[Toy]) -> None:
+        await anyio.sleep(10)
+
+    def workers(manager: Manager) -> int:
+        (runner,) = manager._runners
+        return 1 + len(runner._begun)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, slow, workers=3)) as manager:
+            await world.make("a")
+            await anyio.sleep(1)
+            assert workers(manager) == 1
+            await world.make("b")
+            await anyio.sleep(1)
+            assert workers(manager) == 2
+            assert manager.status().controllers[0].queue.working == 2
+            await anyio.sleep(20)
+            await world.make("c")
+            await world.make("d")
+            await anyio.sleep(1)
+            assert workers(manager) == 2
+            await world.make("e")
+            await world.make("f")
+            await anyio.sleep(1)
+            assert workers(manager) == 3
+            assert manager.status().controllers[0].queue.working == 3
+
+    played(scenario)
+
+
+def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_worked_on_at_once() -> None:
+    began: dict[str, float] = {}
+
+    async def work(ctx: Context[Toy]) -> Result:
+        name = ctx.object.name
+        if name == "long":
+            await anyio.sleep(60)
+        if name in began:
+            return Result()
+        began[name] = anyio.current_time()
+        return Result(after=5)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, work, workers=2)) as manager:
+            await world.make("short")
+            await anyio.sleep(1)
+            await world.make("long")
+            await anyio.sleep(10)
+            (status,) = manager.status().controllers
+            assert (status.runs, status.queue.working, status.queue.delayed) == (2, 1, 0)
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_manager_without_controllers_runs_until_it_is_stopped_also_before_its_start(before: bool) -> None:
+    async def scenario(world: World) -> None:
+        manager = Manager(transport=world.transport, clock=world.clock)
+        ended: list[float] = []
+
+        async def run() -> None:
+            await manager.run()
+            ended.append(anyio.current_time())
+
+        if before:
+            manager.stop()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.sleep(3600)
+            assert bool(ended) is before
+            manager.stop()
+            manager.stop()
+        manager.stop()
+        assert ended == [0.0 if before else 3600.0]
+
+    played(scenario)
+
+
 @pytest.mark.rule("timeout")
 def test_a_run_may_take_five_minutes_by_default() -> None:
     async def endless(ctx: Context[Toy]) -> None:

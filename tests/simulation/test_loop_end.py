@@ -1,0 +1,103 @@
+"""How a simulation ends: what it leaves behind, and what it says of that."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator
+
+import anyio
+import pytest
+
+from reconcile.testing import FaultPlan
+from reconcile.testing.loop import simulate
+from reconcile.testing.running import Theatre
+from tests.simulation.toys import scenario
+
+
+def test_a_simulation_within_an_event_loop_is_refused() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="within an event loop"):
+            simulate(anyio.sleep, 1)
+
+    simulate(main)
+
+
+def test_what_a_task_that_was_left_behind_says_on_its_way_out_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse_to_go() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise KeyError("gone with the rest")
+
+    async def main() -> asyncio.Task[None]:
+        task = asyncio.create_task(refuse_to_go())
+        await asyncio.sleep(0)
+        return task
+
+    assert isinstance(simulate(main).exception(), KeyError)
+    assert "an error on the way out of a simulation" in caplog.text
+
+
+def test_an_async_generator_that_was_left_open_is_closed_at_the_end() -> None:
+    ended: list[str] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            ended.append("closed")
+
+    async def main() -> AsyncGenerator[int, None]:
+        left = numbers()
+        await anext(left)
+        return left
+
+    assert simulate(main) is not None
+    assert ended == ["closed"]
+
+
+def test_a_task_that_was_cancelled_says_so_and_holds_on_to_nothing() -> None:
+    class Held:
+        pass
+
+    seen: list[weakref.ref[Held]] = []
+
+    async def hold() -> None:
+        held = Held()
+        seen.append(weakref.ref(held))
+        await anyio.sleep_forever()
+
+    async def main() -> asyncio.Task[None]:
+        task = asyncio.create_task(hold())
+        async with anyio.create_task_group() as group:
+            group.start_soon(hold)
+            await asyncio.sleep(1)
+            group.cancel_scope.cancel()
+        task.cancel()
+        await asyncio.wait([task])
+        return task
+
+    gc.disable()
+    try:
+        task = simulate(main)
+        with pytest.raises(asyncio.CancelledError):
+            task.exception()
+        assert [one() for one in seen] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_run_leaves_nothing_to_the_garbage_collector_while_its_world_is_looked_at() -> None:
+    theatre = Theatre(scenario())
+    theatre.run(FaultPlan())
+    gc.collect()
+    gc.disable()
+    try:
+        run = theatre.run(FaultPlan(seed=3))
+        assert gc.collect() == 0
+        assert run.world.requests
+        assert run.world.processes[0].manager is None
+    finally:
+        gc.enable()
