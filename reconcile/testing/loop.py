@@ -265,7 +265,7 @@ def simulate(
 
     `limit_seconds` are virtual. Raises what `fn` raises, and `DeadlockError`, `LivelockError`,
     `TimeLimitError` or `RealWorldError` where the simulation cannot go on; then every task has been
-    cancelled and has ended first.
+    cancelled and has ended first. Raises RuntimeError within an event loop.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot be run within an event loop")
