@@ -8,7 +8,7 @@ import msgspec
 from informers import Key, Resource
 from reconcile.requests import TerminalError
 from reconcile.run_record import Sent
-from reconcile.storms.changes import differences, differing
+from reconcile.storms.changes import differing
 
 Rendered: TypeAlias = Mapping[tuple[Resource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
@@ -17,6 +17,8 @@ REMEDY = (
     "the same state has to give the same desired state: leave the time out, sort what comes from a set or a "
     "list of objects, and take passwords and salts from ctx.generate_once"
 )
+
+_OF_THE_SERVER = ".metadata.managedFields"
 
 
 class Impure(TerminalError):
@@ -52,23 +54,22 @@ def reordered(sent: Sequence[Sent]) -> Sequence[str]:
 def _reordered(sent: Sent) -> Iterator[str]:
     assert sent.base is not None
     assert sent.written is not None
-    if sent.base.version == sent.written.version:
-        return
-    lists: dict[str, tuple[Any, Any]] = {}
-    old, new = sent.base.to_dict(), sent.written.to_dict()
-    for path, _, _ in differences(sent.base, sent.written):
-        holder = path.partition("[")[0]
-        lists[holder] = _at(old, holder), _at(new, holder)
-    for path, (before, after) in lists.items():
-        both = isinstance(before, list) and isinstance(after, list) and before != after
-        if both and sorted(map(_text, before)) == sorted(map(_text, after)):
+    if sent.base.version != sent.written.version:
+        found = _permuted(sent.base.to_dict(), sent.written.to_dict(), "")
+        yield from (path for path in found if not path.startswith(_OF_THE_SERVER))
+
+
+def _permuted(old: Any, new: Any, path: str) -> Iterator[str]:
+    """The lists of two values that have the same elements, in another order."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted(old.keys() & new.keys()):
+            yield from _permuted(old[name], new[name], f"{path}.{name}")
+    elif isinstance(old, list) and isinstance(new, list) and old != new and len(old) == len(new):
+        if sorted(map(_text, old)) == sorted(map(_text, new)):
             yield path
-
-
-def _at(value: Any, path: str) -> Any:
-    for name in path.split(".")[1:]:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+            return
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _permuted(before, after, f"{path}[{number}]")
 
 
 def _text(value: Any) -> bytes:

@@ -3,17 +3,20 @@
 import datetime
 import random
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from attrs import evolve
 
-from informers import InformerOptions
+from informers import InformerOptions, Key, Snapshot
 from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext, Watch
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.storms.purity import reordered
+from reconcile.storms.purity import impurities, reordered
 from reconcile.testing import FakeClient, assert_pure, run_once
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
+from tests.reconcile.test_storms_echoes import CONFIG, sent, state
 
 Wanted = Callable[[Context[Toy]], Mapping[str, str]]
 
@@ -130,12 +133,65 @@ def test_a_plain_function_is_rehearsed_too(caplog: pytest.LogCaptureFixture) -> 
     assert ".data.kept" not in found[0]
 
 
-def test_a_list_that_is_written_in_another_order_only_is_told() -> None:
-    from tests.reconcile.test_storms_echoes import sent, state
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"x": ["a", "b"], "y": ["a"]}, {"x": ["b", "a"], "y": ["b"]}, [".data.x"]),
+        ({"a.b/c": ["a", "b"]}, {"a.b/c": ["b", "a"]}, [".data.a.b/c"]),
+        ({"x": [{"env": [1, 2]}, 3]}, {"x": [{"env": [2, 1]}, 3]}, [".data.x[0].env"]),
+        ({"x": [{"n": "a", "m": 1}, {}]}, {"x": [{}, {"m": 1, "n": "a"}]}, [".data.x"]),
+        ({"x": {"y": [1, 2]}, "z": [1, 2]}, {"x": {"y": [2, 1]}, "z": [2, 1]}, [".data.x.y", ".data.z"]),
+        ({"x": [1, 1, 2]}, {"x": [1, 2, 2]}, []),
+        ({"x": [1, 2]}, {"x": [2, 1, 3]}, []),
+        ({"x": [1, 2]}, {"y": [2, 1]}, []),
+        ({"x": [1, 2], "y": "ab"}, {"x": [1, 2], "y": "ba"}, []),
+    ],
+)
+def test_a_list_that_is_written_in_another_order_only_is_told(
+    before: Mapping[str, Any], after: Mapping[str, Any], told: list[str]
+) -> None:
+    write = sent({}, state(4, **before), state(5, **after))
+    assert reordered([write]) == [
+        f"ConfigMap default/c: {path}, which has another order only" for path in told
+    ]
 
-    old, new = state(4, x=["a", "b"], y=["a"]), state(5, x=["b", "a"], y=["b"])
-    found = reordered([sent({"data": {"x": ["b", "a"]}}, old, new)])
-    assert found == ["ConfigMap default/c: .data.x, which has another order only"]
+
+def test_the_order_of_what_the_server_keeps_for_itself_is_not_told() -> None:
+    fields = [{"manager": "a"}, {"manager": "b"}]
+    old, new = (
+        Snapshot.from_json(
+            msgspec.json.encode({"metadata": {"resourceVersion": version, "managedFields": kept}})
+        )
+        for version, kept in (("4", fields), ("5", fields[::-1]))
+    )
+    assert reordered([sent({}, old, new)]) == []
+
+
+def test_a_write_without_effect_or_without_a_state_before_or_after_reorders_nothing() -> None:
+    old, new = state(4, x=[1, 2]), state(4, x=[2, 1])
+    assert (
+        reordered([sent({}, old, new), sent({}, None, new), evolve(sent({}, old, new), written=None)]) == []
+    )
+
+
+def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
+    key, other = Key("default", "a"), Key("default", "b")
+    one = {(CONFIG, key, ""): {"x": [1], "y": 1}, (CONFIG, other, ""): 1, (CONFIG, key, "status"): 1}
+    two = {(CONFIG, key, ""): {"x": [2], "y": 1}, (CONFIG, other, "status"): 1, (CONFIG, key, "status"): 2}
+    assert impurities(one, two) == [
+        "ConfigMap default/a: .x[0]",
+        "ConfigMap default/b: is wanted in one of two renderings only",
+        "ConfigMap default/a/status: all of it",
+        "ConfigMap default/b/status: is wanted in one of two renderings only",
+    ]
+
+
+def test_an_impure_run_is_told_where_and_what_helps() -> None:
+    assert str(Impure([".a", ".b"])) == (
+        "desired state is not a function of what is there: .a, .b: the same state has to give the same "
+        "desired state: leave the time out, sort what comes from a set or a list of objects, and take passwords and "
+        "salts from ctx.generate_once"
+    )
 
 
 # --- generate_once ------------------------------------------------------------------------------------------
