@@ -1,9 +1,9 @@
 """Keeps what Secrets hold out of texts: errors, tracebacks and events of a run that has seen them."""
 
 import base64
-import binascii
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any
@@ -43,7 +43,7 @@ class SecretValues:
         return bool(self._bodies)
 
     def redact(self, text: str) -> str:
-        """The text without any of the values: in base64, decoded, or their lines and JSON strings."""
+        """The text without any of the values: in base64, decoded, their lines, and the strings of JSON."""
         if not self._bodies:
             return text
         values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
@@ -95,13 +95,7 @@ def _error_of(given: Any) -> BaseException | None:
 
 def _values(body: bytes) -> Iterator[str]:
     for value in _texts(_contents(msgspec.json.decode(body))):
-        yield from _shapes(value)
-        try:
-            decoded = base64.b64decode(value, validate=True).decode()
-        except (binascii.Error, ValueError):
-            yield base64.b64encode(value.encode()).decode()
-        else:
-            yield from _shapes(decoded)
+        yield from _forms(value)
 
 
 def _contents(body: Any) -> Any:
@@ -111,27 +105,37 @@ def _contents(body: Any) -> Any:
     return [operation.get("value") for operation in body if isinstance(operation, dict)]
 
 
-def _shapes(value: str) -> Iterator[str]:
-    """A value, the same as `repr` shows it, its lines, and the strings in it if it is JSON."""
-    yield value
-    yield repr(value)[1:-1]
-    lines = value.splitlines()
-    if len(lines) > 1:
-        yield from lines
-    if value[:1] in ("{", "["):
-        try:
-            yield from _texts(msgspec.json.decode(value))
-        except msgspec.DecodeError:
-            return
+def _forms(value: str) -> Iterator[str]:
+    """A value in base64 or decoded, its lines, the strings in it if it is JSON, and how each is written."""
+    if len(value) < SHORTEST:
+        return
+    for text in (value, *map(str.strip, value.splitlines())):
+        yield text
+        yield repr(text)[1:-1]
+        yield json.dumps(text)[1:-1]
+        yield json.dumps(text, ensure_ascii=False)[1:-1]
+    try:
+        decoded = base64.b64decode(value, validate=True).decode()
+    except ValueError:
+        yield base64.b64encode(value.encode()).decode()
+    else:
+        yield from _forms(decoded)
+    try:
+        inside = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    for text in _texts(inside):
+        yield from _forms(text)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        items: Sequence[Any] = value
-        for item in items:
-            yield from _texts(item)
+    """All strings in a JSON value, however deep it is."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -19,7 +20,7 @@ from informers import Resource
 from reconcile import Cause, Context, Controller, ObjectMeta
 from reconcile.commands.logs import configure_logs
 from reconcile.kinds import Event, Secret
-from reconcile.redaction import HIDDEN, SecretValues
+from reconcile.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from tests.reconcile.test_manager import Toy, World, played
 
 PASSWORD = "correct-horse-battery"
@@ -130,3 +131,112 @@ def test_bodies_of_other_kinds_are_not_kept() -> None:
     values = SecretValues()
     values.saw(Resource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
     assert values.redact("visible") == "visible"
+
+
+SERVICE_ACCOUNT = json.dumps(
+    {"keys": [{"private_key": PEM, "note": 'quo"ted'}], "auth": encoded(PASSWORD)}, indent=1
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("four", "four"),
+        (f"{PASSWORD}\n", PASSWORD),
+        (f"  {PASSWORD}\t", PASSWORD),
+        (PEM, KEY_LINE),
+        (PEM, repr(PEM)[1:-1]),
+        ("tab\tand\\slash", repr("tab\tand\\slash")[1:-1]),
+        ('quo"ted', json.dumps('quo"ted')[1:-1]),
+        ("gr\u00fcn-blau", json.dumps("gr\u00fcn-blau")[1:-1]),
+        (f"user:\n  password: {PASSWORD}", f"password: {PASSWORD}"),
+        (SERVICE_ACCOUNT, KEY_LINE),
+        (SERVICE_ACCOUNT, repr(PEM)[1:-1]),
+        (SERVICE_ACCOUNT, json.dumps(json.loads(SERVICE_ACCOUNT)["keys"][0]["note"])[1:-1]),
+        (SERVICE_ACCOUNT, PASSWORD),
+        (f"\n {DOCKER}", NESTED),
+        (f'["{NESTED}"]', NESTED),
+        ('{"not": "json', '{"not": "json'),
+        ("[" * 5000, "[" * 5000),
+        (json.dumps(encoded(NESTED)), NESTED),
+    ],
+)
+@pytest.mark.parametrize("how", ["base64", "text"])
+def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str, shown: str) -> None:
+    values = SecretValues()
+    part = {"data": {"a": encoded(value)}} if how == "base64" else {"stringData": {"a": value}}
+    values.saw(SECRETS, json.dumps({"metadata": {"name": "of-no-interest"}, **part}).encode())
+    assert values
+    text = f"of-no-interest {shown} data {encoded(value)} {value}!"
+    assert values.redact(text) == f"of-no-interest {HIDDEN} data {HIDDEN} {HIDDEN}!"
+
+
+def test_the_longest_value_is_hidden_first_so_that_no_rest_of_it_is_left() -> None:
+    values = SecretValues()
+    values.saw(
+        SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tiny"[:3]}}).encode()
+    )
+    values.saw(SECRETS, json.dumps({"stringData": {"a": "battery"}}).encode())
+    assert values.redact("horse-battery, hors, battery, tin") == f"{HIDDEN}, {HIDDEN}, {HIDDEN}, tin"
+
+
+@pytest.fixture
+def a_run_that_saw() -> Iterator[SecretValues]:
+    values = SecretValues()
+    token = seen.set(values)
+    yield values
+    seen.reset(token)
+
+
+def test_nothing_is_changed_outside_of_runs_and_in_those_that_saw_no_secret(
+    a_run_that_saw: SecretValues,
+) -> None:
+    event = {"event": PASSWORD, "exc_info": True}
+    assert redacted(PASSWORD) == PASSWORD
+    assert redact_event(None, "info", event) is event
+    token = seen.set(None)
+    assert redacted(PASSWORD) == PASSWORD
+    assert redact_event(None, "info", event) is event
+    seen.reset(token)
+    a_run_that_saw.saw(SECRETS, json.dumps({"data": {"a": encoded(PASSWORD)}}).encode())
+    assert redacted(PASSWORD) == HIDDEN
+
+
+def failing() -> Exception:
+    try:
+        raise LookupError(f"no {PASSWORD}")
+    except LookupError as error:
+        return error
+
+
+def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_what_shows_nothing(
+    a_run_that_saw: SecretValues,
+) -> None:
+    a_run_that_saw.saw(
+        SECRETS, json.dumps({"stringData": {"a": PASSWORD, "b": "1234", "c": "None"}}).encode()
+    )
+    kept = {"number": 12345, "float": 0.1234, "yes": True, "nothing": None, "list": [1, "a"]}
+    line = {"event": f"it is {PASSWORD}", "held": [PASSWORD], **kept}
+    clean = {"event": f"it is {HIDDEN}", "held": f"['{HIDDEN}']", **kept}
+    assert redact_event(None, "info", line) == clean
+    error = failing()
+    for given in (error, (type(error), error, error.__traceback__)):
+        told = redact_event(None, "info", {**line, "exc_info": given})
+        traceback = told.pop("traceback")
+        assert told == {**clean, "exc_info": False}
+        assert traceback.startswith("Traceback (most recent call last):\n  File ")
+        assert traceback.endswith(f"LookupError: no {HIDDEN}\n")
+    for empty in (None, False, (None, None, None), True):
+        assert redact_event(None, "info", {**line, "exc_info": empty}) == clean
+    try:
+        raise error
+    except LookupError:
+        now = redact_event(None, "info", {**line, "exc_info": True})
+        assert redact_event(None, "info", {**line, "exc_info": False}) == clean
+    assert now["traceback"].endswith(f"LookupError: no {HIDDEN}\n")
+
+
+def test_only_secrets_of_the_core_group_are_sensitive() -> None:
+    assert is_sensitive(SECRETS)
+    assert not is_sensitive(Resource("", "v1", "ConfigMap", "configmaps"))
+    assert not is_sensitive(Resource("example.com", "v1", "Secret", "secrets"))

@@ -189,8 +189,8 @@ def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
 def test_an_impure_run_is_told_where_and_what_helps() -> None:
     assert str(Impure([".a", ".b"])) == (
         "desired state is not a function of what is there: .a, .b: the same state has to give the same "
-        "desired state: leave the time out, sort what comes from a set or a list of objects, and take passwords and "
-        "salts from ctx.generate_once"
+        "desired state: leave the time out, sort what comes from a set or a list of objects, and take "
+        "passwords and salts from ctx.generate_once"
     )
 
 
