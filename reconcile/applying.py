@@ -87,7 +87,7 @@ class AppliedIntents:
         return True
 
 
-def intent_of(obj: Object, subresource: str = "") -> dict[str, Any]:
+def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
     """What is applied for `obj`: what it says of everything but its status, or of its status alone.
 
     Raises TypeError for an object that was read: applying it would claim every field it has, those of

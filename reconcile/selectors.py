@@ -17,6 +17,7 @@ Labels = Fields | LabelSelector
 _SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
 _EQUAL = re.compile(r"([^\s=!<>]+)\s*(==|=|!=|<|>)\s*([^\s=!<>]*)")
 _THERE = re.compile(r"(!?)\s*([^\s=!<>()]+)")
+_INTEGER = re.compile(r"-?[0-9]+")
 _COMMA = re.compile(r",(?![^()]*\))")
 
 
@@ -40,7 +41,7 @@ class Requirement:
                 return value in self.values
             case "notin":
                 return value not in self.values
-        if value is None or not value.lstrip("-").isdigit():
+        if value is None or not _INTEGER.fullmatch(value):
             return False
         bound = int(self.values[0])
         return int(value) > bound if self.operator == "above" else int(value) < bound
@@ -78,7 +79,7 @@ def _requirement(text: str) -> Requirement:
         return Requirement(key, "in" if operator == "in" else "notin", parts)
     if found := _EQUAL.fullmatch(text):
         key, sign, value = found.groups()
-        if sign in "<>" and not value.lstrip("-").isdigit():
+        if sign in ("<", ">") and not _INTEGER.fullmatch(value):
             raise ValueError(f"{text!r} in a label selector: {value!r} is no integer")
         operators: dict[str, Operator] = {"!=": "notin", ">": "above", "<": "below"}
         return Requirement(key, operators.get(sign, "in"), (value,))

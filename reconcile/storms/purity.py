@@ -68,8 +68,8 @@ def _permuted(old: Any, new: Any, path: str) -> Iterator[str]:
         if sorted(map(_text, old)) == sorted(map(_text, new)):
             yield path
             return
-        for number, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _permuted(before, after, f"{path}[{number}]")
+        for number, one in enumerate(old):
+            yield from _permuted(one, new[number], f"{path}[{number}]")
 
 
 def _text(value: Any) -> bytes:

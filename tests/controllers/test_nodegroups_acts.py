@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from controllers.nodegroups.acts import (
+    Removal,
     decrease,
     delete_nodes,
     grow_to,
@@ -15,7 +16,7 @@ from controllers.nodegroups.acts import (
     shrink_to,
     unmark_strays,
 )
-from controllers.nodegroups.annotations import DELETE_MACHINE
+from controllers.nodegroups.annotations import DELETE_MACHINE, MARKED
 from controllers.nodegroups.groups import REMOVING, NodeGroup, Refused
 from reconcile import (
     Forbidden,
@@ -127,10 +128,54 @@ async def test_a_decrease_stops_at_what_exists_now() -> None:
     with pytest.raises(Refused):
         await decrease(client, one, -2)
     assert await shrink_to(client, one, 3) == 3
-    assert await sized(client) == 3
+    sent = len(client.transport.writes)
+    assert [await shrink_to(client, one, size) for size in (3, 7)] == [3, 3]
+    assert (await sized(client), len(client.transport.writes)) == (3, sent)
 
 
 # Taking nodes away.
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_what_is_still_to_be_done_for_nodes_to_go_and_what_is_refused() -> None:
+    client, one = await three(bounds=("2", "10"))
+    await delete_nodes(client, one, ["b"], STAMP)
+    one = (await groups_of(client))["g"]
+    plan = plan_removal(one, ["c", "b"], 3)
+    assert ([machine.name for machine in plan.mark], plan.count) == (["c"], ("c",))
+    assert plan_removal(one, ["b"]) == Removal((), ())
+    with pytest.raises(Refused) as refused:
+        plan_removal(one, ["c", "a"])
+    assert str(refused.value) == f"group {one.id} would have 0 nodes, fewer than 2"
+    with pytest.raises(Refused) as refused:
+        plan_removal(one, ["z", "a", "y"])
+    assert str(refused.value) == f"y, z: not in group {one.id}"
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+@pytest.mark.parametrize("size", [2, 0])
+async def test_the_smallest_number_is_kept_by_the_size_that_the_server_has_and_no_mark_is_left(
+    size: int,
+) -> None:
+    client, one = await three(bounds=("2" if size else "0", "10"))
+    live = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
+    await client.merge(live, {"spec": {"replicas": size}}, guard={})
+    with pytest.raises(Refused, match=f"would have {size - 1} nodes"):
+        await delete_nodes(client, one, ["a"], STAMP)
+    assert (await marked(client), await sized(client)) == (set(), size)
+
+
+@pytest.mark.rule("capi-2d-delete-nodes")
+async def test_what_was_counted_before_stays_counted_beside_what_comes_to_it() -> None:
+    client, one = await three()
+    await delete_nodes(client, one, ["a"], STAMP)
+    await delete_nodes(client, one, ["b"], STAMP)
+    live = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
+    assert live.metadata.annotations[REMOVING] == "a,b"
+    assert await delete_nodes(client, one, ["a", "b"], STAMP) == 0
+    found = await client.list(API.kind("Machine"), NAMESPACE, live=True)
+    marks = {one.name: one.metadata.annotations.get(MARKED) for one in found}
+    assert (marks, await sized(client)) == ({"a": "true", "b": "true", "c": None}, 1)
 
 
 @pytest.mark.rule("capi-2d-delete-nodes")

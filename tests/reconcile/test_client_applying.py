@@ -3,13 +3,16 @@
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from informers import Key, Snapshot
 from reconcile import Client, ObjectMeta, OwnedByOther
-from reconcile.applying import LIFETIME, REMEMBERED, AppliedIntents, Place
-from reconcile.kinds import ConfigMap, Deployment
+from reconcile.applying import LIFETIME, REMEMBERED, AppliedIntents, Place, intent_of
+from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
 from reconcile.testing import FakeClient, simulate
+from tests.reconcile.test_manager import Toy, ToySpec, ToyStatus
 
 PATH = "/api/v1/namespaces/default/configmaps/c"
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -30,6 +33,82 @@ def deployment(replicas: int) -> dict[str, Any]:
 
 def applies(client: FakeClient) -> int:
     return sum(request.verb == "patch" for request in client.transport.writes)
+
+
+# --- what is remembered -------------------------------------------------------------------------------------
+
+PLACE = Place(kind_of(ConfigMap).resource, Key("default", "c"), "m")
+INTENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1", "y": "2"}}
+
+
+def answered(version: str, uid: str = "u", typed: bool = True, **more: str) -> Snapshot:
+    """What a server has: of what it lists it says no type."""
+    head = {"apiVersion": "v1", "kind": "ConfigMap"} if typed else {}
+    metadata = {"name": "c", "namespace": "default", "uid": uid, "resourceVersion": version}
+    return Snapshot.from_json(msgspec.json.encode({**head, "metadata": metadata, "data": {"x": "1", **more}}))
+
+
+@pytest.mark.parametrize(
+    ("intent", "cached", "holds"),
+    [
+        (INTENT, answered("4", y="2"), True),
+        (INTENT, answered("5", y="2", z="foreign"), True),
+        (INTENT, answered("5", y="2", typed=False), True),
+        (INTENT, answered("5", y="3"), False),
+        (INTENT, answered("4", uid="another", y="2"), False),
+        (INTENT, answered("5", uid="another", y="2"), False),
+        ({**INTENT, "data": {"x": "1"}}, answered("4", y="2"), False),
+        ({**INTENT, "data": {"y": "2", "x": "1"}}, answered("5", y="2"), True),
+    ],
+)
+def test_an_intent_holds_while_its_own_fields_are_as_they_were_acknowledged(
+    intent: dict[str, Any], cached: Snapshot, holds: bool
+) -> None:
+    known = AppliedIntents()
+    assert not known.holds(PLACE, intent, cached)
+    known.acknowledged(PLACE, INTENT, answered("4", y="2"), 0.0)
+    assert [known.holds(PLACE, intent, cached) for _ in range(2)] == [holds, holds]
+    assert not known.holds(PLACE._replace(field_manager="n"), intent, cached)
+
+
+def test_it_is_known_for_half_an_hour_that_an_intent_was_acknowledged() -> None:
+    known = AppliedIntents()
+    assert not known.remembers(PLACE, 0.0)
+    known.acknowledged(PLACE, INTENT, answered("4"), 100.0)
+    assert known.holds(PLACE, INTENT, answered("5"))
+    assert known.remembers(PLACE, 100.0 + LIFETIME - 1)
+    assert [known.remembers(PLACE, 100.0 + LIFETIME) for _ in range(2)] == [False, False]
+    assert not known.holds(PLACE, INTENT, answered("5"))
+
+
+# --- what is an intent --------------------------------------------------------------------------------------
+
+
+def test_an_intent_says_all_but_the_status_or_the_status_and_whose_it_is() -> None:
+    labelled = ObjectMeta("a", "default", labels={"l": "v"})
+    toy = Toy(metadata=labelled, spec=ToySpec(3), status=ToyStatus(2))
+    head = {"apiVersion": "toys.example.com/v1", "kind": "Toy"}
+    name = {"name": "a", "namespace": "default"}
+    assert intent_of(toy, "") == {**head, "metadata": {**name, "labels": {"l": "v"}}, "spec": {"size": 3}}
+    assert intent_of(toy, "status") == {**head, "metadata": name, "status": {"size": 2, "conditions": []}}
+    assert intent_of(Namespace(metadata=ObjectMeta("n")), "status") == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "n"},
+        "status": {"phase": ""},
+    }
+    assert intent_of(config(a="1"), "status")["status"] == {}
+
+
+@pytest.mark.rule("write-6")
+def test_the_refusal_of_an_object_that_was_read_says_what_to_do() -> None:
+    with pytest.raises(TypeError) as refused:
+        intent_of(ConfigMap(metadata=ObjectMeta("c", "default", uid="u", generation=2)), "")
+    assert str(refused.value) == (
+        "apply takes an intent, and ConfigMap 'default/c' was read from a server (it has uid, generation): "
+        "applying it would claim the fields of every other writer. Build an object of the fields that you "
+        "want, or change what is there with modify() or editing()"
+    )
 
 
 @pytest.mark.rule("write-6")

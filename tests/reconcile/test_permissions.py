@@ -163,12 +163,12 @@ DEPLOYMENTS = Permission("apps", "deployments", ("list",))
 def test_what_is_looked_for_of_another_operator_may_be_listed_and_nothing_else(
     original: Original | None, rights: list[Permission]
 ) -> None:
-    others = [Controller(Toy, keep), Controller(Plain, keep, replaces=original)]
+    others: list[Controller[Any]] = [Controller(Toy, keep), Controller(Plain, keep, replaces=original)]
     assert lookout_permissions(others) == rights
 
 
 def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
-    controllers = [
+    controllers: list[Controller[Any]] = [
         Controller(
             Node,
             keep,
