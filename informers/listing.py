@@ -54,22 +54,9 @@ class ListParser:
     def feed(self, chunk: bytes) -> Iterator[Snapshot]:
         """The items that this chunk completes. Raises MalformedAnswer for what does not end."""
         self._buffer += chunk
-        if self._next_item is None and not self._find_items():
-            return
-        assert self._next_item is not None
-        start = 0
-        while self._attempts < _ATTEMPTS:
-            found = self._next_item.search(self._buffer, max(start, self._looked))
-            if found is None:
-                break
-            self._looked = found.start() + 1
-            item = self._try(start, found.start() + 1)
-            if item is not None:
-                start = found.end()
-                yield item
-        del self._buffer[:start]
-        # An item's end may lie across two chunks: its brace, the comma and the name after it.
-        self._looked = max(0, len(self._buffer) - 256)
+        next_item = self._next_item or self._find_items()
+        if next_item is not None:
+            yield from self._ended(next_item)
         if len(self._buffer) > LONGEST:
             raise MalformedAnswer(f"an item of a list of more than {LONGEST} bytes")
 
@@ -86,15 +73,30 @@ class ListParser:
         told = tail.metadata if not self._head or tail.metadata.resource_version else head.metadata
         self.version, self.token = told.resource_version, told.continue_
 
-    def _find_items(self) -> bool:
+    def _ended(self, next_item: re.Pattern[bytes]) -> Iterator[Snapshot]:
+        start = 0
+        while self._attempts < _ATTEMPTS:
+            found = next_item.search(self._buffer, max(start, self._looked))
+            if found is None:
+                break
+            self._looked = found.start() + 1
+            item = self._try(start, found.start() + 1)
+            if item is not None:
+                start = found.end()
+                yield item
+        del self._buffer[:start]
+        # An item's end may lie across two chunks: its brace, the comma and the name after it.
+        self._looked = max(0, len(self._buffer) - 256)
+
+    def _find_items(self) -> re.Pattern[bytes] | None:
         start = _start_of_items.search(self._buffer)
         name = _first_name.match(self._buffer, start.end()) if start else None
         if start is None or name is None:
-            return False
+            return None
         self._head = bytes(self._buffer[: start.start()])
         self._next_item = re.compile(rb"\}\s*,\s*(?=" + re.escape(name.group()) + rb")")
         del self._buffer[: start.end()]
-        return True
+        return self._next_item
 
     def _try(self, start: int, end: int) -> Snapshot | None:
         with memoryview(self._buffer) as view:

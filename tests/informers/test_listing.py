@@ -87,3 +87,37 @@ def test_a_line_that_does_not_end_is_not_kept_for_ever() -> None:
         for _ in range(20):
             list(lines.feed(b"x" * 100))
     assert lines.pending <= 1100
+
+
+def ends_within(count: int) -> list[dict[str, Any]]:
+    return [{"apiVersion": "v1", "n": number} for number in range(count + 1)]
+
+
+@pytest.mark.parametrize(("within", "early"), [(0, 2), (62, 2), (63, 2), (64, 0)])
+def test_so_many_ends_within_an_item_are_tried_for_each_item_anew(within: int, early: int) -> None:
+    items = [item(number, ends_within(within)) for number in range(3)]
+    body = json.dumps({"metadata": METADATA, "items": items}).encode()
+    found, parser, told = parsed(body, 1 << 16)
+    assert (found, parser.version, parser.token) == (items, "9", "more")
+    assert told == early
+
+
+def test_a_list_has_no_version_before_it_has_ended() -> None:
+    parser = ListParser(Snapshot.from_json)
+    list(parser.feed(json.dumps({"metadata": METADATA, "items": [item(0, 1)]}).encode()))
+    assert (parser.version, parser.token) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("begun", "kept"),
+    [(b'{"items":[', b'{"apiVersion":"'), (b"", b'{"metadata":{"remainingItemCount":'), (b"", b"")],
+)
+def test_as_much_is_kept_of_what_does_not_end_as_an_item_may_take(
+    monkeypatch: pytest.MonkeyPatch, begun: bytes, kept: bytes
+) -> None:
+    monkeypatch.setattr("informers.listing.LONGEST", 1000)
+    parser = ListParser(Snapshot.from_json)
+    list(parser.feed(begun + kept))
+    list(parser.feed(b"1" * (1000 - len(kept))))
+    with pytest.raises(MalformedAnswer, match=r"^an item of a list of more than 1000 bytes$"):
+        list(parser.feed(b"1"))
