@@ -77,6 +77,6 @@ class ZstdCodec:
     def _prepared(self, sample: bytes) -> "zstandard.ZstdCompressor":
         known = self._zstd.ZstdCompressionDict(sample, dict_type=self._zstd.DICT_TYPE_RAWCONTENT)
         known.precompute_compress(level=1)
-        self._packer = self._zstd.ZstdCompressor(level=1, dict_data=known)
+        self._packer = self._zstd.ZstdCompressor(dict_data=known)
         self._unpacker = self._zstd.ZstdDecompressor(dict_data=known)
         return self._packer

@@ -149,7 +149,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         version = metadata.resource_version
         return cls(
             Place(_shared_namespace(metadata.namespace), metadata.name),
-            int(version) if version.isdigit() else 0,
+            int(version) if version.isdecimal() else 0,
             metadata.generation,
             hash(bytes(metadata.annotations)),
             _owners.of(metadata.owner_references),
@@ -239,10 +239,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 def _owner(reference: _OwnerReference) -> Owner:
-    group, slash, _ = reference.api_version.partition("/")
-    return Owner(
-        group if slash else "", reference.kind, reference.name, reference.uid, bool(reference.controller)
-    )
+    group, _, _ = reference.api_version.rpartition("/")
+    return Owner(group, reference.kind, reference.name, reference.uid, bool(reference.controller))
 
 
 def _packed(uid: str) -> bytes | str:

@@ -1,0 +1,145 @@
+"""A snapshot: what is read of an object, what is shared, and when two are the same state."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from informers import Snapshot
+from informers import snapshot as module
+from informers.compression import ZlibCodec
+from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
+from informers.snapshot import Owner
+
+TYPE_META = b'"kind":"Pod","apiVersion":"v1",'
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared_yet() -> None:
+    """What another test has read already is read again."""
+    for shared in (module._labels, module._owners, module._finalizers):
+        shared._known.clear()
+    module._namespaces.clear()
+
+
+def read(shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS, /, spec: Any = None, **metadata: Any) -> Snapshot:
+    content = {"metadata": {"name": "a", "resourceVersion": "1", **metadata}, "spec": spec}
+    return Snapshot.from_json(json.dumps(content).encode(), shape)
+
+
+def owner(api_version: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": "Thing", "name": "o", "uid": "u", **more}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({}, ({}, (), ())),
+        ({"labels": None, "ownerReferences": None, "finalizers": None}, ({}, (), ())),
+        ({"labels": {}, "ownerReferences": [], "finalizers": []}, ({}, (), ())),
+        ({"labels": {"x": "y"}, "finalizers": ["f/g", "h"]}, ({"x": "y"}, (), ("f/g", "h"))),
+        (
+            {"ownerReferences": [owner("v1"), owner("apps/v1", controller=True)]},
+            ({}, (Owner("", "Thing", "o", "u", False), Owner("apps", "Thing", "o", "u", True)), ()),
+        ),
+        (
+            {"ownerReferences": [owner("", controller=False)]},
+            ({}, (Owner("", "Thing", "o", "u", False),), ()),
+        ),
+    ],
+)
+def test_labels_owners_and_finalizers_are_those_of_the_object(
+    metadata: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    snapshot = read(**metadata)
+    assert (snapshot.labels, snapshot.owners, snapshot.finalizers) == expected
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"labels": {"x": 1}}, {"labels": []}, {"ownerReferences": {}}, {"finalizers": [1]}, {"name": None}],
+)
+def test_metadata_of_another_sort_is_that_of_no_object(metadata: dict[str, Any]) -> None:
+    for _ in range(2):
+        with pytest.raises(msgspec.ValidationError):
+            read(**metadata)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("7", 7), ("0", 0), ("", 0), ("abc", 0), ("-1", 0), ("\N{SUPERSCRIPT TWO}", 0)]
+)
+def test_a_version_that_is_no_number_is_0(text: str, version: int) -> None:
+    assert read(resourceVersion=text).version == version
+
+
+def test_what_objects_have_in_common_is_held_once_for_all_of_them() -> None:
+    metadata = {
+        "namespace": "n" * 5,
+        "labels": {"x": "y"},
+        "ownerReferences": [owner("v1")],
+        "finalizers": ["f"],
+    }
+    one, other = read(**metadata), read(**metadata)
+    assert one.place.namespace is other.place.namespace
+    assert one._labels is other._labels
+    assert one.owners is other.owners
+    assert one.finalizers is other.finalizers
+
+
+def test_no_more_is_kept_for_sharing_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARED", 3)
+    held = []
+    for number in range(8):
+        read(namespace=str(number), labels={"n": str(number)})
+        held.append((len(module._namespaces), len(module._labels._known)))
+    assert held == [(1, 1), (2, 2), (3, 3)] * 2 + [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b'{"metadata":{"name":"a"}}', b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}'),
+        (b' { "metadata":{"name":"a"}}', b'{"kind":"Pod","apiVersion":"v1", "metadata":{"name":"a"}}'),
+        (b'{"kind":"Other","metadata":{"name":"a"}}', b'{"kind":"Other","metadata":{"name":"a"}}'),
+    ],
+)
+def test_an_item_that_does_not_say_its_kind_gets_that_of_its_resource(body: bytes, kept: bytes) -> None:
+    assert Snapshot.from_json(body, Shape(type_meta=TYPE_META)).raw == kept
+    assert Snapshot.from_json(body).raw == body
+
+
+def test_whether_annotations_differ_is_told_without_them() -> None:
+    hashes = [read(annotations=said).annotations_hash for said in ({"a": "1"}, {"a": "1"}, {"a": "2"}, {})]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+
+
+def test_states_of_one_object_have_one_uid() -> None:
+    assert read(uid="u", resourceVersion="1").is_same_object(read(uid="u", resourceVersion="2"))
+    assert not read(uid="u").is_same_object(read(uid="v"))
+
+
+def test_snapshots_of_many_objects_and_versions_have_many_hashes() -> None:
+    many = [read(name=name, resourceVersion=str(version)) for name in "abc" for version in range(3)]
+    assert len({hash(snapshot) for snapshot in many}) == len(many)
+
+
+@pytest.mark.rule("inv-29")
+def test_the_same_state_is_the_same_however_it_is_written_or_packed() -> None:
+    first = read(spec={"n": 1})
+    spaced = Snapshot.from_json(b' {"metadata": {"resourceVersion":"1","name":"a"},"spec": {"n":1}}')
+    assert first.same_as(first)
+    assert first.same_as(read(spec={"n": 1}))
+    assert first.same_as(spaced)
+    assert first.same_as(read(Shape(codec=ZlibCodec()), spec={"n": 1}))
+    assert not first.same_as(read(spec={"n": 2}))
+    assert not first.same_as(read(spec={"n": 1}, resourceVersion="2"))
+
+
+def test_bodies_of_two_codecs_are_compared_by_what_they_say_and_not_by_their_bytes() -> None:
+    # The first body of a codec is its dictionary: all that its bytes say is "all of that".
+    one = read(Shape(codec=ZlibCodec()), spec={"n": 1})
+    other = read(Shape(codec=ZlibCodec()), spec={"n": 2})
+    assert one._body == other._body
+    assert not one.same_as(other)
