@@ -159,7 +159,7 @@ class Store:
         """Undo `add_index`. Raises KeyError."""
         del self._functions[name]
         for table in (*self._tables.values(), *self._staged.values()):
-            table.indexes.pop(name, None)
+            del table.indexes[name]
 
     def __len__(self) -> int:
         return sum(len(table.objects) for table in self._tables.values())

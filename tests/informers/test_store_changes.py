@@ -1,0 +1,179 @@
+"""What a store says of each change, part by part: deltas, versions, indexes, and what is staged."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from informers import Delta, Key, Snapshot, Store
+from tests.informers.test_store import names, snapshot
+
+ONE, TWO = "one", "two"
+
+
+def thing(name: str, version: int, namespace: str = "ns") -> Snapshot:
+    return snapshot(name, version, namespace=namespace)
+
+
+def two_parts() -> Store:
+    store = Store([ONE, TWO])
+    store.replace([thing("a", 1, ONE), thing("b", 2, ONE)], 5, ONE)
+    store.replace([thing("a", 3, TWO)], 6, TWO)
+    return store
+
+
+def test_only_the_first_list_is_initial_and_what_a_later_one_lacks_was_missed() -> None:
+    store = Store()
+    a, b, c = thing("a", 1), thing("b", 2), thing("c", 7)
+    assert store.replace([a, b], 5) == [Delta(None, a, initial=True), Delta(None, b, initial=True)]
+    newer = thing("a", 6)
+    assert store.replace([newer, c], 8) == [Delta(b, None, missed=True), Delta(a, newer), Delta(None, c)]
+    assert store.replace([], 9) == [Delta(newer, None, missed=True), Delta(c, None, missed=True)]
+    assert store.replace([a], 10) == [Delta(None, a)]
+
+
+def test_what_was_there_before_the_first_list_is_told_as_that_list_tells_it() -> None:
+    store = Store()
+    early, gone = thing("a", 1), thing("gone", 1)
+    store.put(early)
+    store.put(gone)
+    newer = thing("a", 2)
+    assert store.replace([newer], 5) == [Delta(gone, None, missed=True), Delta(early, newer, initial=True)]
+
+
+def test_one_change_is_told_with_the_state_before_it_and_the_state_after() -> None:
+    store = Store()
+    first, second, last = thing("a", 1), thing("a", 2), thing("a", 4)
+    assert store.put(first) == Delta(None, first)
+    assert store.put(first) is None
+    assert store.put(second) == Delta(first, second)
+    assert store.version == 2
+    assert store.remove(last) == Delta(last, None)
+    assert store.remove(last) is None
+    assert store.version == 4
+    assert store.put(thing("b", 3)) == Delta(None, thing("b", 3))
+    assert store.version == 4
+
+
+def test_a_deletion_at_the_version_of_the_last_change_takes_the_object() -> None:
+    store = Store()
+    store.put(thing("a", 3))
+    assert store.remove(thing("a", 3)) == Delta(thing("a", 3), None)
+    assert len(store) == store.size == 0
+
+
+def test_a_version_that_is_reached_is_that_of_its_part_and_never_goes_back() -> None:
+    store = two_parts()
+    store.reach(9, ONE)
+    assert store.version == 6
+    store.reach(8, TWO)
+    assert store.version == 8
+    store.reach(3, TWO)
+    store.reach(99, "three")
+    assert store.version == 8
+    assert Store([]).version == 0
+
+
+def test_an_object_is_found_by_its_key_in_the_part_that_follows_it() -> None:
+    store = two_parts()
+    assert store.get(Key(ONE, "a")) == thing("a", 1, ONE)
+    assert store.get(Key(TWO, "a")) == thing("a", 3, TWO)
+    assert store.get(Key(TWO, "b")) is None
+    assert store.get(Key("three", "a")) is None
+    whole = Store()
+    whole.put(thing("a", 1, ONE))
+    assert whole.get(Key(ONE, "a")) == thing("a", 1, ONE)
+
+
+def test_an_index_goes_over_all_parts_until_it_is_taken_away() -> None:
+    store = two_parts()
+    store.stage([thing("c", 7, TWO)], TWO)
+    store.add_index("letter", lambda s: s.key.name)
+    assert [s.key for s in store.by_index("letter", "a")] == [Key(ONE, "a"), Key(TWO, "a")]
+    assert list(store.index_values("letter")) == ["a", "b"]
+    assert store.by_index("letter", "z") == []
+    store.remove_index("letter")
+    store.commit(8, TWO)
+    for ask in (lambda: store.by_index("letter", "a"), lambda: store.index_values("letter")):
+        with pytest.raises(KeyError, match=r"^'letter'$"):
+            ask()
+    with pytest.raises(KeyError, match=r"^'letter'$"):
+        store.remove_index("letter")
+    store.add_index("letter", lambda s: s.key.name)
+    assert names(store.by_index("letter", "c")) == ["c"]
+
+
+@pytest.mark.rule("K1")
+def test_a_value_that_an_index_function_gives_twice_counts_once() -> None:
+    def twice(of: Snapshot) -> Iterable[str]:
+        return (*of.labels.values(), *of.labels.values())
+
+    store = Store()
+    store.add_index("label", twice)
+    for name in "abc":
+        store.put(snapshot(name, 1, labels={"x": "same"}))
+    assert names(store.by_index("label", "same")) == ["a", "b", "c"]
+    store.put(snapshot("b", 2, labels={"x": "other"}))
+    assert names(store.by_index("label", "same")) == ["a", "c"]
+    for name in "ac":
+        store.remove(snapshot(name, 3))
+    assert list(store.index_values("label")) == ["other"]
+
+
+def test_what_is_gone_again_before_a_list_has_ended_is_not_in_it() -> None:
+    store = Store()
+    store.unstage(Key("ns", "a"))
+    store.stage([thing("a", 1), thing("b", 2)])
+    store.unstage(Key("ns", "a"))
+    store.unstage(Key("ns", "never there"))
+    assert store.commit(5) == [Delta(None, thing("b", 2), initial=True)]
+    store.unstage(Key("ns", "b"))
+    assert names(store) == ["b"]
+
+
+def test_a_list_that_cannot_be_finished_leaves_no_trace() -> None:
+    store = two_parts()
+    store.drop_stage(ONE)
+    store.stage([thing("z", 9, ONE)], ONE)
+    store.drop_stage(ONE)
+    store.stage([thing("a", 1, ONE)], ONE)
+    assert store.commit(9, ONE) == [Delta(thing("b", 2, ONE), None, missed=True)]
+
+
+def test_one_part_is_cleared_at_the_version_that_it_has_reached() -> None:
+    store = two_parts()
+    store.stage([thing("z", 9, ONE)], ONE)
+    gone = [thing("a", 1, ONE), thing("b", 2, ONE)]
+    assert store.clear(ONE) == [Delta(old, None, missed=True) for old in gone]
+    assert [s.key for s in store] == [Key(TWO, "a")]
+    assert store.version == 5
+    assert store.commit(7, ONE) == []
+
+
+def test_clearing_what_was_never_listed_leaves_its_first_list_the_first() -> None:
+    store = Store()
+    store.stage([thing("z", 9)])
+    assert store.clear() == []
+    assert store.commit(3) == []
+    fresh = Store()
+    fresh.clear()
+    assert fresh.replace([thing("a", 1)], 5) == [Delta(None, thing("a", 1), initial=True)]
+
+
+def test_namespaces_come_and_go_one_by_one() -> None:
+    store = two_parts()
+    store.stage([thing("z", 9, ONE)], ONE)
+    gone = [thing("a", 1, ONE), thing("b", 2, ONE)]
+    assert store.remove_part(ONE) == [Delta(old, None, missed=True) for old in gone]
+    assert store.remove_part(ONE) == []
+    assert list(store.parts) == [TWO]
+    store.add_part(TWO)
+    assert names(store) == ["a"]
+    store.add_part(ONE)
+    assert list(store.parts) == [TWO, ONE]
+    assert store.commit(9, ONE) == []
+    assert store.put(thing("n", 10, ONE)) == Delta(None, thing("n", 10, ONE))
+
+
+def test_a_store_that_follows_all_namespaces_takes_no_other() -> None:
+    with pytest.raises(ValueError, match=r"^all namespaces are followed already$"):
+        Store().add_part(ONE)
