@@ -85,14 +85,21 @@ class ListParser:
                 start = found.end()
                 yield item
         del self._buffer[:start]
+        self._look_on()
+
+    def _look_on(self) -> None:
         # An item's end may lie across two chunks: its brace, the comma and the name after it.
         self._looked = max(0, len(self._buffer) - 256)
 
     def _find_items(self) -> re.Pattern[bytes] | None:
-        start = _start_of_items.search(self._buffer)
-        name = _first_name.match(self._buffer, start.end()) if start else None
-        if start is None or name is None:
+        start = _start_of_items.search(self._buffer, self._looked)
+        if start is None:
+            self._look_on()
             return None
+        name = _first_name.match(self._buffer, start.end())
+        if name is None:
+            return None
+        self._looked = 0
         self._head = bytes(self._buffer[: start.start()])
         self._next_item = re.compile(rb"\}\s*,\s*(?=" + re.escape(name.group()) + rb")")
         del self._buffer[: start.end()]

@@ -1,6 +1,7 @@
 """A list taken apart while it arrives."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -58,6 +59,14 @@ def test_an_item_full_of_what_looks_like_an_end_costs_memory_and_no_time() -> No
     found, _, early = parsed(json.dumps({"metadata": METADATA, "items": items}).encode(), 1 << 16)
     assert found == items
     assert early == 0
+
+
+def test_what_stands_before_the_first_item_is_looked_through_once() -> None:
+    body = json.dumps({"metadata": METADATA, "note": "x" * (1 << 21), "items": [item(0, 1), item(1, 2)]})
+    begun = time.process_time()
+    found, parser, early = parsed(body.encode(), 512)
+    assert time.process_time() - begun < 0.5
+    assert (found, parser.version, early) == ([item(0, 1), item(1, 2)], "9", 1)
 
 
 @pytest.mark.parametrize("items", [None, []])
