@@ -93,7 +93,7 @@ class Mutant:
 
     @property
     def function(self) -> str:
-        return _OWN_NAME.sub("", self.name).replace("xǁ", "").replace("ǁ", ".").replace(".x_", ".")
+        return _OWN_NAME.sub("", self.name).replace(".xǁ", ".").replace("ǁ", ".").replace(".x_", ".")
 
     def line(self) -> str:
         """The change in one line, as docs/reference/survivors has it."""

@@ -18,6 +18,9 @@ WHOLE = ""
 """The path of the object itself: it was made, deleted, or written without any effect."""
 
 
+_SERVER_SET = frozenset(f".metadata.{name}" for name in SERVER_SET)
+
+
 class Spot(NamedTuple):
     """A field of an object: where writes meet."""
 
@@ -57,7 +60,11 @@ def steps_of(sent: Sent) -> Iterator[Step]:
 
 def paths_of(sent: Sent) -> tuple[str, ...]:
     """Which fields a write changed, for people."""
-    return tuple(step.spot.path for step in steps_of(sent) if step.spot.path)
+    if sent.dry or sent.method == "DELETE" or sent.base is None or sent.written is None:
+        return ()
+    if sent.base.version == sent.written.version or not sent.base.is_same_object(sent.written):
+        return ()
+    return tuple(path for path, _, _ in differences(sent.base, sent.written))
 
 
 def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
@@ -66,7 +73,7 @@ def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
     for path, before, after in _differences(old.to_dict(), new.to_dict(), ""):
         if len(found) == PATHS_OF_A_WRITE:
             break
-        if not any(path == f".metadata.{name}" for name in SERVER_SET):
+        if path not in _SERVER_SET:
             found.append((path, before, after))
     return found
 
@@ -77,13 +84,15 @@ def differing(old: Any, new: Any) -> Sequence[tuple[str, Any, Any]]:
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if old == new:
+        return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
             yield from _differences(old.get(name), new.get(name), f"{path}.{name}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, one in enumerate(old):
             yield from _differences(one, new[number], f"{path}[{number}]")
-    elif old != new:
+    else:
         yield path, old, new
 
 

@@ -81,14 +81,16 @@ def ending_of(world: "World") -> Ending:
             stillborn.add(_uid(change))
         if _uid(change) not in stillborn:
             subject = _subject(change.resource, change.key, names)
-            creates[subject] += change.old is None
-            deletes[subject] += _is_deletion(change)
+            if change.old is None:
+                creates[subject] += 1
+            if _is_deletion(change):
+                deletes[subject] += 1
     for resource, key in places:
         stored = world.server.log.get(resource, key)
         if stored is not None:
             objects[_subject(resource, key, names)].append(_plain(stored, names))
     ordered = {subject: _ordered(found) for subject, found in sorted(objects.items())}
-    return Ending(ordered, +creates, +deletes)
+    return Ending(ordered, creates, deletes)
 
 
 def _is_played(change: Change) -> bool:

@@ -1,6 +1,5 @@
 """A transport on which everything is recorded and a plan goes wrong."""
 
-import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -268,15 +267,15 @@ class FaultyTransport(PassingTransport):
             chunks = spoiled(chunks, call.spoiling, lambda fault: self._note_late(call, fault), call.name)
         self._watches[call.request.path] += 1
         watch = self._watches[call.request.path]
+        number = 0
         try:
-            for number in itertools.count(1):
-                chunk = await anext(chunks, b"")
+            async for chunk in chunks:
                 self._stay_dead()
-                if not chunk:
-                    return
                 if self._listening:
+                    number += 1
                     self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
                 yield chunk
+            self._stay_dead()
         finally:
             # Left to the collector, it would be closed by a task of its own, whenever that comes by.
             if isinstance(chunks, AsyncGenerator):
