@@ -28,7 +28,7 @@ def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> Sizes:
 
     A pod of a former template goes when one of the present template is ready in its place.
     """
-    grown = min(wanted, max(new, wanted + 1 - old)) if old else wanted
+    grown = min(wanted, max(new, wanted + 1 - old))
     return Sizes(grown, min(old, max(0, wanted - new_ready)))
 
 

@@ -147,6 +147,8 @@ SERVICE_ACCOUNT = json.dumps(
         (PEM, KEY_LINE),
         (PEM, repr(PEM)[1:-1]),
         ("tab\tand\\slash", repr("tab\tand\\slash")[1:-1]),
+        ("esc\x1bape", "esc\\x1bape"),
+        ('gr\u00fcn"blau', 'gr\u00fcn\\"blau'),
         ('quo"ted', json.dumps('quo"ted')[1:-1]),
         ("gr\u00fcn-blau", json.dumps("gr\u00fcn-blau")[1:-1]),
         (f"user:\n  password: {PASSWORD}", f"password: {PASSWORD}"),

@@ -70,6 +70,7 @@ OLD_ZERO, OLD_ONE = pod("web-0", revision="old"), pod("web-1", revision="old")
 FAILED = pod("web-0", "Failed", age=4)
 LONG_FAILED = pod("web-0", "Failed", age=10)
 OTHER = pod("web-x")
+ALMOST = pod("web-0", "Failed", age=9.5)
 
 
 @pytest.mark.rule("workloads-statefulset")
@@ -84,6 +85,7 @@ OTHER = pod("web-x")
         (2, [pod("web-0", going=True)], Move()),
         (2, [pod("web-0", "Failed", going=True, age=60)], Move()),
         (2, [FAILED], Move(after=6.0)),
+        (2, [ALMOST], Move(after=0.5)),
         (2, [LONG_FAILED], Move(delete=LONG_FAILED)),
         (1, [ZERO, ONE, TEN, TWO], Move(delete=TEN)),
         (1, [ZERO, OTHER, ONE], Move(delete=ONE)),
@@ -115,6 +117,7 @@ FELLS = [pod(f"fell-{number}", "Failed", age=100 * number + 5) for number in ran
         ({}, [WENT], JobPlan(0, 0, 0, create=1)),
         ({}, [DONE], JobPlan(0, 1, 0, ended="Complete", why="CompletionsReached")),
         ({}, [DONE, A], JobPlan(1, 1, 0)),
+        ({}, [FELL, A], JobPlan(1, 0, 1)),
         ({"parallelism": 3}, [A], JobPlan(1, 0, 0, create=2)),
         ({"parallelism": 1}, [A, B], JobPlan(2, 0, 0, delete=(B,))),
         ({"parallelism": 0}, [], JobPlan(0, 0, 0)),
@@ -142,6 +145,11 @@ FELLS = [pod(f"fell-{number}", "Failed", age=100 * number + 5) for number in ran
 )
 def test_a_job_takes_one_step_at_a_time(spec: dict[str, Any], pods: list[Pod], plan: JobPlan) -> None:
     assert plan_job(JobSpec(template={}, **spec), pods, NOW) == plan
+
+
+def test_the_pod_of_the_highest_ordinal_goes_first_whatever_dashes_the_name_has() -> None:
+    nine, ten = pod("my-web-9"), pod("my-web-10")
+    assert next_move("my-web", 0, "r", [ten, nine], NOW) == Move(delete=ten)
 
 
 def test_pods_that_go_or_have_ended_are_not_active() -> None:
