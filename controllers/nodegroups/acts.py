@@ -131,11 +131,7 @@ async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> int:
         going = still_going(group, counted, size)
         now = plan_removal(evolve(group, removing=going), names, size).count
         annotations = {**live.metadata.annotations, REMOVING: ",".join([*going, *now])}
-        body = {
-            **live.body,
-            "metadata": {**live["metadata"], "annotations": annotations},
-            "spec": {**live["spec"], "replicas": size - len(now)},
-        }
+        body = {**live.body, "spec": {**live["spec"], "replicas": size - len(now)}}
         return live.with_metadata(annotations=annotations).replace(body=body)
 
     model = type(group.object)

@@ -316,6 +316,23 @@ async def test_a_mark_that_a_lost_answer_left_is_taken_off_and_peoples_own_are_n
     assert await marked(client) == {"b"}
 
 
+@pytest.mark.rule("capi-2d-delete-undo")
+async def test_the_mark_of_another_machine_of_the_same_name_is_not_taken_off() -> None:
+    client, one = await three()
+    client.fail("patch", "*/machines/a", LoseReply())
+    with pytest.raises(OutcomeUnknown):
+        await delete_nodes(client, one, ["a"], STAMP)
+    seen = (await groups_of(client))["g"]
+    live = await client.get(API.kind("Machine"), "a", NAMESPACE, live=True)
+    await client.delete(live)
+    await client.create({**live.body, "metadata": {"name": "a", "namespace": NAMESPACE}})
+    again = await client.get(API.kind("Machine"), "a", NAMESPACE, live=True)
+    await client.merge(again, {"metadata": {"annotations": {DELETE_MACHINE: "yes"}}}, guard={})
+    with pytest.raises(PreconditionFailed):
+        await unmark_strays(client, seen)
+    assert await marked(client) == {"a"}
+
+
 # Cluster API's rows about patches, which are the client's.
 
 

@@ -131,6 +131,7 @@ FELLS = [pod(f"fell-{number}", "Failed", age=100 * number + 5) for number in ran
         ({"suspend": True}, [A, B], JobPlan(2, 0, 0, delete=(B, A))),
         ({}, [FELL], JobPlan(0, 0, 1, after=7.0)),
         ({"parallelism": 2}, [FELL, A], JobPlan(1, 0, 1, after=7.0)),
+        ({}, [pod("fell", "Failed", age=9.5)], JobPlan(0, 0, 1, after=0.5)),
         ({}, [pod("fell", "Failed", age=10)], JobPlan(0, 0, 1, create=1)),
         ({}, FELLS[:2], JobPlan(0, 0, 2, after=15.0)),
         ({}, FELLS[:6], JobPlan(0, 0, 6, after=295.0)),
