@@ -61,6 +61,7 @@ def at(path: str) -> Spot:
         (wrote(None, snapshot(1), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
         (wrote(snapshot(1, "gone"), snapshot(2), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
         (wrote(snapshot(1), None, "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
+        (wrote(snapshot(1), snapshot(2, data={"x": "a"}), "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
         (wrote(None, snapshot(1, data={"x": "a"})), []),
         (wrote(snapshot(1, "gone"), snapshot(2)), []),
         (wrote(snapshot(1), None), []),
