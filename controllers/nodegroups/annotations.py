@@ -3,12 +3,14 @@
 The names are those of cluster-autoscaler's provider `clusterapi` (systems.md, 2b).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from reconcile.blocks import NodeTemplate, Taint, amounts_of, milli_of, milliseconds_of
+
+N = TypeVar("N", int, float)
 
 CLUSTER_API = "cluster.x-k8s.io"
 MIN_SIZE = f"{CLUSTER_API}/cluster-api-autoscaler-node-group-min-size"
@@ -59,43 +61,47 @@ class Options:
     startup: float = 900.0
 
 
-_FIELDS = {
-    "scaledownutilizationthreshold": "threshold",
-    "scaledowngpuutilizationthreshold": "gpu_threshold",
-    "scaledownunneededtime": "unneeded",
-    "scaledownunreadytime": "unready",
-    "maxnodeprovisiontime": "provision",
-    "maxnodestartuptime": "startup",
-}
-
-
 def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
     """The options of a group, and what is wrong with those that keep their defaults for it."""
-    options, faults = Options(), []
-    for name, field in _FIELDS.items():
-        said = annotations.get(OPTIONS + name)
-        if said is None:
-            continue
-        value: Any = _option(field, said)
-        if value is not None:
-            options = evolve(options, **{field: value})
-        else:
-            faults.append(f"annotation {OPTIONS + name} is {_WANTED[field.endswith('threshold')]}")
+    plain = Options()
+    faults: list[str] = []
+
+    def said(name: str, read: Callable[[str], N], otherwise: N, wanted: str) -> N:
+        text = annotations.get(OPTIONS + name)
+        if text is None:
+            return otherwise
+        try:
+            return read(text)
+        except ValueError:
+            faults.append(f"annotation {OPTIONS + name} is no {wanted}")
+            return otherwise
+
+    def threshold(name: str, otherwise: int) -> int:
+        return said(name, _thousandths, otherwise, "number from 0 to 1")
+
+    def time(name: str, otherwise: float) -> float:
+        return said(name, _seconds, otherwise, "duration such as 10m")
+
+    options = Options(
+        threshold("scaledownutilizationthreshold", plain.threshold),
+        threshold("scaledowngpuutilizationthreshold", plain.gpu_threshold),
+        time("scaledownunneededtime", plain.unneeded),
+        time("scaledownunreadytime", plain.unready),
+        time("maxnodeprovisiontime", plain.provision),
+        time("maxnodestartuptime", plain.startup),
+    )
     return options, faults
 
 
-_WANTED = {True: "no number from 0 to 1", False: "no duration such as 10m"}
+def _thousandths(text: str) -> int:
+    value = milli_of(text)
+    if not 0 <= value <= 1000:
+        raise ValueError("no number from 0 to 1")
+    return value
 
 
-def _option(field: str, said: str) -> int | float | None:
-    """What an option says; None where that has no meaning."""
-    try:
-        if not field.endswith("threshold"):
-            return milliseconds_of(said) / 1000
-        value = milli_of(said)
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1000 else None
+def _seconds(text: str) -> float:
+    return milliseconds_of(text) / 1000
 
 
 def template_of(
