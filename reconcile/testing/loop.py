@@ -98,7 +98,7 @@ class VirtualTimeLoop(SealedLoop):
         self._tasks: list[ref[_Task]] = []
         self._many_tasks = _MANY_TASKS
         # Tuples, because they are compared in C: (when, the how-manieth, timer).
-        self._timers: list[tuple[float, int, Any]] = []
+        self._timers: list[tuple[float, int, _Timer]] = []
         self._timers_set = itertools.count()
         self._cancelled_timers = 0
 
@@ -134,14 +134,12 @@ class VirtualTimeLoop(SealedLoop):
         """As the base class does, and never in another order."""
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._timers_set), timer))
-        timer._scheduled = True  # so that its cancellation is told to `_timer_handle_cancelled`
-        return cast(asyncio.TimerHandle, timer)
+        return timer
 
-    def _timer_handle_cancelled(self, timer: Any) -> None:
-        if not timer._scheduled:
-            return
+    def forget_timer(self) -> None:
+        """One of those that are not due yet was cancelled: it stays in its place until many are."""
         self._cancelled_timers += 1
         if self._cancelled_timers > _MANY_CANCELLED and self._cancelled_timers * 2 > len(self._timers):
             self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
@@ -180,9 +178,16 @@ class VirtualTimeLoop(SealedLoop):
         if self._timers and self._timers[0][0] <= self._time:
             self._take_due()
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            handle: Any = ready.popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                message = f"an error in a callback: {handle!r}"
+                self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _pass_time(self) -> None:
         timers = self._timers
@@ -206,8 +211,8 @@ class VirtualTimeLoop(SealedLoop):
         timers, now = self._timers, self._time
         while timers and timers[0][0] <= now:
             timer = heapq.heappop(timers)[2]
-            timer._scheduled = False
-            if timer._cancelled:
+            timer.waits = False
+            if timer.cancelled():
                 self._cancelled_timers -= 1
             else:
                 self._ready.append(timer)
@@ -311,6 +316,34 @@ class _Handle(asyncio.Handle):
         self._cancelled = False
         self._repr = None
         self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that asks as little; while it `waits`, the loop is told when it is cancelled."""
+
+    __slots__ = ("waits",)
+
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: VirtualTimeLoop, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = self.waits = True
+
+    def cancel(self) -> None:
+        """As the base class does."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        self._callback, self._args = None, ()
+        if self.waits:
+            self._loop.forget_timer()
 
 
 class _Task(asyncio.Task[Any]):

@@ -144,7 +144,7 @@ def _library_paths() -> tuple[str, ...]:
 
 def _frames(innermost: FrameType | None) -> Iterator[FrameType]:
     """From within outwards, as far as the loop that called; the frames of this module left out."""
-    while innermost is not None and innermost.f_code is not asyncio.Handle._run.__code__:
+    while innermost is not None and innermost.f_code.co_name != "_run_once":
         if innermost.f_code.co_filename != __file__:
             yield innermost
         innermost = innermost.f_back
