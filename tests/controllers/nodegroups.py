@@ -1,5 +1,6 @@
 """A management cluster with groups of machines, and what it is asked in tests."""
 
+import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, ScaleDown
 from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
 from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.look import ClusterApi, Term, find_groups
+from controllers.nodegroups.machines import Machine, State
 from controllers.nodegroups.simulated import SimulatedMachines
 from reconcile import Client, ObjectMeta, Unstructured, encode
 from reconcile.kinds import ConfigMap, Node
@@ -18,6 +20,9 @@ from tests.controllers.world import NAMESPACE, SAMPLES, World
 API = ClusterApi("cluster.x-k8s.io", "v1beta2")
 MACHINES = SimulatedMachines(api=API)
 CAPACITIES = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
+MADE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+STORED = API.kind("Machine")(metadata=ObjectMeta("m", "stage", uid="m-uid", creation_timestamp=MADE))
+"""What a server has stored, where it does not matter what it is."""
 POOL = {"pool": "x"}
 OFFER = {**CAPACITIES, CAPACITY + "labels": "pool=x"}
 QUICK = ScaleDownSpec(delay_after_add=0)
@@ -69,6 +74,12 @@ def group(
             **size,
         },
     }
+
+
+def machine(name: str, state: State = "running", *owners: str, created: datetime.datetime = MADE) -> Machine:
+    """A machine as it is read; one that is pending has no instance yet."""
+    provider = "" if state == "pending" else f"x:/{name}"
+    return Machine(name, name, STORED, created, provider, state=state, owners=owners)
 
 
 def autoscaler(**spec: Any) -> NodeAutoscaler:

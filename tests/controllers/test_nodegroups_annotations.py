@@ -19,9 +19,9 @@ from controllers.nodegroups.annotations import (
     options_of,
     template_of,
 )
-from reconcile.blocks import NodeTemplate, Taint
+from reconcile.blocks import NodeTemplate, Taint, amounts_of
+from tests.controllers.nodegroups import CAPACITIES
 
-FOUR = {CAPACITY + "cpu": "4", CAPACITY + "memory": "8Gi"}
 GI = 1000 * 2**30
 
 
@@ -30,22 +30,46 @@ def offered(
 ) -> NodeTemplate:
     """What a node of four CPUs will offer, with more annotations about its capacity."""
     said = {CAPACITY + name.replace("_", "-"): value for name, value in capacity.items()}
-    found = template_of({**FOUR, **said}, machine or {}, status or {})
+    found = template_of({**CAPACITIES, **said}, machine or {}, status or {})
     assert found is not None
     return found
 
 
 # Bounds.
 
+NO_NUMBER = "it is no number of nodes, 0 or more"
 
-@pytest.mark.rule("node-groups-bad-input")
+
+@pytest.mark.rule("capi-2d-bounds")
+@pytest.mark.parametrize(
+    ("smallest", "largest", "found"),
+    [
+        (None, None, Bounds(0, 0)),
+        (None, "3", Bounds(0, 3)),
+        ("0", "0", Bounds(0, 0)),
+        ("0", "1", Bounds(0, 1)),
+        ("2", "2", Bounds(2, 2)),
+    ],
+)
+def test_bounds_are_read_and_one_that_is_missing_is_0(
+    smallest: str | None, largest: str | None, found: Bounds
+) -> None:
+    said = {MIN_SIZE: smallest, MAX_SIZE: largest}
+    assert bounds_of({name: value for name, value in said.items() if value is not None}) == found
+
+
+@pytest.mark.rule("capi-2d-bounds", "node-groups-bad-input")
 @pytest.mark.parametrize(
     ("smallest", "largest", "words"),
     [
-        ("-1", "1", f"annotation {MIN_SIZE}: it is no number of nodes, 0 or more"),
-        ("0", "1.0", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more"),
-        ("0", "²", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more"),
-        ("3", "2", f"annotation {MAX_SIZE}: 2 is less than the smallest size, 3"),
+        ("-1", "1", f"annotation {MIN_SIZE}: {NO_NUMBER}"),
+        ("not-an-int", "1", f"annotation {MIN_SIZE}: {NO_NUMBER}"),
+        ("0", "-1", f"annotation {MAX_SIZE}: {NO_NUMBER}"),
+        ("0", "not-an-int", f"annotation {MAX_SIZE}: {NO_NUMBER}"),
+        ("0", "1.0", f"annotation {MAX_SIZE}: {NO_NUMBER}"),
+        ("0", "²", f"annotation {MAX_SIZE}: {NO_NUMBER}"),
+        ("1", "٣", f"annotation {MAX_SIZE}: {NO_NUMBER}"),
+        ("1", "0", f"annotation {MAX_SIZE}: 0 is less than the smallest size, 1"),
     ],
 )
 def test_of_a_bound_without_a_meaning_it_is_told_which_and_why(
@@ -64,6 +88,27 @@ def test_any_two_numbers_in_order_are_bounds(one: int, other: int) -> None:
 
 
 # Options.
+
+
+@pytest.mark.rule("capi-2d-options")
+def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> None:
+    said = {
+        "scaledownutilizationthreshold": "0.7",
+        "scaledowngpuutilizationthreshold": "0.1",
+        "scaledownunneededtime": "10m",
+        "scaledownunreadytime": "1h",
+        "maxnodeprovisiontime": "25m",
+        "maxnodestartuptime": "90s",
+    }
+    found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
+    assert (found, faults) == (Options(700, 100, 600.0, 3600.0, 1500.0, 90.0), [])
+    bad = {OPTIONS + "scaledownunneededtime": "soon", OPTIONS + "scaledownutilizationthreshold": "2"}
+    found, faults = options_of(bad)
+    assert found == Options()
+    assert [fault.split()[1] for fault in faults] == [
+        OPTIONS + "scaledownutilizationthreshold",
+        OPTIONS + "scaledownunneededtime",
+    ]
 
 
 @pytest.mark.rule("capi-2d-options")
@@ -108,6 +153,46 @@ def test_one_option_without_a_meaning_leaves_those_after_it_as_they_are_said() -
 
 
 @pytest.mark.rule("capi-2d-template")
+def test_annotations_say_what_a_node_will_offer_and_stand_over_the_infrastructure() -> None:
+    said = {
+        "cpu": "2",
+        "memory": "2048Mi",
+        "ephemeral-disk": "100Gi",
+        "maxPods": "42",
+        "gpu-type": "amd.com/gpu",
+        "gpu-count": "2",
+        "labels": "zone=a,team=b",
+        "taints": "a=b:NoSchedule,c:NoExecute",
+    }
+    annotations = {CAPACITY + name: value for name, value in said.items()}
+    machine = {
+        "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "mine": "not for the node"}},
+        "spec": {"taints": [{"key": "a", "value": "x", "effect": "NoSchedule"}]},
+    }
+    status = {"capacity": {"cpu": "9", "hugepages-2Mi": "1Gi"}, "nodeInfo": {"architecture": "arm64"}}
+    template = template_of(annotations, machine, status)
+    assert template is not None
+    assert template.free == amounts_of(
+        {
+            "cpu": "2",
+            "memory": "2Gi",
+            "ephemeral-storage": "100Gi",
+            "pods": "42",
+            "amd.com/gpu": "2",
+            "hugepages-2Mi": "1Gi",
+        }
+    )
+    assert template.labels == {
+        "kubernetes.io/arch": "arm64",
+        "kubernetes.io/os": "linux",
+        "node-role.kubernetes.io/worker": "",
+        "zone": "a",
+        "team": "b",
+    }
+    assert template.taints == (Taint("a", "b", "NoSchedule"), Taint("c", "", "NoExecute"))
+
+
+@pytest.mark.rule("capi-2d-template")
 def test_a_node_of_which_only_cpu_and_memory_are_said_is_a_plain_one() -> None:
     assert offered() == NodeTemplate(
         {"cpu": 4000, "memory": 8 * GI, "pods": 110_000},
@@ -124,7 +209,7 @@ def test_a_template_of_machines_may_say_nothing(none: dict[str, Any]) -> None:
 @pytest.mark.rule("capi-2d-from-zero")
 @pytest.mark.parametrize("name", ["cpu", "memory"])
 def test_of_a_node_with_none_of_cpu_or_memory_nothing_is_known(name: str) -> None:
-    assert template_of({**FOUR, CAPACITY + name: "0"}, {}, {}) is None
+    assert template_of({**CAPACITIES, CAPACITY + name: "0"}, {}, {}) is None
 
 
 @pytest.mark.rule("capi-2d-template")
@@ -233,6 +318,6 @@ def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another(
 )
 def test_of_a_capacity_without_a_meaning_it_is_told_which_and_why(name: str, said: str, why: str) -> None:
     with pytest.raises(BadAnnotation) as caught:
-        template_of({**FOUR, CAPACITY + name: said}, {}, {})
+        template_of({**CAPACITIES, CAPACITY + name: said}, {}, {})
     assert str(caught.value) == f"annotation {CAPACITY}{name}: {why}"
     assert caught.value.annotation == CAPACITY + name

@@ -20,7 +20,7 @@ from reconcile.blocks import PodNeeds
 from reconcile.blocks.capacity_pods import Shape
 from reconcile.kinds import Node, Pod
 from reconcile.models import decode
-from tests.controllers.test_nodegroups_tables import SOME
+from tests.controllers.nodegroups import STORED
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(hours=5)
@@ -62,9 +62,9 @@ def pod(name: str, node: str, cpu: int = 1000, **given: Any) -> PodView:
 
 def group(nodes: Sequence[NodeView], smallest: int = 0, name: str = "g", **given: Any) -> Assessed:
     """A healthy group with a machine `m-NODE` for each of these nodes."""
-    machines = tuple(Machine(f"m-{one.name}", one.name, SOME, LONG_AGO, one.provider) for one in nodes)
+    machines = tuple(Machine(f"m-{one.name}", one.name, STORED, LONG_AGO, one.provider) for one in nodes)
     found = NodeGroup(
-        "MachineDeployment", "stage", name, name, len(nodes), smallest, 50, SOME, machines=machines
+        "MachineDeployment", "stage", name, name, len(nodes), smallest, 50, STORED, machines=machines
     )
     return Assessed(evolve(found, **given), Readiness(len(nodes), nodes=tuple(nodes)), GroupState())
 

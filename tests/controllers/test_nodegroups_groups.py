@@ -1,6 +1,6 @@
 """Groups and machines as they are read, whole: which objects are groups, whose machines, what is going."""
 
-import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,16 +28,9 @@ from controllers.nodegroups.groups import (
     still_going,
     with_machines,
 )
-from controllers.nodegroups.machines import Machine, provider_id, read_machine
+from controllers.nodegroups.machines import Machine, State, provider_id, read_machine
 from reconcile import ObjectMeta
-from tests.controllers.nodegroups import API, CAPACITIES, group
-
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-STORED = API.kind("Machine")(metadata=ObjectMeta("m", "stage", uid="m-uid", creation_timestamp=NOW))
-
-
-def machine(name: str, state: Any = "running", *owners: str) -> Machine:
-    return Machine(name, f"{name}-uid", STORED, NOW, f"x:/{name}", state=state, owners=owners)
+from tests.controllers.nodegroups import API, CAPACITIES, MADE, STORED, group, machine
 
 
 def plain(kind: Any = "MachineDeployment", size: int = 3, **given: Any) -> NodeGroup:
@@ -230,8 +223,8 @@ def test_a_size_moves_by_what_is_asked_between_what_exists_and_the_largest(
 def test_of_the_machines_that_are_counted_as_going_no_more_go_than_the_size_is_short_of(
     counted: tuple[str, ...], size: int, going: tuple[str, ...]
 ) -> None:
-    states = {"a": "running", "b": "pending", "c": "failed", "d": "deleting", "e": "running"}
-    one = plain(machines=tuple(machine(name, state) for name, state in states.items()))
+    states: Sequence[State] = ("running", "pending", "failed", "deleting", "running")
+    one = plain(machines=tuple(map(machine, "abcde", states)))
     assert still_going(one, counted, size) == going
 
 
@@ -267,9 +260,9 @@ def test_a_machine_is_read_whole() -> None:
     }
     status = {"failureReason": "NoQuota", "failureMessage": "no quota is left"}
     found = read_machine({"metadata": metadata, "spec": {"providerID": "x:///m"}, "status": status}, STORED)
-    assert found == Machine("m", "u", STORED, NOW, "x:/m", True, True, "failed", "NoQuota", ("a", "b"))
+    assert found == Machine("m", "u", STORED, MADE, "x:/m", True, True, "failed", "NoQuota", ("a", "b"))
     bare = {"metadata": {"name": "m", "uid": "u", "annotations": None}, "spec": None}
-    assert read_machine(bare, STORED) == Machine("m", "u", STORED, NOW)
+    assert read_machine(bare, STORED) == Machine("m", "u", STORED, MADE)
     for name, marks in ((DELETE_MACHINE, (True, False)), (MARKED, (False, True))):
         one = read_machine({"metadata": {**metadata, "annotations": {name: ""}}}, STORED)
         assert (one.marked, one.marked_by_us) == marks

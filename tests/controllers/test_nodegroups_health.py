@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 import pytest
 from attrs import evolve
 
-from controllers.nodegroups.annotations import Options
 from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.health import (
     NOT_IN_TIME,
@@ -23,7 +22,7 @@ from controllers.nodegroups.views import NodeView
 from reconcile import ObjectMeta
 from reconcile.blocks import NodeTemplate, PoolBackoff, Terms
 from reconcile.kinds import Node
-from tests.controllers.test_nodegroups_tables import SOME
+from tests.controllers.nodegroups import STORED, machine
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(hours=5)
@@ -38,19 +37,13 @@ def node(name: str, ready: bool = True, created: datetime.datetime = LONG_AGO) -
     return NodeView(name, f"x:/{name}", created, ready, NodeTemplate({}), Node(metadata=ObjectMeta(name)))
 
 
-def machine(name: str, state: str = "running", created: datetime.datetime = LONG_AGO) -> Machine:
-    provider = "" if state == "pending" else f"x:/{name}"
-    return Machine(name, name, SOME, created, provider, state=state)  # type: ignore[arg-type]
-
-
 def names(count: int) -> list[str]:
     return [f"n{number}" for number in range(count)]
 
 
 def a_group(machines: Iterable[Machine], size: int, smallest: int = 0) -> NodeGroup:
-    return NodeGroup(
-        "MachineDeployment", "stage", "g", "u", size, smallest, 10, SOME, Options(), machines=tuple(machines)
-    )
+    given = tuple(machines)
+    return NodeGroup("MachineDeployment", "stage", "g", "u", size, smallest, 10, STORED, machines=given)
 
 
 def assessed(

@@ -1,6 +1,5 @@
-"""cluster-autoscaler's tables about groups: what one is, its bounds, what its nodes offer, its sizes."""
+"""cluster-autoscaler's tables about groups: what one is, its sizes, its machines."""
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +9,8 @@ from controllers.nodegroups.annotations import (
     CAPACITY,
     MAX_SIZE,
     MIN_SIZE,
-    OPTIONS,
     PAUSED,
     BadAnnotation,
-    Bounds,
-    Options,
-    bounds_of,
-    options_of,
     template_of,
 )
 from controllers.nodegroups.groups import (
@@ -29,69 +23,23 @@ from controllers.nodegroups.groups import (
     read_group,
     with_machines,
 )
-from controllers.nodegroups.look import BadDiscovery, ClusterApi, Term
-from controllers.nodegroups.machines import Machine, provider_id, read_machine
-from reconcile import ObjectMeta
-from reconcile.blocks import Taint, amounts_of
-from tests.controllers.nodegroups import CAPACITIES, group
-
-NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-MACHINE = ClusterApi("cluster.x-k8s.io", "v1beta2").kind("Machine")
-SOME = MACHINE(metadata=ObjectMeta("some", "stage", uid="some-uid", creation_timestamp=NOW))
+from controllers.nodegroups.look import BadDiscovery, Term
+from controllers.nodegroups.machines import Machine, State, provider_id, read_machine
+from tests.controllers.nodegroups import CAPACITIES, STORED, group, machine
 
 
 def read(**given: Any) -> NodeGroup | NoGroup:
-    return read_group(group("g", **given), SOME)
+    return read_group(group("g", **given), STORED)
 
 
-def a_group(machines: Mapping[str, str], size: int, bounds: tuple[str, str] = ("1", "10")) -> NodeGroup:
+def a_group(machines: Mapping[str, State], size: int, bounds: tuple[str, str] = ("1", "10")) -> NodeGroup:
     """A group with machines by name and state."""
-    found = read_group(group("g", size, bounds), SOME)
+    found = read_group(group("g", size, bounds), STORED)
     assert isinstance(found, NodeGroup)
-    made = [
-        Machine(name, name, SOME, NOW, f"x:///{name}", state=state, owners=("some-uid",))  # type: ignore[arg-type]
-        for name, state in machines.items()
-    ]
-    return with_machines(found, made, {})
+    return with_machines(found, [machine(name, state, STORED.uid) for name, state in machines.items()], {})
 
 
-# Annotations.
-
-
-@pytest.mark.rule("capi-2d-bounds")
-@pytest.mark.parametrize(
-    ("smallest", "largest", "found"),
-    [
-        (None, None, Bounds(0, 0)),
-        (None, "3", Bounds(0, 3)),
-        ("0", "0", Bounds(0, 0)),
-        ("0", "1", Bounds(0, 1)),
-        ("2", "2", Bounds(2, 2)),
-    ],
-)
-def test_bounds_are_read_and_one_that_is_missing_is_0(
-    smallest: str | None, largest: str | None, found: Bounds
-) -> None:
-    said = {MIN_SIZE: smallest, MAX_SIZE: largest}
-    assert bounds_of({name: value for name, value in said.items() if value is not None}) == found
-
-
-@pytest.mark.rule("capi-2d-bounds")
-@pytest.mark.parametrize(
-    ("smallest", "largest", "named"),
-    [
-        ("-1", "1", MIN_SIZE),
-        ("not-an-int", "1", MIN_SIZE),
-        ("0", "-1", MAX_SIZE),
-        ("0", "not-an-int", MAX_SIZE),
-        ("1", "0", MAX_SIZE),
-        ("1", "٣", MAX_SIZE),
-    ],
-)
-def test_bounds_without_a_meaning_are_named(smallest: str, largest: str, named: str) -> None:
-    with pytest.raises(BadAnnotation) as caught:
-        bounds_of({MIN_SIZE: smallest, MAX_SIZE: largest})
-    assert caught.value.annotation == named
+# What a group is.
 
 
 CPU, MEMORY = {CAPACITY + "cpu": "2"}, {CAPACITY + "memory": "4Gi"}
@@ -117,55 +65,8 @@ def test_a_group_can_grow_from_zero_where_cpu_and_memory_are_known(
 ) -> None:
     template = template_of(annotations, {}, {"capacity": capacity})
     assert (template is not None) is known
-    found = read_group(group("g", 0, ("0", "3"), **annotations), SOME, {"capacity": capacity})
+    found = read_group(group("g", 0, ("0", "3"), **annotations), STORED, {"capacity": capacity})
     assert isinstance(found, NodeGroup) is known
-
-
-@pytest.mark.rule("capi-2d-template")
-def test_annotations_say_what_a_node_will_offer_and_stand_over_the_infrastructure() -> None:
-    said = {
-        "cpu": "2",
-        "memory": "2048Mi",
-        "ephemeral-disk": "100Gi",
-        "maxPods": "42",
-        "gpu-type": "amd.com/gpu",
-        "gpu-count": "2",
-        "labels": "zone=a,team=b",
-        "taints": "a=b:NoSchedule,c:NoExecute",
-    }
-    annotations = {CAPACITY + name: value for name, value in said.items()}
-    machine = {
-        "metadata": {"labels": {"node-role.kubernetes.io/worker": "", "mine": "not for the node"}},
-        "spec": {"taints": [{"key": "a", "value": "x", "effect": "NoSchedule"}]},
-    }
-    status = {"capacity": {"cpu": "9", "hugepages-2Mi": "1Gi"}, "nodeInfo": {"architecture": "arm64"}}
-    template = template_of(annotations, machine, status)
-    assert template is not None
-    assert template.free == amounts_of(
-        {
-            "cpu": "2",
-            "memory": "2Gi",
-            "ephemeral-storage": "100Gi",
-            "pods": "42",
-            "amd.com/gpu": "2",
-            "hugepages-2Mi": "1Gi",
-        }
-    )
-    assert template.labels == {
-        "kubernetes.io/arch": "arm64",
-        "kubernetes.io/os": "linux",
-        "node-role.kubernetes.io/worker": "",
-        "zone": "a",
-        "team": "b",
-    }
-    assert template.taints == (Taint("a", "b", "NoSchedule"), Taint("c", "", "NoExecute"))
-
-
-@pytest.mark.rule("capi-2d-template")
-def test_without_a_number_a_node_takes_110_pods() -> None:
-    template = template_of({**CPU, **MEMORY}, {}, {})
-    assert template is not None
-    assert template.free["pods"] == 110_000
 
 
 @pytest.mark.rule("node-groups-bad-input")
@@ -181,33 +82,9 @@ def test_without_a_number_a_node_takes_110_pods() -> None:
     ],
 )
 def test_a_capacity_without_a_meaning_is_a_fault_that_names_its_annotation(name: str, value: str) -> None:
-    found = read_group(group("g", 1, **{**CAPACITIES, CAPACITY + name: value}), SOME)
+    found = read_group(group("g", 1, **{**CAPACITIES, CAPACITY + name: value}), STORED)
     assert isinstance(found, NoGroup)
     assert (found.is_fault, CAPACITY + name in found.reason) == (True, True)
-
-
-@pytest.mark.rule("capi-2d-options")
-def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> None:
-    said = {
-        "scaledownutilizationthreshold": "0.7",
-        "scaledowngpuutilizationthreshold": "0.1",
-        "scaledownunneededtime": "10m",
-        "scaledownunreadytime": "1h",
-        "maxnodeprovisiontime": "25m",
-        "maxnodestartuptime": "90s",
-    }
-    found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
-    assert (found, faults) == (Options(700, 100, 600.0, 3600.0, 1500.0, 90.0), [])
-    bad = {OPTIONS + "scaledownunneededtime": "soon", OPTIONS + "scaledownutilizationthreshold": "2"}
-    found, faults = options_of(bad)
-    assert found == Options()
-    assert [fault.split()[1] for fault in faults] == [
-        OPTIONS + "scaledownutilizationthreshold",
-        OPTIONS + "scaledownunneededtime",
-    ]
-
-
-# What a group is.
 
 
 @pytest.mark.rule("capi-2d-new-node-group")
@@ -227,7 +104,7 @@ def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> 
 def test_what_is_a_group_is_told_by_its_bounds_and_replicas(
     kind: str, bounds: tuple[str, str], replicas: int, what: str
 ) -> None:
-    found = read_group(group("g", replicas, bounds, kind), SOME)
+    found = read_group(group("g", replicas, bounds, kind), STORED)
     told = "group" if isinstance(found, NodeGroup) else "fault" if found.is_fault else "none"
     assert told == what
 
@@ -236,7 +113,7 @@ def test_what_is_a_group_is_told_by_its_bounds_and_replicas(
 def test_a_paused_object_is_no_group_by_spec_or_by_annotation() -> None:
     by_annotation = read(**{PAUSED: "true"})
     paused = group("g")
-    by_spec = read_group({**paused, "spec": {**paused["spec"], "paused": True}}, SOME)
+    by_spec = read_group({**paused, "spec": {**paused["spec"], "paused": True}}, STORED)
     assert [type(one) for one in (by_annotation, by_spec)] == [NoGroup, NoGroup]
 
 
@@ -259,7 +136,7 @@ def test_a_machine_deployment_rolls_while_machines_are_of_another_template(
     given = group("g", 3, kind=kind)
     if "observedGeneration" in status:
         given["metadata"]["generation"] = 2
-    found = read_group({**given, "status": status}, SOME)
+    found = read_group({**given, "status": status}, STORED)
     assert isinstance(found, NodeGroup)
     assert found.is_rolling is rolling
 
@@ -269,7 +146,7 @@ def test_a_machine_set_of_a_machine_deployment_is_no_group_of_its_own() -> None:
     owned = group("g", kind="MachineSet")
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "d", "uid": "d"}
     owned["metadata"]["ownerReferences"] = [owner]
-    found = read_group(owned, SOME)
+    found = read_group(owned, STORED)
     assert isinstance(found, NoGroup)
     assert not found.is_fault
 
@@ -336,7 +213,7 @@ def test_a_group_grows_by_one_or_more_and_not_past_its_largest_size() -> None:
         increased(three, 3, 8)
 
 
-RUNNING = {"a": "running", "b": "running", "c": "running"}
+RUNNING: Mapping[str, State] = {"a": "running", "b": "running", "c": "running"}
 
 
 @pytest.mark.rule("capi-2d-decrease")
@@ -355,7 +232,7 @@ RUNNING = {"a": "running", "b": "running", "c": "running"}
     ],
 )
 def test_what_never_came_can_be_taken_back_and_nothing_else(
-    machines: Mapping[str, str], size: int, delta: int, left: int | None
+    machines: Mapping[str, State], size: int, delta: int, left: int | None
 ) -> None:
     one = a_group(machines, size)
     if left is not None:
@@ -368,13 +245,13 @@ def test_what_never_came_can_be_taken_back_and_nothing_else(
 # Machines.
 
 
-def machine(status: Mapping[str, Any], spec: Mapping[str, Any] = {}, **metadata: Any) -> Machine:
+def machine_with(status: Mapping[str, Any], spec: Mapping[str, Any] = {}, **metadata: Any) -> Machine:
     manifest = {
         "metadata": {"name": "m", "namespace": "stage", "uid": "m", **metadata},
         "spec": dict(spec),
         "status": dict(status),
     }
-    return read_machine(manifest, SOME)
+    return read_machine(manifest, STORED)
 
 
 @pytest.mark.rule("capi-2d-instances")
@@ -404,7 +281,7 @@ def test_the_state_of_an_instance_is_that_of_its_machine(
     metadata: Mapping[str, Any],
     instance: tuple[str, str, str],
 ) -> None:
-    found = machine(status, spec, **metadata).instance
+    found = machine_with(status, spec, **metadata).instance
     assert (found.id, found.state, found.error) == instance
 
 
