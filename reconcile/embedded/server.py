@@ -232,7 +232,7 @@ class ApiServer:
         self._watches.get(watch.resource.storage_key, {}).pop(watch, None)
 
     def _wake(self, resource: StorageKey) -> None:
-        for watch in self._watches.get(resource, ()):
+        for watch in tuple(self._watches.get(resource, ())):  # a copy: one that ends here is forgotten here
             watch.notify()
 
     def _end_watches(self, replaced: Sequence[ServedResource]) -> None:

@@ -21,10 +21,11 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous.
+    """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous, and `listen` does without.
 
-    Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an
-    ERROR event (410) if the log is trimmed past it. It also ends `timeout` seconds after the first `wait`.
+    Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an ERROR
+    event (410) if the log is trimmed past it. It also ends `timeout` seconds after the first `wait` or
+    `listen`.
     """
 
     content_type = JSON
@@ -63,6 +64,7 @@ class Watch:
         self._ending = False
         self._woken: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._listener: Callable[[], None] | None = None
         self._close_listener: Callable[[Watch], None] | None = None
         if not log.reaches_back_to(after):
             self.fail(expired(after, log.trimmed))
@@ -88,20 +90,26 @@ class Watch:
         lines, self._ready = self._ready, []
         return lines
 
-    async def wait(self, until: float = math.inf) -> None:
-        """Wait until there is something to take, the watch has ended, or it is `until` (the loop's clock)."""
-        self._start_clock()
+    async def wait(self) -> None:
+        """Wait until there is something to take or the watch has ended."""
         while not self._ready and not self._ending:
+            if self._timer is None:
+                self._pass_time()
             self._collect()
-            if self._ready or self._ending:
-                return
-            if await self._sleep(until) >= until:
-                return
+            if not self._ready and not self._ending:
+                await self._sleep()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever there may be something to take, for a reader that never waits."""
+        self._listener = listener
+        self._pass_time()
 
     def notify(self) -> None:
         """The log has something new for this resource."""
-        if self._woken is not None:
-            _wake(self._woken)
+        if self._listener is not None:
+            self._listener()
+        elif self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
     def finish(self) -> None:
         """End after what is there now."""
@@ -128,6 +136,7 @@ class Watch:
         if self._close_listener is not None:
             self._close_listener(self)
         self.notify()
+        self._listener = None
 
     # --- what to send ---
 
@@ -189,52 +198,27 @@ class Watch:
 
     # --- time ---
 
-    def _start_clock(self) -> None:
-        if self._deadline is not None:
-            return
-        now = asyncio.get_running_loop().time()
-        self._deadline = now + self._timeout
-        if self._bookmarks:
-            self._schedule_bookmark(now)
-
-    def _schedule_bookmark(self, now: float) -> None:
-        last = self._deadline - BOOKMARK_BEFORE_END if self._deadline is not None else math.inf
-        self._next_bookmark = min(now + BOOKMARK_PERIOD, last) if last > now else math.inf
-
-    async def _sleep(self, until: float) -> float:
-        """Sleep until woken; the time then.
-
-        Every watch is here after every event: a future, and a timer that outlives it, cost less than a scope.
-        """
-        assert self._deadline is not None
-        loop = asyncio.get_running_loop()
-        woken = self._woken = loop.create_future()
-        due = min(self._deadline, self._next_bookmark)
-        if due < math.inf and (self._timer is None or self._timer.when() != due):
-            self._set_timer(loop, due)
-        timer = loop.call_at(until, _wake, woken) if until < due else None
+    async def _sleep(self) -> None:
+        """Sleep until woken. Every watch is here after every event: a future costs less than a scope."""
+        self._woken = asyncio.get_running_loop().create_future()
         try:
-            await woken
+            await self._woken
         finally:
             self._woken = None
-            if timer is not None:
-                timer.cancel()
-        now = loop.time()
-        if now >= due:
-            self._on_time(now)
-        return now
-
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = loop.call_at(due, self._note_time)
 
     def _note_time(self) -> None:
-        self._timer = None  # where it came a little early, the next sleep sets another one
-        self.notify()
+        self._timer = None
+        if self._listener is not None or self._woken is not None:
+            self._pass_time()
+            self.notify()
 
-    def _on_time(self, now: float) -> None:
-        assert self._deadline is not None
+    def _pass_time(self) -> None:
+        """Do what is due by now, the first time nothing, and have a timer for what comes next."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._deadline is None:
+            self._deadline = now + self._timeout
+            self._schedule_bookmark(now)
         if now >= self._next_bookmark:
             self._schedule_bookmark(now)
             self._collect()
@@ -242,11 +226,14 @@ class Watch:
                 self._ready.append(self._bookmark())
         if now >= self._deadline:
             self.finish()
+        due = min(self._deadline, self._next_bookmark)
+        if due < math.inf and not self._ending:
+            self._timer = loop.call_at(due, self._note_time)
 
-
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+    def _schedule_bookmark(self, now: float) -> None:
+        assert self._deadline is not None
+        last = self._deadline - BOOKMARK_BEFORE_END
+        self._next_bookmark = min(now + BOOKMARK_PERIOD, last) if self._bookmarks and last > now else math.inf
 
 
 def _event_line(kind: bytes, body: bytes) -> bytes:

@@ -14,6 +14,7 @@ from reconcile.embedded import ApiServer, InProcessTransport, Watch
 from reconcile.testing.chance import Chance
 from reconcile.testing.faults import Crash
 from reconcile.testing.lines import beside, whole_lines
+from reconcile.testing.loop import loop_time
 
 _NOTHING: Mapping[str, str] = {}
 LAG = (0.005, 0.25)
@@ -80,28 +81,58 @@ class LateWatches(InProcessTransport):
         """The lines of a watch as they arrive."""
         self._opened[path] += 1
         chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
-        return _arriving(watch, chance, self._lag)
+        return _Arriving(watch, chance, self._lag)
 
 
-async def _arriving(watch: Watch, chance: Chance, lag: tuple[float, float]) -> AsyncGenerator[bytes, None]:
-    sent: deque[tuple[float, bytes]] = deque()
-    last_due = 0.0
-    current_time = asyncio.get_running_loop().time
-    while True:
-        if sent and sent[0][0] <= current_time():
-            yield sent.popleft()[1]
-            continue
-        if watch.closed:
-            if not sent:
-                return
-            await anyio.sleep_until(sent[0][0])
-            continue
-        # What happens while the first line is on its way has its own lag from then on.
-        await watch.wait(sent[0][0] if sent else math.inf)
-        now = current_time()
-        for line in watch.take():
-            last_due = max(last_due, now + chance.uniform(*lag))
-            sent.append((last_due, line))
+class _Arriving(AsyncIterator[bytes]):
+    """The lines of a watch: each is drawn its lag when it is sent, and given when it has arrived."""
+
+    def __init__(self, watch: Watch, chance: Chance, lag: tuple[float, float]) -> None:
+        self._watch = watch
+        self._chance = chance
+        self._lag = lag
+        self._sent: deque[tuple[float, bytes]] = deque()
+        self._last_due = 0.0
+        self._reader: asyncio.Future[None] | None = None
+        self._listens = False
+
+    def _collect(self) -> None:
+        awaited = self._reader is not None and not self._sent
+        now = loop_time()
+        for line in self._watch.take():
+            self._last_due = max(self._last_due, now + self._chance.uniform(*self._lag))
+            self._sent.append((self._last_due, line))
+        if awaited:
+            self._wake_in_time()
+
+    async def __anext__(self) -> bytes:
+        if not self._listens:
+            self._listens = True
+            self._watch.listen(self._collect)
+            self._collect()
+        while not self._sent or self._sent[0][0] > loop_time():
+            if not self._sent and self._watch.closed:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            self._wake_in_time()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        return self._sent.popleft()[1]
+
+    def _wake_in_time(self) -> None:
+        """Have the reader woken when the first line arrives, if one is under way, or at the end."""
+        assert self._reader is not None
+        if self._sent:
+            asyncio.get_running_loop().call_at(self._sent[0][0], _wake, self._reader)
+        elif self._watch.closed:
+            _wake(self._reader)
+
+
+def _wake(reader: asyncio.Future[None]) -> None:
+    if not reader.done():
+        reader.set_result(None)
 
 
 def _check(lag: tuple[float, float]) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from types import AsyncGeneratorType
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakSet, ref
 
 from reconcile.testing.chance import Chance
