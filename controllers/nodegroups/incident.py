@@ -1,6 +1,6 @@
 """The incident of kubernetes/autoscaler#7872: conflicts took the best group out of the order for minutes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
@@ -130,7 +130,7 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
     return verdict
 
 
-async def _round(played: Played, trigger: Any) -> bool:
+async def _round(played: Played, trigger: Callable[[], None]) -> bool:
     """Pods come one by one, each of which needs a node; whether the best group grew for all of them."""
     stage, scenario = played.stage, played.scenario
     if played.rounds > 1:
