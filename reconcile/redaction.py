@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any
@@ -106,7 +106,7 @@ def _contents(body: Any) -> Any:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value in base64 or decoded, its lines, the strings in it if it is JSON, and how each is written."""
+    """A value, in base64 and decoded, its lines, the strings in it if it is JSON, and how each is written."""
     if len(value) < SHORTEST:
         return
     for text in (value, *map(str.strip, value.splitlines())):
@@ -114,18 +114,25 @@ def _forms(value: str) -> Iterator[str]:
         yield repr(text)[1:-1]
         yield json.dumps(text)[1:-1]
         yield json.dumps(text, ensure_ascii=False)[1:-1]
-    try:
-        decoded = base64.b64decode(value, validate=True).decode()
-    except ValueError:
-        yield base64.b64encode(value.encode()).decode()
-    else:
-        yield from _forms(decoded)
-    try:
-        inside = msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return
-    for text in _texts(inside):
+    yield base64.b64encode(value.encode()).decode()
+    for text in (*_decoded(value), *_strings(value)):
         yield from _forms(text)
+
+
+def _decoded(value: str) -> Sequence[str]:
+    """What a value is base64 of, if that is text."""
+    try:
+        return [base64.b64decode(value, validate=True).decode()]
+    except ValueError:
+        return []
+
+
+def _strings(value: str) -> Sequence[str]:
+    """The strings in a value that is JSON."""
+    try:
+        return list(_texts(msgspec.json.decode(value)))
+    except (msgspec.DecodeError, RecursionError):
+        return []
 
 
 def _texts(value: Any) -> Iterator[str]:
