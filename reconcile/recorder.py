@@ -60,7 +60,7 @@ class Recorder:
         if series in self._due:
             return
         if len(self._due) >= WAITING:
-            self._drop(series)
+            self._drop()
             return
         self._due[series] = None
         if len(self._due) == 1:  # else somebody is about to write already
@@ -137,7 +137,7 @@ class Recorder:
         series.written = count
         return True
 
-    def _drop(self, series: Series) -> None:
+    def _drop(self) -> None:
         self._dropped += 1
         if self._dropped & (self._dropped - 1) == 0:
             _log.warning("events come faster than they can be written", dropped=self._dropped)

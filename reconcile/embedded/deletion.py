@@ -218,7 +218,7 @@ def remove(engine: Engine, resource: ServedResource, stored: Stored, options: De
     _check_preconditions(resource, stored, options)
     old = object_in(stored, resource)
     obj = object_in(stored, resource)
-    _add_finalizers(engine, resource, obj, options)
+    _add_finalizers(resource, obj, options)
     grace = _grace_period(resource, obj, options)
     held = bool(obj["metadata"].get("finalizers")) or grace > 0
     held = held or (resource.storage_key == NAMESPACES and bool((obj.get("spec") or {}).get("finalizers")))
@@ -249,9 +249,7 @@ def _check_preconditions(resource: ServedResource, stored: Stored, options: Dele
         )
 
 
-def _add_finalizers(
-    engine: Engine, resource: ServedResource, obj: dict[str, Any], options: DeleteOptions
-) -> None:
+def _add_finalizers(resource: ServedResource, obj: dict[str, Any], options: DeleteOptions) -> None:
     metadata = obj["metadata"]
     finalizers = list(metadata.get("finalizers") or ())
     if options.propagation is not None:

@@ -164,7 +164,7 @@ def _admit(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> Non
     admit(admissions, request)
 
 
-def restore_system_fields(write: Write, obj: dict[str, Any], old: dict[str, Any]) -> None:
+def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
     """Put back what an update may leave out or may not change without being told so."""
     metadata, before = obj["metadata"], old["metadata"]
     for name in ("creationTimestamp", "generation", "selfLink"):

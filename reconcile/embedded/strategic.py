@@ -23,7 +23,7 @@ def merge_maps(original: Members, patch: Members, node: Node) -> Members:
         Failure: 400 for a patch of a wrong form, 500 for an item without its merge key.
     """
     if _PATCH in patch:
-        return _directed(original, patch)
+        return _directed(patch)
     _retain_keys(original, patch)
     _order_lists(original, patch, node)
     for name, value in patch.items():
@@ -32,13 +32,13 @@ def merge_maps(original: Members, patch: Members, node: Node) -> Members:
         elif value is None:
             original.pop(name, None)
         elif name in original and type(original[name]) is type(value):
-            original[name] = _merge_values(original[name], value, node.child(name) or ANYTHING, name)
+            original[name] = _merge_values(original[name], value, node.child(name) or ANYTHING)
         else:
             original[name] = _plain(value)
     return original
 
 
-def _directed(original: Members, patch: Members) -> Members:
+def _directed(patch: Members) -> Members:
     match patch.pop(_PATCH):
         case "replace":
             replacement: Members = _plain(patch)
@@ -73,8 +73,8 @@ def _order_lists(original: Members, patch: Members, node: Node) -> None:
         if live is None and changes is None:
             continue
         child = node.child(name) or ANYTHING
-        merged = _merge_values(live, changes, child, name) if live and changes else _plain(live or changes)
-        key_of = _key_of(child, name)
+        merged = _merge_values(live, changes, child) if live and changes else _plain(live or changes)
+        key_of = _key_of(child)
         original[name] = _ordered(merged, order, live or [], key_of)
 
 
@@ -90,18 +90,18 @@ def _delete_scalars(original: Members, name: str, values: Any) -> None:
         del original[name]
 
 
-def _merge_values(original: Any, patch: Any, node: Node, name: str) -> Any:
+def _merge_values(original: Any, patch: Any, node: Node) -> Any:
     if isinstance(patch, dict):
         replaced = "replace" in node.patch_strategies
         return _plain(patch) if replaced else merge_maps(original, patch, node)
     if isinstance(patch, list):
         merges = "merge" in node.patch_strategies
-        return _merge_lists(original, patch, node, name) if merges else _plain(patch)
+        return _merge_lists(original, patch, node) if merges else _plain(patch)
     return patch
 
 
-def _merge_lists(original: list[Any], patch: list[Any], node: Node, name: str) -> list[Any]:
-    key_of = _key_of(node, name)
+def _merge_lists(original: list[Any], patch: list[Any], node: Node) -> list[Any]:
+    key_of = _key_of(node)
     if not node.patch_merge_key:
         merged = list({key_of(item): item for item in [*original, *patch]}.values())
         return _ordered(merged, patch, original, key_of)
@@ -160,7 +160,7 @@ def _ordered(merged: Sequence[Any], order: Sequence[Any], live: Sequence[Any], k
     return [*result, *named, *others]
 
 
-def _key_of(node: Node, name: str) -> KeyOf:
+def _key_of(node: Node) -> KeyOf:
     merge_key = node.patch_merge_key
     if not merge_key:
         return quoted

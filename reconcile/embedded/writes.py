@@ -222,7 +222,7 @@ def replace(
     part = write.target.subresource if subresource is None else subresource
     old = object_in(stored, resource)
     _keep_other_parts(write, obj, old, part)
-    restore_system_fields(write, obj, old)
+    restore_system_fields(obj, old)
     complete(write, obj, old)
     validate(write, obj, old, subresource=part)
     to_storage(resource, obj)

@@ -334,7 +334,7 @@ def _kind(
     scale, notes = _scale(subresources.get("scale"), schema)
     notes += _left_out(spec, version)
     keywords: dict[str, Code] = {
-        **_names(spec, version, name),
+        **_names(spec, name),
         **_columns(version),
         **(
             {"rules": _rules(schema["x-kubernetes-validations"])}
@@ -356,7 +356,7 @@ def _kind(
     return ClassSource(name, schema.get("description", ""), fields, decorator, "Object", notes)
 
 
-def _names(spec: Mapping[str, Any], version: Mapping[str, Any], name: str) -> dict[str, Code]:
+def _names(spec: Mapping[str, Any], name: str) -> dict[str, Code]:
     names = spec["names"]
     said: dict[str, Code] = {}
     if names["kind"] != name:
