@@ -50,13 +50,6 @@ class Registry:
                 return resource
         return None
 
-    def by_storage(self, group: str, plural: str) -> ServedResource | None:
-        """Any version of the resource that owns these objects."""
-        for resource in self._resources.values():
-            if resource.group == group and resource.plural == plural:
-                return resource
-        return None
-
     def serves(self, group: str, version: str) -> bool:
         """Whether there is any resource in this group and version."""
         return (group, version) in self._served
@@ -80,7 +73,3 @@ class Registry:
         self._index()
         self.revision += 1
         return before
-
-    def custom_definitions(self) -> Iterator[tuple[str, tuple[ServedResource, ...]]]:
-        """The definitions that are served, with their resources."""
-        return iter(list(self._custom.items()))

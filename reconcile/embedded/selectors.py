@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 
@@ -14,12 +14,6 @@ from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.resources import ServedResource
 
 LabelTest = Callable[[Mapping[str, str]], bool]
-
-
-class Matcher(Protocol):
-    """Whether an object is selected."""
-
-    def __call__(self, stored: Stored) -> bool: ...
 
 
 @frozen

@@ -45,13 +45,6 @@ def _timed(call: Callable[[], Any], times: int) -> float:
     return min(rounds)
 
 
-class _Answer:
-    """What kubernetes-asyncio deserializes: a response with its body."""
-
-    def __init__(self, body: bytes) -> None:
-        self.data = body.decode()
-
-
 _client = cast(Any, ApiClient.__new__(ApiClient))
 
 

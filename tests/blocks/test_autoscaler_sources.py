@@ -96,7 +96,6 @@ def used(**cpu: str) -> dict[str, Any]:
 
 SHARE = ResourceMetric(resource="cpu", target=50_000, of_requests=True)
 AMOUNT = ResourceMetric(resource="cpu", target=500)
-APIS = [SHARE, CustomMetric(metric="m", target=1), ExternalMetric(metric="m", target=1)]
 
 
 @pytest.mark.rule("autoscale-apis")

@@ -14,8 +14,6 @@ from reconcile.embedded.status import FieldCause
 
 Document = Mapping[str, Any]
 
-SELF_REVIEWS = frozenset({"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SelfSubjectReview"})
-
 
 @frozen
 class Reviewer:
