@@ -100,7 +100,7 @@ def a_write(method: str, base: Snapshot | None, came: Snapshot | None, body: Any
 
 
 @pytest.mark.parametrize(
-    ("request_", "line"),
+    ("write", "line"),
     [
         (a_write("POST", None, state(5), fresh=True), "create configmaps default/c -> 5"),
         (
@@ -129,8 +129,8 @@ def a_write(method: str, base: Snapshot | None, came: Snapshot | None, body: Any
         (a_write("HEAD", None, state(5)), "HEAD configmaps default/c -> 5"),
     ],
 )
-def test_a_write_in_a_line(request_: Sent, line: str) -> None:
-    assert written(request_) == line
+def test_a_write_in_a_line(write: Sent, line: str) -> None:
+    assert written(write) == line
 
 
 def test_a_read_in_a_line() -> None:
