@@ -96,7 +96,7 @@ def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
 def _thousandths(text: str) -> int:
     value = milli_of(text)
     if not 0 <= value <= 1000:
-        raise ValueError("no number from 0 to 1")
+        raise ValueError
     return value
 
 

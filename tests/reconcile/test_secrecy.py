@@ -174,6 +174,12 @@ def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str
     assert values.redact(text) == f"of-no-interest {HIDDEN} data {HIDDEN} {HIDDEN}!"
 
 
+def test_of_a_value_that_is_not_base64_from_end_to_end_no_part_is_decoded() -> None:
+    values = SecretValues()
+    values.saw(SECRETS, json.dumps({"stringData": {"a": f"!{encoded('innocent')}"}}).encode())
+    assert values.redact("innocent") == "innocent"
+
+
 def test_the_longest_value_is_hidden_first_so_that_no_rest_of_it_is_left() -> None:
     values = SecretValues()
     values.saw(SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tin"}}).encode())
