@@ -146,6 +146,9 @@ class Journal:
 
         Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
         """
+        if self.on_wait is None:
+            await self._settle(cache, live, only)
+            return
         started = anyio.current_time()
         behind = False
         try:
@@ -154,8 +157,7 @@ class Journal:
             behind = True
             raise
         finally:
-            if self.on_wait is not None:
-                self.on_wait(anyio.current_time() - started, behind)
+            self.on_wait(anyio.current_time() - started, behind)
 
     async def _settle(self, cache: Cache, live: Live, only: Resource | None) -> None:
         for resource, key in [place for place in self._unknown if only in (None, place[0])]:
@@ -223,7 +225,7 @@ class Freshness:
     """
 
     _confirmed: set[Resource] = field(factory=set, init=False)
-    _lock: anyio.Lock = field(factory=anyio.Lock, init=False)
+    _lock: anyio.Lock | None = field(default=None, init=False)
 
     async def confirm(self, cache: Cache, live: Live, resource: Resource) -> bool:
         """Wait until the store of a resource is up to date; false if it was not when this was called.
@@ -233,7 +235,8 @@ class Freshness:
         informer = cache.find(resource)
         if informer is None or resource in self._confirmed:
             return True
-        async with self._lock:
+        self._lock = lock = self._lock or anyio.Lock()
+        async with lock:
             if resource in self._confirmed:
                 return False
             before = informer.store.version

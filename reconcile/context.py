@@ -95,7 +95,7 @@ class Context(Generic[T]):
     @functools.cached_property
     def object(self) -> T:
         """The object as it was when the run began; decoded when first read. Raises DoesNotFit."""
-        return decode(self._model, self._snapshot.raw)
+        return self.client.decoded(self._model, self._snapshot)
 
     @functools.cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
@@ -366,7 +366,7 @@ class Context(Generic[T]):
     def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:
         """From what is stored to what was collected; conditions speak of the generation that the run saw."""
         stored = _status_of(snapshot)
-        obj = self.object if snapshot is self._snapshot else decode(self._model, snapshot.raw)
+        obj = self.object if snapshot is self._snapshot else self.client.decoded(self._model, snapshot)
         seen = {**stored, **_seen_status(obj)}
         before = {name: value for name, value in seen.items() if name in stored}
         after = {**before, **{name: value for name, value in self._status.items() if value is not None}}

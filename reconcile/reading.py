@@ -120,7 +120,7 @@ class Reader:
     async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
         """The object of that name, or None."""
         snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
-        return None if snapshot is None else self._decode(model, snapshot, live)
+        return None if snapshot is None else self.decoded(model, snapshot, live=live)
 
     async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
@@ -188,7 +188,7 @@ class Reader:
         snapshots = await self.snapshots(
             resource, namespace, labels=labels, fields=fields, owner=owner, index=index, live=live
         )
-        return [self._decode(model, snapshot, live) for snapshot in snapshots]
+        return [self.decoded(model, snapshot, live=live) for snapshot in snapshots]
 
     async def snapshots(
         self,
@@ -304,7 +304,8 @@ class Reader:
 
     # --- for the rooms that write -----------------------------------------------------------------
 
-    def _decode(self, model: type[O], snapshot: Snapshot, live: bool) -> O:
+    def decoded(self, model: type[O], snapshot: Snapshot, *, live: bool = False) -> O:
+        """The object of a snapshot, for one of the cache each time the same. Raises DoesNotFit."""
         if live or self.cache is None:
             return decode(model, snapshot.raw)
         return self._decoded.of(model, snapshot)

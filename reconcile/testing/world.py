@@ -90,7 +90,7 @@ class World:
         self._last_change = 0.0
         self._since_act = 0
         self._living = False
-        self._housekeeping: asyncio.TimerHandle | None = None
+        self._housekeeping: asyncio.Handle | None = None
         self._restless = False
         self._resting: asyncio.Future[None] | None = None
         self.server.log.on_change(self._on_change)
@@ -280,7 +280,10 @@ class World:
         if self._living and self._housekeeping is None:
             # A plain callback, which is much cheaper than a task that waits for changes.
             loop = asyncio.get_running_loop()
-            self._housekeeping = loop.call_later(self._garbage_seconds, self._keep_house)
+            if self._garbage_seconds:
+                self._housekeeping = loop.call_later(self._garbage_seconds, self._keep_house)
+            else:
+                self._housekeeping = loop.call_soon(self._keep_house)
         if change.resource not in UNCOUNTED:
             self._last_change = now
             self._since_act += 1
