@@ -74,7 +74,11 @@ def _usable(container: Object, limits: Mapping[str, Quantity]) -> dict[str, str]
     requests = _quantities(container, "requests")
     cpu = limits.get("cpu", Quantity()).ceiling() or requests.get("cpu", Quantity()).ceiling()
     gpu = next((limits[name].ceiling() for name in sorted(limits) if is_gpu(name) and limits[name].amount), 0)
-    found = {"num-cpus": cpu, "memory": limits.get("memory", Quantity()).ceiling(), "num-gpus": gpu}
+    found: dict[str, int] = {
+        "num-cpus": cpu,
+        "memory": limits.get("memory", Quantity()).ceiling(),
+        "num-gpus": gpu,
+    }
     return {name: str(amount) for name, amount in found.items() if amount}
 
 
