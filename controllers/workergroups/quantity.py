@@ -17,7 +17,9 @@ _DECIMAL_SUFFIXES = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
 _BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_TEXT = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+))(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?\d+)")
+_TEXT = re.compile(
+    r"(?P<number>[+-]?(\d+\.?\d*|\.\d+))(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?\d+)", re.ASCII
+)
 _SMALLEST = Decimal("1e-9")
 # Enough digits for the largest Ei sum in units of n, so that no step rounds.
 _PRECISION = 60

@@ -34,7 +34,7 @@ _JSON_DATA = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
 }
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)")
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def built_in_rules() -> Mapping[tuple[str, str], KindRules]:

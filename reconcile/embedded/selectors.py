@@ -13,6 +13,8 @@ from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.resources import ServedResource
 
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+
 LabelTest = Callable[[Mapping[str, str]], bool]
 
 
@@ -121,14 +123,14 @@ def _requirement(tokens: list[str]) -> LabelTest:
 
 
 def _comparison(key: str, operator: str, value: str) -> LabelTest:
-    if not re.fullmatch(r"-?\d+", value):
+    if not _INTEGER.fullmatch(value):
         raise bad_request(f'unable to parse requirement: "{value}": for \'Gt\', \'Lt\' operators, '
                           "the value must be an integer")  # fmt: skip
     bound = int(value)
 
     def compare(labels: Mapping[str, str]) -> bool:
         found = labels.get(key, "")
-        if not re.fullmatch(r"-?\d+", found):
+        if not _INTEGER.fullmatch(found):
             return False
         return int(found) > bound if operator == ">" else int(found) < bound
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MICROSECONDS: Final = {
     "ns": Decimal("0.001"),
     "us": Decimal(1),
@@ -18,7 +18,9 @@ _MICROSECONDS: Final = {
     "m": Decimal(60 * 10**6),
     "h": Decimal(3600 * 10**6),
 }
-_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([KMGTPE]i)|([numkMGTPE]))?")
+_QUANTITY: Final = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([KMGTPE]i)|([numkMGTPE]))?", re.ASCII
+)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _EXACT: Final = Context(prec=200)

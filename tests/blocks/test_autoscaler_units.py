@@ -30,6 +30,7 @@ def test_numbers_and_quantities_are_thousandths(value: str | float | Decimal, wa
         ("ten", "a quantity is written like 500m or 1.5Gi"),
         ("nan", "a quantity is written like 500m or 1.5Gi"),
         ("--1", "a quantity is written like 500m or 1.5Gi"),
+        ("5\u0663", "a quantity is written like 500m or 1.5Gi"),
         ("1e999", "the number is too large"),
         (Decimal(10**24) + 1, "the number is too large"),
         (Decimal("nan"), "the number is too large"),

@@ -89,7 +89,7 @@ def test_a_quantity_is_written_in_its_canonical_form(text: str | float, canonica
     assert str(parse_quantity(text)) == canonical
 
 
-@pytest.mark.parametrize("text", ["", "lots", "1 Gi", "1gi", "Gi", "--1", "1e", "1e99999", True])
+@pytest.mark.parametrize("text", ["", "lots", "1 Gi", "1gi", "Gi", "--1", "1e", "1e99999", "5\u0663", True])
 def test_what_is_no_quantity_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(InvalidQuantity) as raised:
         parse_quantity(text)

@@ -59,7 +59,9 @@ def test_the_stored_form_is_worth_the_same_and_stays_as_it_is(text: str) -> None
     assert canonical_quantity(stored) == stored
 
 
-@pytest.mark.parametrize("text", ["", "a", "1 Gi", "1gi", "1KI", "--1", "1..2", "e3", "1e", "1e9999"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "1 Gi", "1gi", "1KI", "--1", "1..2", "e3", "1e", "1e9999", "5\u0663"]
+)
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         quantity_value(text)

@@ -216,6 +216,12 @@ def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, wr
     assert format_duration(parse_duration(text)) == written
 
 
+@pytest.mark.parametrize("text", ["", "5", "1h 2m", "5x", "\u0663s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a duration is written like 1h30m or 500ms$"):
+        parse_duration(text)
+
+
 @pytest.mark.parametrize("text", ["99999999999999h", "-99999999999999h", "9" * 500 + "s"])
 def test_a_duration_beyond_all_measure_is_refused_as_any_other_text_without_a_meaning(text: str) -> None:
     with pytest.raises(ValueError, match=r"^the duration is too long$"):

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 UNCHECKED_FORMATS: Final = frozenset({"isbn", "isbn10", "isbn13", "creditcard"})
 """Formats that the real server checks and this one does not."""
 
-_DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
+_DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
 _DURATION = re.compile(
     r"[+-]?(0|(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w|"
     r"((milli|micro|nano)?second|minute|hour|day|week)s?|secs?|mins?|hrs?|wks?|nanos?|micros?|millis?)\s*"
-    r"((\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w)\s*)*)"
+    r"((\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w)\s*)*)",
+    re.ASCII,
 )
 _HOSTNAME = re.compile(
     r"(?=.{1,255}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
@@ -28,9 +29,10 @@ _OBJECT_ID = re.compile(r"[0-9A-Fa-f]{24}")
 _HEX_COLOR = re.compile(r"#?([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})")
 _RGB_COLOR = re.compile(
     r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,"
-    r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)"
+    r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)",
+    re.ASCII,
 )
-_SSN = re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}")
+_SSN = re.compile(r"\d{3}[- ]?\d{2}[- ]?\d{4}", re.ASCII)
 
 
 def has_format(value: str, name: str) -> bool:

@@ -26,7 +26,7 @@ _SECONDS: Final = {
     "d": 86400.0,
     "w": 604800.0,
 }
-_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 
 
 def converter(schema: Mapping[str, Any], *, is_object: bool = False) -> Convert | None:
