@@ -22,7 +22,6 @@ from reconcile.models import (
     LabelSelector,
     Object,
     Unstructured,
-    decode,
     kind_of,
     unstructure,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from informers import Key, Resource, Snapshot
 from reconcile.requests import Cause
@@ -13,13 +13,14 @@ Place = tuple[Resource, Key | None]
 READS_KEPT = 32
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Sent:
     """A mutating request of a run.
 
     `base` is the object as the cache had it when this was sent, `written` what the server answered: None
     where there was no answer, or one that is not the object. `fresh`: the answer has fields of this
-    writer alone, so nobody else can have made the object. `dry`: nothing was to be carried out.
+    writer alone, so nobody else can have made the object. `dry`: nothing was to be carried out. `changes`
+    is what `storms.changes.changes_of` found between the two, once it was asked.
     """
 
     method: str
@@ -31,6 +32,7 @@ class Sent:
     written: Snapshot | None = None
     fresh: bool = False
     dry: bool = False
+    changes: Sequence[Any] | None = field(default=None, init=False)
 
 
 Told: TypeAlias = Callable[[Sent], None]

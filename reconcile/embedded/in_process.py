@@ -1,7 +1,7 @@
 """The transport straight into an embedded server: no socket, no second imitation of Kubernetes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 
 import anyio.lowlevel
 
@@ -53,24 +53,22 @@ class InProcessTransport:
             return await _read_to_end(answer)
         return answer
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         method: str,
         path: str,
         query: Mapping[str, str] = _NOTHING,
         headers: Mapping[str, str] = _NOTHING,
-    ) -> AsyncGenerator[StreamingResponse, None]:
+    ) -> AbstractAsyncContextManager[StreamingResponse]:
         """Open a watch, or give a whole answer as one chunk."""
+        return _Stream(self, method, path, query, headers)
+
+    async def open(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Response | Watch:
+        """What `stream` reads: a watch, which is then to be closed, or a whole answer."""
         await self._admit(method, path)
-        answer = self._server.handle(self._asked(method, path, query, headers, None))
-        if not isinstance(answer, Watch):
-            yield StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
-            return
-        try:
-            yield StreamingResponse(200, {"content-type": answer.content_type}, self.watched(answer, path))
-        finally:
-            answer.close()
+        return self._server.handle(self._asked(method, path, query, headers, None))
 
     def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch, as soon as they are there; another transport may have them come later."""
@@ -95,6 +93,34 @@ class InProcessTransport:
         await anyio.lowlevel.checkpoint()
         if self._closed:
             raise Unreachable("the transport is closed", f"{method} {path}")
+
+
+class _Stream(AbstractAsyncContextManager[StreamingResponse]):
+    """An answer that is read as it comes; a class, as every watch of every simulated run is one."""
+
+    def __init__(
+        self,
+        transport: InProcessTransport,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> None:
+        self._transport = transport
+        self._asked = (method, path, query, headers)
+        self._watch: Watch | None = None
+
+    async def __aenter__(self) -> StreamingResponse:
+        answer = await self._transport.open(*self._asked)
+        if not isinstance(answer, Watch):
+            return StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
+        self._watch = answer
+        lines = self._transport.watched(answer, self._asked[1])
+        return StreamingResponse(200, {"content-type": answer.content_type}, lines)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._watch is not None:
+            self._watch.close()
 
 
 async def _read_to_end(watch: Watch) -> Response:

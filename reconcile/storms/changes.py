@@ -21,6 +21,10 @@ WHOLE = ""
 _SERVER_SET = frozenset(f".metadata.{name}" for name in SERVER_SET)
 
 
+Change = tuple[str, Any, Any]
+"""Path, old and new value."""
+
+
 class Spot(NamedTuple):
     """A field of an object: where writes meet."""
 
@@ -54,7 +58,7 @@ def steps_of(sent: Sent) -> Iterator[Step]:
     if sent.base.version == sent.written.version:
         yield Step(Spot(sent.resource, sent.key, WHOLE), PRESENT)
         return
-    for path, _, new in differences(sent.base, sent.written):
+    for path, _, new in changes_of(sent):
         yield Step(Spot(sent.resource, sent.key, path), fingerprint(new))
 
 
@@ -64,12 +68,21 @@ def paths_of(sent: Sent) -> tuple[str, ...]:
         return ()
     if sent.base.version == sent.written.version or not sent.base.is_same_object(sent.written):
         return ()
-    return tuple(path for path, _, _ in differences(sent.base, sent.written))
+    return tuple(path for path, _, _ in changes_of(sent))
 
 
-def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
+def changes_of(sent: Sent) -> Sequence[Change]:
+    """How a write changed an object that was known before and is now; found once, as several ask."""
+    if sent.changes is None:
+        assert sent.base is not None
+        assert sent.written is not None
+        sent.changes = differences(sent.base, sent.written)
+    return sent.changes
+
+
+def differences(old: Snapshot, new: Snapshot) -> Sequence[Change]:
     """Where two states differ, what a server keeps for itself aside: path, old and new value."""
-    found: list[tuple[str, Any, Any]] = []
+    found: list[Change] = []
     for path, before, after in _differences(old.to_dict(), new.to_dict(), ""):
         if len(found) == PATHS_OF_A_WRITE:
             break
@@ -78,12 +91,12 @@ def differences(old: Snapshot, new: Snapshot) -> Sequence[tuple[str, Any, Any]]:
     return found
 
 
-def differing(old: Any, new: Any) -> Sequence[tuple[str, Any, Any]]:
+def differing(old: Any, new: Any) -> Sequence[Change]:
     """Where two values differ: path, old and new value."""
     return [*_differences(old, new, "")]
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _differences(old: Any, new: Any, path: str) -> Iterator[Change]:
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
