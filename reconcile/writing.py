@@ -244,7 +244,7 @@ class Writer(Reader):
         said = body if isinstance(body, Mapping) else {}
         meant = said.get("metadata") or said.get("preconditions") or {}  # those are of a deletion
         version = str(meant.get("resourceVersion", ""))
-        if version.isdigit():
+        if version.isdecimal():
             self._journal.stale(resource, key, meant.get("uid", ""), int(version))
         else:
             self._journal.unknown(resource, key)

@@ -107,7 +107,7 @@ def _amount_causes(value: object, path: str) -> list[FieldCause]:
     if isinstance(value, int) and value < 0:
         return [value_invalid(path, value, "must be greater than or equal to 0")]
     percent = value.removesuffix("%") if isinstance(value, str) else "0"
-    if not percent.isdigit() or (isinstance(value, str) and not value.endswith("%")):
+    if not (percent.isascii() and percent.isdigit()) or (isinstance(value, str) and not value.endswith("%")):
         why = "must be an integer or percentage (e.g '5%%')"
         return [value_invalid(path, value, why)]
     return [value_invalid(path, value, "must not be greater than 100%")] if int(percent) > 100 else []

@@ -100,5 +100,5 @@ def _limits(quota: Mapping[str, Any]) -> dict[str, int]:
     return {
         name: int(value)
         for name, value in hard.items()
-        if counted_resource(name) is not None and str(value).isdigit()
+        if counted_resource(name) is not None and str(value).isdecimal()
     }

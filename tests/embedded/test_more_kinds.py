@@ -139,6 +139,7 @@ def test_the_server_fills_in_what_was_left_out(
         ("cronjobs", {"spec": {"concurrencyPolicy": "x"}}, {("FieldValueNotSupported", "spec.concurrencyPolicy")}),  # noqa: E501
         ("poddisruptionbudgets", {"spec": {"maxUnavailable": 1}}, {("FieldValueInvalid", "spec")}),
         ("poddisruptionbudgets", {"spec": {"minAvailable": "half"}}, {("FieldValueInvalid", "spec.minAvailable")}),  # noqa: E501
+        ("poddisruptionbudgets", {"spec": {"minAvailable": "\u00b2%"}}, {("FieldValueInvalid", "spec.minAvailable")}),  # noqa: E501
         ("priorityclasses", {"value": 8}, {("FieldValueInvalid", "value")}),
         ("storageclasses", {"provisioner": "b"}, {("FieldValueForbidden", "provisioner")}),
         ("endpointslices", {"addressType": "IPv6"}, {("FieldValueInvalid", "addressType")}),
