@@ -170,12 +170,20 @@ class OnTrio:
     """trio has no runner for several calls: its loop is in a thread, and idle while this one goes on."""
 
     def __init__(self) -> None:
-        clock = trio.testing.MockClock(autojump_threshold=0)
-        self.context = start_blocking_portal(backend="trio", backend_options={"clock": clock})
+        self.clock = trio.testing.MockClock()
+        self.context = start_blocking_portal(backend="trio", backend_options={"clock": self.clock})
         self.portal = self.context.__enter__()
 
     def call(self, fn: Callable[[], Awaitable[Any]]) -> Any:
-        return self.portal.call(fn)
+        return self.portal.call(self.in_virtual_time, fn)
+
+    async def in_virtual_time(self, fn: Callable[[], Awaitable[Any]]) -> Any:
+        """For as long as the call: between calls a clock that jumps has the loop turn without end."""
+        self.clock.autojump_threshold = 0
+        try:
+            return await fn()
+        finally:
+            self.clock.autojump_threshold = math.inf
 
     def close(self) -> None:
         self.context.__exit__(None, None, None)
