@@ -4,9 +4,10 @@ A module of mutants has each function beside its mutants, as mutmut writes them.
 it is until a fork of the tests gives it the code of one mutant; so nothing is between a call and the
 function, and a mutant costs what its tests cost. A mutant is given the tests that call its function,
 found by one run with a profiler: first those that noticed a mutant of the same function before, then the
-fastest.
+fastest. A test that does not pass without a mutant, or does not end, is named and asked of none.
 """
 
+import faulthandler
 import gc
 import json
 import os
@@ -31,6 +32,15 @@ Function = Any
 
 PLAN = "MUTANTS_PLAN"
 """The environment variable that names the file with the plan of a run."""
+
+NOTICED = "noticed"
+"""The file with the test that noticed a mutant."""
+
+CALLED = "called"
+"""The file with the functions that a test called."""
+
+PATIENCE = 120.0
+"""Seconds after which any test hangs, for all that a profiler slows it."""
 
 _REGISTERED: list[tuple[Function, MutantDict]] = []
 _MEMORY = 6 * 2**30
@@ -89,12 +99,32 @@ class Learned:
     seconds: Mapping[int, float]
 
 
-@define
+@frozen
 class Fork:
-    """One mutant at work, and the folder where its tests may write."""
+    """A process at work, and the folder where it may write."""
 
-    mutant: Mutant
-    folder: str
+    pid: int
+    folder: Path
+
+    @classmethod
+    def of(cls, work: Callable[[Path], bool]) -> "Fork":
+        """Begin to work in a fork, which ends with 0 where the work is true."""
+        folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        if pid := os.fork():
+            return cls(pid, folder)
+        succeeded = False
+        try:
+            isolate(folder)
+            succeeded = work(folder)
+        finally:
+            os._exit(0 if succeeded else 1)
+
+    def read(self, name: str) -> Any:
+        """What the process, which has ended, left in a file of its folder. The folder goes."""
+        file = self.folder / name
+        value = json.loads(file.read_text()) if file.exists() else None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return value
 
 
 @define
@@ -104,7 +134,7 @@ class Forks:
     session: pytest.Session
     plan: Plan
     learned: Learned
-    running: dict[int, Fork] = field(factory=dict)
+    running: dict[int, tuple[Mutant, Fork]] = field(factory=dict)
     noticed_by: dict[str, list[int]] = field(factory=dict)
 
     def run(self, mutants: Iterable[Mutant]) -> None:
@@ -133,37 +163,31 @@ class Forks:
         return list(chosen)
 
     def start(self, mutant: Mutant, tests: Sequence[int]) -> None:
-        folder = tempfile.mkdtemp(prefix="mutant-")
-        if pid := os.fork():
-            self.running[pid] = Fork(mutant, folder)
-            return
-        try:
-            isolate(folder)
-            mutant.switch_on()
-            for test in tests:
-                signal.setitimer(signal.ITIMER_REAL, self.limit(test))
-                if not passes(self.session, test):
-                    Path(folder, "noticed").write_text(str(test))
-                    os._exit(1)
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
+        fork = Fork.of(lambda folder: self.survives(mutant, tests, folder))
+        self.running[fork.pid] = mutant, fork
+
+    def survives(self, mutant: Mutant, tests: Sequence[int], folder: Path) -> bool:
+        mutant.switch_on()
+        for test in tests:
+            signal.setitimer(signal.ITIMER_REAL, self.limit(test))
+            if not passes(self.session, test):
+                (folder / NOTICED).write_text(json.dumps(test))
+                return False
+        return True
 
     def limit(self, test: int) -> float:
         """Seconds after which a test hangs."""
-        return 5 + 10 * self.learned.seconds[test]
+        return min(5 + 10 * self.learned.seconds[test], PATIENCE)
 
     def reap(self, results: TextIO) -> None:
         pid, status = os.wait()
-        fork = self.running.pop(pid)
-        noticed = Path(fork.folder, "noticed")
-        by = int(noticed.read_text()) if noticed.exists() else None
-        shutil.rmtree(fork.folder, ignore_errors=True)
+        mutant, fork = self.running.pop(pid)
+        by = fork.read(NOTICED)
         end = "timeout" if os.WIFSIGNALED(status) else "killed" if os.WEXITSTATUS(status) else "survived"
         if by is not None:
-            before = self.noticed_by.setdefault(name_of(fork.mutant.function), [])
+            before = self.noticed_by.setdefault(name_of(mutant.function), [])
             before[:] = [by, *(test for test in before if test != by)]
-        self.write(results, fork.mutant, end, by)
+        self.write(results, mutant, end, by)
 
     def write(self, results: TextIO, mutant: Mutant, end: str, by: int | None) -> None:
         test = self.session.items[by].nodeid if by is not None else None
@@ -211,52 +235,75 @@ def passes(session: pytest.Session, test: int) -> bool:
     return not failures.any
 
 
-def isolate(folder: str) -> None:
+def isolate(folder: Path) -> None:
     """Take from a fork what it must not share: the terminal, handlers of signals, folders, all memory."""
     os.setpgid(0, 0)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
+class NotLearned(Exception):
+    """A test does not pass without a mutant, which says what it does instead."""
+
+
 def learn(session: pytest.Session) -> Learned:
-    """Run all tests once, with a profiler: which functions each calls, and how long it takes.
+    """Run each test in a fork with a profiler, for the functions that it calls, and then here.
 
-    Here and not in a fork, so that each fork has what the tests keep between them, such as compiled schemas.
+    Here for its time, and so that each fork has what the tests keep between them, such as compiled schemas.
     """
-    learned = _watched(session)
-    for test in learned["failed"]:
-        print(f"\nnot used, as it fails without a mutant: {session.items[test].nodeid}")
+    tests: dict[str, list[int]] = {}
+    seconds: dict[int, float] = {}
+    for test, item in enumerate(session.items):
+        try:
+            called, seconds[test] = called_by(session, test), seconds_of(session, test)
+        except NotLearned as what:
+            print(f"\nnot used, as without a mutant it {what}: {item.nodeid}", flush=True)
+            continue
+        for function in called:
+            tests.setdefault(function, []).append(test)
     session.testsfailed = 0
-    return Learned(learned["tests"], learned["seconds"])
+    return Learned(tests, seconds)
 
 
-def _watched(session: pytest.Session) -> Mapping[str, Any]:
-    keys = {id(function.__code__): name_of(function) for function, _ in _REGISTERED}
+def called_by(session: pytest.Session, test: int) -> Sequence[str]:
+    """The functions with mutants that a test calls. Raises NotLearned."""
+    fork = Fork.of(lambda folder: is_watched(session, test, folder))
+    _, status = os.waitpid(fork.pid, 0)
+    called: Sequence[str] | None = fork.read(CALLED)
+    if called is None:
+        raise NotLearned(f"does not end in {PATIENCE:g} s" if os.WIFSIGNALED(status) else "fails")
+    return called
+
+
+def is_watched(session: pytest.Session, test: int, folder: Path) -> bool:
+    """Run a test with a profiler, and write down which functions it calls if it passes."""
+    names = {id(function.__code__): name_of(function) for function, _ in _REGISTERED}
     called: set[str] = set()
 
     def watch(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and (key := keys.get(id(frame.f_code))):
-            called.add(key)
+        if event == "call" and (name := names.get(id(frame.f_code))):
+            called.add(name)
 
-    tests: dict[str, list[int]] = {}
-    seconds: dict[int, float] = {}
-    failed: list[int] = []
-    for test in range(len(session.items)):
-        called.clear()
-        threading.setprofile(watch)
-        sys.setprofile(watch)
-        began = time.monotonic()
-        passed = passes(session, test)
-        seconds[test] = time.monotonic() - began
-        sys.setprofile(None)
-        threading.setprofile(None)
-        if not passed:
-            failed.append(test)
-            continue
-        for key in called:
-            tests.setdefault(key, []).append(test)
-    return {"tests": tests, "seconds": seconds, "failed": failed}
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    passed = passes(session, test)
+    sys.setprofile(None)
+    if passed:
+        (folder / CALLED).write_text(json.dumps(sorted(called)))
+    return passed
+
+
+def seconds_of(session: pytest.Session, test: int) -> float:
+    """How long a test takes. Raises NotLearned; if it hangs all ends, with where each thread was."""
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    began = time.monotonic()
+    passed = passes(session, test)
+    faulthandler.cancel_dump_traceback_later()
+    if not passed:
+        raise NotLearned("fails at times")
+    return time.monotonic() - began
