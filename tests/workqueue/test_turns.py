@@ -21,6 +21,15 @@ class CountingLoop(asyncio.SelectorEventLoop):
         return self.moment
 
 
+class StandingLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is what it is told."""
+
+    moment = 0.0
+
+    def time(self) -> float:
+        return self.moment
+
+
 async def longest_without_a_turn(workers: int) -> float:
     """In seconds, while `workers` do nothing but take keys."""
     loop = asyncio.get_running_loop()
@@ -83,6 +92,26 @@ def test_a_worker_that_feeds_itself_lets_others_run_also_where_time_stands_still
     seen = simulate(scenario)
     assert min(later - sooner for sooner, later in pairwise(seen) if later > sooner) == 1000
     assert 5000 <= seen[-1] <= 10_000
+
+
+async def do_others_run_first(delay: float) -> bool:
+    """Whether the loop turns before a key is handed out that became ready after so many seconds of one."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, StandingLoop)
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", delay)
+    loop.moment = 1.0
+    other_ran = asyncio.Event()
+    loop.call_soon(other_ran.set)
+    async with queue.get():
+        return other_ran.is_set()
+
+
+@pytest.mark.rule("queue-turn")
+@pytest.mark.parametrize("delay", [0, 0.5, 1])
+def test_who_comes_after_a_while_lets_others_run_also_where_a_delay_has_just_ended(delay: float) -> None:
+    with asyncio.Runner(loop_factory=StandingLoop) as runner:
+        assert runner.run(do_others_run_first(delay))
 
 
 @pytest.mark.anyio
