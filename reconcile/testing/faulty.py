@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from functools import partial
+from types import TracebackType
 from typing import NoReturn, Protocol
 
 import anyio
@@ -145,14 +146,16 @@ class FaultyTransport(PassingTransport):
         headers: Mapping[str, str] = _NOTHING,
     ) -> AbstractAsyncContextManager[StreamingResponse]:
         """Send one request and read its answer as it comes, as far as faults let it."""
-        return self._stream(method, path, query, headers)
+        request = RecordedRequest(method, path, dict(query), None, loop_time())
+        call = self._begin(request, streaming=True)
+        if call.met or self._listening:
+            return self._stream(call, method, path, query, headers)
+        return _Passing(self, call, self._inner.stream(method, path, query, headers))
 
     @asynccontextmanager
     async def _stream(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+        self, call: "_Call", method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> AsyncIterator[StreamingResponse]:
-        request = RecordedRequest(method, path, dict(query), None, loop_time())
-        call = self._begin(request, streaming=True)
         instead = await self._before(call)
         if instead is not None:
             yield StreamingResponse(instead.status, instead.headers, _one_chunk(instead.body))
@@ -190,7 +193,7 @@ class FaultyTransport(PassingTransport):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
     def _begin(self, request: RecordedRequest, *, streaming: bool = False) -> "_Call":
-        self._stay_dead()
+        self.stay_dead()
         self.requests.append(request)
         return _Call(len(self.requests) - 1, request, tuple(self._met_by(request, streaming)))
 
@@ -214,7 +217,7 @@ class FaultyTransport(PassingTransport):
             if isinstance(fault, Delay):
                 self._note(call, fault)
                 await anyio.sleep(fault.seconds)
-        self._stay_dead()
+        self.stay_dead()
         for fault in call.met:
             if isinstance(fault, Meanwhile) and self._around is not None:
                 self._note(call, fault)
@@ -229,22 +232,22 @@ class FaultyTransport(PassingTransport):
             case RefuseAsStale() | Refuse(applied=False) as fault:
                 self._note(call, fault)
                 answer = refusal(fault) if isinstance(fault, Refuse) else stale(call.request.path)
-                self._record(call, status=answer.status)
+                self.record(call, status=answer.status)
                 return answer
         return None
 
     async def _after(self, call: "_Call", status: int) -> Response | None:
         """What comes to pass between the server's answer and the caller: perhaps another answer."""
         if not call.met:
-            self._stay_dead()
-            self._record(call, status=status, server_status=status)
+            self.stay_dead()
+            self.record(call, status=status, server_status=status)
             return None
-        self._record(call, server_status=status)
+        self.record(call, server_status=status)
         for fault in call.met:
             if isinstance(fault, SlowReply):
                 self._note(call, fault)
                 await anyio.sleep(fault.seconds)
-        self._stay_dead()
+        self.stay_dead()
         match call.decisive:
             case LoseReply() as fault:
                 self._note(call, fault)
@@ -255,9 +258,9 @@ class FaultyTransport(PassingTransport):
             case Refuse() as fault:
                 self._note(call, fault)
                 answer = refusal(fault)
-                self._record(call, status=answer.status)
+                self.record(call, status=answer.status)
                 return answer
-        self._record(call, status=status)
+        self.record(call, status=status)
         return None
 
     async def _chunks(self, call: "_Call", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -270,18 +273,17 @@ class FaultyTransport(PassingTransport):
         number = 0
         try:
             async for chunk in chunks:
-                self._stay_dead()
+                self.stay_dead()
                 if self._listening:
                     number += 1
                     self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
                 yield chunk
-            self._stay_dead()
+            self.stay_dead()
         finally:
-            # Left to the collector, it would be closed by a task of its own, whenever that comes by.
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+            await _close(chunks)
 
-    def _record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
+    def record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
+        """Note what was answered, and what the server had answered."""
         self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
     def _note(self, call: "_Call", fault: What) -> None:
@@ -296,7 +298,8 @@ class FaultyTransport(PassingTransport):
         self._crash = Crash(str(call.request), carried_out=carried_out)
         raise self._crash
 
-    def _stay_dead(self) -> None:
+    def stay_dead(self) -> None:
+        """Raise `Crash` where the process counts as dead."""
         if self._crash is not None:
             raise self._crash
 
@@ -304,6 +307,39 @@ class FaultyTransport(PassingTransport):
 def _check_around(faults: Iterable[Fault], around: Surroundings | None) -> None:
     if around is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in faults):
         raise ValueError("Meanwhile and TimeTravel need a server that can be acted on: around=")
+
+
+class _Passing(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[bytes]):
+    """A stream that no fault meets, and its chunks while the process lives: what most watches are."""
+
+    def __init__(
+        self,
+        transport: FaultyTransport,
+        call: "_Call",
+        opened: AbstractAsyncContextManager[StreamingResponse],
+    ) -> None:
+        self._transport = transport
+        self._call = call
+        self._opened = opened
+
+    async def __aenter__(self) -> StreamingResponse:
+        answer = await self._opened.__aenter__()
+        self._transport.record(self._call, status=answer.status, server_status=answer.status)
+        self._chunks = answer.chunks
+        return StreamingResponse(answer.status, answer.headers, self)
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks, None)
+        self._transport.stay_dead()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await _close(self._chunks)
+        return await self._opened.__aexit__(kind, error, trace)
 
 
 @frozen
@@ -348,6 +384,12 @@ def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
     if isinstance(what, RefuseAsStale):
         return request.verb in ("update", "patch", "delete")
     return True
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    """Left to the collector, a generator would be closed by a task of its own, whenever that comes by."""
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
 
 
 async def _one_chunk(body: bytes) -> AsyncGenerator[bytes, None]:
