@@ -7,14 +7,16 @@ import structlog
 from attrs import define, field
 
 from informers import Resource
-from reconcile.controller import Controller
+from reconcile.controller import Controller, Write
+from reconcile.models import Object
 from reconcile.permissions import Permission, permissions_of
 from reconcile.requests import TerminalError
 
 Undeclared = Literal["warn", "refuse"]
 """What is done about a write that no declaration names: said once in the log, or an error."""
 
-_KNOWN: dict[Any, frozenset[tuple[str, str, str]]] = {}
+_Declared = tuple[type[Object], tuple[type[Object], ...], tuple[Write, ...], bool]
+_KNOWN: dict[_Declared, frozenset[tuple[str, str, str]]] = {}
 _MOST_KNOWN = 100
 _VERB_OF = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
