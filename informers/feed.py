@@ -445,7 +445,7 @@ async def _refused(stream: StreamingResponse, request: str) -> None:
 
 
 def _version(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise MalformedAnswer(f"resourceVersion {text!r} is not a number: this server cannot be followed")
     return int(text)
 

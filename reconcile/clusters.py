@@ -96,8 +96,8 @@ class Clusters:
 
     members: Sequence[Cluster]
     log: structlog.stdlib.BoundLogger
-    _leading: anyio.Event = field(factory=anyio.Event, init=False)
-    _news: anyio.Event = field(factory=anyio.Event, init=False)
+    _started: bool = field(default=False, init=False)
+    _news: anyio.Event | None = field(default=None, init=False)
 
     def __iter__(self) -> Iterator[Cluster]:
         return iter(self.members)
@@ -196,7 +196,7 @@ class Clusters:
             group.start_soon(self._try, cluster)
             group.start_soon(self._join, cluster, group)
         while not self._first_round_is_over():
-            await self._news.wait()
+            await self._change()
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
@@ -207,9 +207,11 @@ class Clusters:
 
     def start(self, group: TaskGroup) -> None:
         """Have the controllers work, now and where a cluster joins later; called when leading."""
-        self._leading.set()
+        self._started = True
         if len(self.members) == 1:
             self.members[0].runners.start(group)
+        else:
+            self._tell()
 
     async def stop(self, seconds: float) -> None:
         """Take no more keys; wait for the runs under way, so long, in all clusters together."""
@@ -243,11 +245,18 @@ class Clusters:
                 self._tell()
                 await anyio.sleep(RETRY_SECONDS)
         self._tell()
-        await self._leading.wait()
+        while not self._started:
+            await self._change()
         await cluster.look()
         cluster.runners.start(group)
         self.log.info("cluster joined", cluster=cluster.name)
 
+    async def _change(self) -> None:
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
+
     def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()

@@ -25,7 +25,8 @@ from reconcile.models import (
     kind_of,
     unstructure,
 )
-from reconcile.models.codec import format_time, wire_name
+from reconcile.models.codec import format_time
+from reconcile.models.fields import fields_of
 from reconcile.owners import can_own, with_owner
 from reconcile.pruning import prune
 from reconcile.requests import Cause, Request
@@ -394,7 +395,7 @@ class Context(Generic[T]):
         status = getattr(self.object, "status", None)
         if status is None or not attrs.has(type(status)):
             raise TypeError(f"{type(self.object).__name__} has no status")
-        return {attribute.name: wire_name(attribute) for attribute in attrs.fields(type(status))}
+        return {one.name: one.wire for one in fields_of(type(status))}
 
     def _selector_text(self, wire: str, value: Any) -> Any:
         scale = kind_of(self._model).scale

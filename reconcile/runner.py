@@ -96,10 +96,10 @@ class Runner(Generic[T]):
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0
         self._failures = 0
-        self._resumed = anyio.Event()
-        self._resumed.set()
-        self._ended = anyio.Event()
-        self._ended.set()
+        self._paused: anyio.Event | None = None
+        """Set where it is resumed; None where it is not paused."""
+        self._ended: anyio.Event | None = None
+        """Set where `run` ends; None where it does not run."""
         self._tasks = anyio.create_task_group()
         self._begun: list[TaskHandle[None]] = []
         self._unbegun = 0
@@ -154,7 +154,7 @@ class Runner(Generic[T]):
     def status(self) -> ControllerStatus:
         """What the controller does now."""
         return ControllerStatus(
-            self.name, self.queue.status(), self._runs, self._failures, not self._resumed.is_set()
+            self.name, self.queue.status(), self._runs, self._failures, self._paused is not None
         )
 
     async def run(self) -> None:
@@ -168,6 +168,7 @@ class Runner(Generic[T]):
         finally:
             self._passes.deadlines.close()
             self._ended.set()
+            self._ended = None
 
     async def _run(self, beside: TaskGroup) -> None:
         await self._start_sources(beside)
@@ -183,12 +184,14 @@ class Runner(Generic[T]):
 
     def pause(self) -> None:
         """Begin no more runs until `resume`; keys are collected, and runs under way end."""
-        if self._resumed.is_set():
-            self._resumed = anyio.Event()
+        if self._paused is None:
+            self._paused = anyio.Event()
 
     def resume(self) -> None:
         """Undo `pause`."""
-        self._resumed.set()
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.set()
 
     async def leave(self, seconds: float) -> None:
         """Hear of nothing more; runs under way may end within `seconds`, then they are cancelled."""
@@ -202,12 +205,16 @@ class Runner(Generic[T]):
         finally:
             self._tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
-                await self._ended.wait()
+                await self._wait_ended()
 
     async def drain(self) -> None:
         """Wait until the runs under way have ended and told their last Events; the queue is closed."""
         await self.queue.join()
-        if self._resumed.is_set():
+        if self._paused is None:
+            await self._wait_ended()
+
+    async def _wait_ended(self) -> None:
+        if self._ended is not None:
             await self._ended.wait()
 
     def disconnect(self) -> None:
@@ -350,7 +357,7 @@ class Runner(Generic[T]):
                     if self._unbegun and not self._idle and self.queue.has_more:
                         self._begin_worker()
                     try:
-                        if not self._resumed.is_set():
+                        if self._paused is not None:
                             raise _Paused
                         is_calm = not self._resting and not self.guard.storming
                         if is_calm or not await self._is_put_off(item):
@@ -358,7 +365,8 @@ class Runner(Generic[T]):
                     finally:
                         self._idle += 1
             except _Paused:
-                await self._resumed.wait()
+                if self._paused is not None:
+                    await self._paused.wait()
             except QueueClosed:
                 return
             except Exception:
@@ -414,7 +422,7 @@ class Runner(Generic[T]):
     @property
     def working(self) -> bool:
         """Whether it begins runs: it is not paused."""
-        return self._resumed.is_set()
+        return self._paused is None
 
     def knows(self, request: Request) -> bool:
         """Whether there is an object of that key, or was one of late."""

@@ -254,12 +254,13 @@ def test_a_new_list_shares_what_has_not_changed_and_tells_of_nothing() -> None:
     assert first is second
 
 
-def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed() -> None:
-    body = json.dumps({"metadata": {"resourceVersion": "abc"}, "items": []}).encode()
+@pytest.mark.parametrize("version", ["abc", "²"])
+def test_a_list_without_a_numeric_version_says_that_it_cannot_be_followed(version: str) -> None:
+    body = json.dumps({"metadata": {"resourceVersion": version}, "items": []}).encode()
     server = ScriptedServer([Response(200, body=body)] * 20)
     informer = followed(server, a_while)
     assert not informer.synced
-    assert "resourceVersion 'abc' is not a number" in informer.status().error
+    assert f"resourceVersion {version!r} is not a number" in informer.status().error
 
 
 @pytest.mark.rule("inv-31")
