@@ -68,7 +68,7 @@ class Applier(Writer):
         if self.run is not None:
             self.run.wants(resource, obj.key, "", body)
         written = await self._write("POST", resource, obj.key, path, body, JSON)
-        return decode(type(obj), written.raw)
+        return self.decoded(type(obj), written)
 
     @overload
     async def apply(
@@ -109,11 +109,11 @@ class Applier(Writer):
         known = await self._acknowledged(place)
         if known is not None and self._intents.holds(place, body, known):
             self._kept(resource, obj.key)
-            return self._decoded.of(type(obj), known)
+            return self.decoded(type(obj), known)
         written = await self._apply(place, body, force, unforced)
         if not self.dry_run:
             self._intents.acknowledged(place, body, written, anyio.current_time())
-        return decode(type(obj), written.raw)
+        return self.decoded(type(obj), written)
 
     async def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:
         """A manifest as an object, its resource asked of the server. Raises UnknownKind, ValueError."""

@@ -128,7 +128,7 @@ class Client(Applier):
         path = resource.path(obj.namespace, obj.name, subresource)
         body = encode(obj) if whole else await self._whole_body(obj)
         written = await self._write("PUT", resource, obj.key, path, body, JSON)
-        return decode(type(obj), written.raw)
+        return self.decoded(type(obj), written)
 
     async def modify(
         self, model: type[O], name: str, namespace: str, change: Callable[[O], O], *, subresource: str = ""
@@ -196,7 +196,7 @@ class Client(Applier):
             unseen = any(self.lacks(resource, pointer) for pointer in pointers(patch))
             guard = guard_of(obj, patch, versioned=subresource == "status" or unseen)
         written = await self.patch(resource, obj.key, patch, guard=guard, subresource=subresource)
-        return decode(type(obj), written.raw)
+        return self.decoded(type(obj), written)
 
     async def create_subresource(self, obj: Object, subresource: str, body: Mapping[str, Any]) -> None:
         """POST to a subresource of an object (a pod's `binding`, `eviction`); its answer is not read."""

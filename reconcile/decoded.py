@@ -17,8 +17,9 @@ BUDGET = 2 << 20
 class Decoded:
     """The last decoded objects, by model and key; when the budget is spent, keeping starts anew.
 
-    An object is handed out again only for the very snapshot it was decoded from. A kind without a
-    model is decoded each time: its reader may do with the body what it likes.
+    An object is handed out again only for the state that it was decoded from, be that the answer to a
+    write or what the cache heard of it. A kind without a model is decoded each time: its reader may do
+    with the body what it likes.
     """
 
     _kept: dict[tuple[type[Object], Key], tuple[Snapshot, Any]] = field(factory=dict, init=False)
@@ -26,15 +27,15 @@ class Decoded:
 
     def of(self, model: type[O], snapshot: Snapshot) -> O:
         """The object of a snapshot. Raises DoesNotFit."""
+        if issubclass(model, Unstructured):
+            return decode(model, snapshot.raw)
         place = (model, snapshot.key)
         kept = self._kept.get(place)
-        if kept is not None and kept[0] is snapshot:
+        if kept is not None and kept[0].same_as(snapshot):
             known: O = kept[1]
             return known
         raw = snapshot.raw
         obj = decode(model, raw)
-        if issubclass(model, Unstructured):
-            return obj
         if self._spent + len(raw) > BUDGET:
             self._kept.clear()
             self._spent = 0

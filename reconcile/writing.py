@@ -100,7 +100,7 @@ class Writer(Reader):
         resource = kind_of(before).resource
         path = resource.path(before.namespace, before.name, subresource)
         written = await self._write("PATCH", resource, before.key, path, operations, JSON_PATCH)
-        return decode(type(before), written.raw)
+        return self.decoded(type(before), written)
 
     async def _whole_body(self, obj: Object) -> dict[str, Any]:
         """An object for a PUT: what was read and has a class is written over its stored form."""

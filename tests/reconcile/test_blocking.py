@@ -130,7 +130,7 @@ def test_the_client_of_a_plain_function_does_what_the_client_does() -> None:
 
 
 HAVE_NO_NAMESAKE = {
-    "bound", "checked", "lacks", "patch", "read", "redacted", "settle", "snapshots", "watch",
+    "bound", "checked", "decoded", "lacks", "patch", "read", "redacted", "settle", "snapshots", "watch",
 }  # fmt: skip
 """For the runtime, or, as a watch, nothing for code that blocks."""
 

@@ -18,6 +18,12 @@ def test_one_state_is_decoded_once() -> None:
     assert decoded.of(ConfigMap, state) is decoded.of(ConfigMap, state)
 
 
+def test_the_answer_to_a_write_and_the_news_of_it_are_decoded_once() -> None:
+    decoded, answer, news = Decoded(), snapshot(1, a="1"), snapshot(1, a="1")
+    assert answer is not news
+    assert decoded.of(ConfigMap, news) is decoded.of(ConfigMap, answer)
+
+
 def test_another_state_of_the_same_object_is_decoded_anew_even_at_the_same_version() -> None:
     decoded = Decoded()
     assert [decoded.of(ConfigMap, snapshot(1, a=value)).data["a"] for value in ("1", "2")] == ["1", "2"]
