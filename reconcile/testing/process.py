@@ -10,7 +10,7 @@ from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.declarations import Declarations
 from reconcile.manager import Manager
-from reconcile.requests import Request
+from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
 from reconcile.runs import Run, RunHistory
 from reconcile.testing.faults import Crash
@@ -28,7 +28,10 @@ MOST_LIVES = 50
 
 @frozen
 class KeyRun:
-    """A run of a controller for one key. Times are those of the loop; `outcome` is success, error, …"""
+    """A run of a controller for one key. Times are those of the loop; `outcome` is success, error, …
+
+    Most are made and never looked at: what a person reads is written when it is asked for.
+    """
 
     process: int
     life: int
@@ -36,9 +39,14 @@ class KeyRun:
     request: Request
     started: float
     ended: float
-    causes: Sequence[str]
+    woken_by: Sequence[Cause]
     outcome: str
     message: str
+
+    @property
+    def causes(self) -> Sequence[str]:
+        """Why it ran, as people read it."""
+        return tuple(map(str, self.woken_by))
 
 
 @frozen
@@ -178,7 +186,7 @@ class _Told(RunHistory):
                 run.request,
                 run.started,
                 now,
-                tuple(map(str, run.causes)),
+                run.causes,
                 "cancelled" if outcome is None else outcome.name,
                 "" if outcome is None else outcome.message,
             )

@@ -1,6 +1,7 @@
 """The world of one run: a server, managers on faulty ways to it, somebody who acts, and all that happened."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -63,10 +64,9 @@ class Done:
 class World:
     """What an invariant is a function of, and a step of a scenario acts on.
 
-    `user` is a client of the administrator: its reads are live, nothing goes wrong on its way.
-    `outside` is what the scenario has outside the cluster. `changes` is the whole truth of the server
-    since the run began, `runs` all runs of controllers, `done` what was done by others, `violations` what
-    has been found so far.
+    `outside` is what the scenario has outside the cluster. `changes` is the whole truth of the server since
+    the run began, `runs` all runs of controllers, `done` what was done by others, `violations` what has been
+    found so far.
     """
 
     def __init__(
@@ -79,7 +79,6 @@ class World:
         self.server = base.copy(self.clock)
         self.stage = Stage(self.server)
         self.outside: Any = scenario.make_outside()
-        self.user = Client(InProcessTransport(self.server), field_manager="user", clock=self.clock)
         self.runs: list[KeyRun] = []
         self.changes: list[Happened] = []
         self.done: list[Done] = []
@@ -97,6 +96,11 @@ class World:
         self.processes = [
             Process(self, number, listening=listening) for number in range(1, scenario.replicas + 1)
         ]
+
+    @functools.cached_property
+    def user(self) -> Client:
+        """A client of the administrator: its reads are live, nothing goes wrong on its way."""
+        return Client(InProcessTransport(self.server), field_manager="user", clock=self.clock)
 
     # --- looking ----------------------------------------------------------------------------------
 

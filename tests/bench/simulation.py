@@ -2,11 +2,14 @@
 
 The toy is a kind whose schema has some twenty lines, with one child. The other is KubeRay's own definition
 under our worker groups: a head and a worker pod, a Service, the status; and once more with simulated nodes,
-on which those pods are scheduled, run and become ready. Processor time counts, in batches of ten runs.
+on which those pods are scheduled, run and become ready. Processor time counts, in batches of ten runs; the
+best batch of several processes, as where a process happens to lie in memory makes a tenth.
 """
 
+import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from attrs import frozen
@@ -19,7 +22,8 @@ from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.running import Theatre
 from tests.simulation.scenarios import cluster, real_definition
 
-SECONDS = 4.0
+PROCESSES = 4
+SECONDS = 1.5
 BATCH = 10
 
 
@@ -79,12 +83,24 @@ def best_ms(scenario: Scenario) -> float:
     return best
 
 
+SCENARIOS: Mapping[str, Callable[[], Scenario]] = {
+    "": toy,
+    "_raycluster": ray_cluster,
+    "_raycluster_with_nodes": lambda: ray_cluster(Delays()),
+}
+
+
+def best_of_processes(name: str) -> float:
+    """The same in the best of several processes."""
+    command = [sys.executable, "-m", "tests.bench.simulation", name]
+    return min(float(subprocess.check_output(command)) for _ in range(PROCESSES))
+
+
 def figures() -> Mapping[str, float]:
     """The figures of this module."""
-    plain = best_ms(toy())
-    return {
-        "simulation.ms_per_run": plain,
-        "simulation.runs_per_s": 1000 / plain,
-        "simulation.ms_per_run_raycluster": best_ms(ray_cluster()),
-        "simulation.ms_per_run_raycluster_with_nodes": best_ms(ray_cluster(Delays())),
-    }
+    found = {f"simulation.ms_per_run{name}": best_of_processes(name) for name in SCENARIOS}
+    return {"simulation.runs_per_s": 1000 / found["simulation.ms_per_run"], **found}
+
+
+if __name__ == "__main__":
+    print(best_ms(SCENARIOS[sys.argv[1]]()))
