@@ -161,6 +161,10 @@ class Log:
         """Call `listener` no more."""
         self._listeners.remove(listener)
 
+    def forget_all(self) -> None:
+        """Call nobody more."""
+        self._listeners.clear()
+
     def get(self, resource: StorageKey, key: Key) -> Stored | None:
         """The object as it is now."""
         return self._objects.get(resource, {}).get(key)

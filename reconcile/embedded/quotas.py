@@ -4,12 +4,14 @@ Objects are counted, pods without those that have ended; compute resources and s
 writer is warned).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from attrs import frozen
 
 from reconcile.embedded.admission import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.log import Change, StorageKey, Stored
+from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.quota_names import counted_resource
 from reconcile.embedded.resources import ServedResource
 
@@ -20,42 +22,17 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Quotas:
-    """Refuses what exceeds a quota, and keeps the quotas' status."""
+    """Keeps the quotas' status; `guard` is what refuses what exceeds one."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dirty = False
+        self.guard = QuotaGuard(engine.log)
         engine.log.on_change(self._note)
 
     def _note(self, change: Change) -> None:
         if change.resource == QUOTAS or self._engine.log.count(QUOTAS):
             self._dirty = True
-
-    # --- refusing ---
-
-    def concerns(self, resource: ServedResource) -> bool:
-        """Whether there is anything to check."""
-        return resource.namespaced and bool(self._engine.log.count(QUOTAS))
-
-    def __call__(self, request: AdmissionRequest) -> None:
-        """Refuse one object too many."""
-        if request.operation != "CREATE":
-            return
-        for quota in self._quotas(request.namespace):
-            self._check(request, quota)
-
-    def _check(self, request: AdmissionRequest, quota: Mapping[str, Any]) -> None:
-        for name, limit in _limits(quota).items():
-            if counted_resource(name) != request.resource.storage_key:
-                continue
-            used = self._used(name, request.namespace)
-            if used + 1 > limit:
-                raise Denied(
-                    f"exceeded quota: {quota['metadata']['name']}, requested: {name}=1, "
-                    f"used: {name}={used}, limited: {name}={limit}"
-                )
-
-    # --- counting ---
 
     def sync(self) -> None:
         """Write what is used into the status of every quota that says otherwise."""
@@ -66,25 +43,50 @@ class Quotas:
             quota = stored.decode()
             limits = _limits(quota)
             hard = (quota.get("spec") or {}).get("hard") or {}
-            used = {name: str(self._used(name, stored.key.namespace)) for name in limits}
+            used = {name: str(self.guard.used(name, stored.key.namespace)) for name in limits}
             status = {"hard": {name: hard[name] for name in limits}, "used": used}
             if limits and quota.get("status") != status:
                 self._engine.put(stored.encoded_by, {**quota, "status": status})
         self._dirty = False
 
-    def _quotas(self, namespace: str) -> Iterator[dict[str, Any]]:
-        for stored in self._engine.log.snapshot(QUOTAS):
-            if stored.key.namespace == namespace:
-                yield stored.decode()
 
-    def _used(self, name: str, namespace: str) -> int:
+@frozen
+class QuotaGuard:
+    """Refuses one object too many. It knows the log alone, as the engine knows it."""
+
+    log: Log
+
+    def concerns(self, resource: ServedResource) -> bool:
+        """Whether there is anything to check."""
+        return resource.namespaced and bool(self.log.count(QUOTAS))
+
+    def __call__(self, request: AdmissionRequest) -> None:
+        """Refuse one object too many."""
+        if request.operation != "CREATE":
+            return
+        for stored in self.log.snapshot(QUOTAS):
+            if stored.key.namespace == request.namespace:
+                self._check(request, stored.decode())
+
+    def used(self, name: str, namespace: str) -> int:
+        """How many objects count against a limit."""
         key = counted_resource(name)
         if key is None:
             return 0
         return sum(
-            stored.key.namespace == namespace and _counts(key, stored)
-            for stored in self._engine.log.snapshot(key)
+            stored.key.namespace == namespace and _counts(key, stored) for stored in self.log.snapshot(key)
         )
+
+    def _check(self, request: AdmissionRequest, quota: Mapping[str, Any]) -> None:
+        for name, limit in _limits(quota).items():
+            if counted_resource(name) != request.resource.storage_key:
+                continue
+            used = self.used(name, request.namespace)
+            if used + 1 > limit:
+                raise Denied(
+                    f"exceeded quota: {quota['metadata']['name']}, requested: {name}=1, "
+                    f"used: {name}={used}, limited: {name}={limit}"
+                )
 
 
 def _counts(key: StorageKey, stored: Stored) -> bool:

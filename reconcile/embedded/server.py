@@ -1,6 +1,7 @@
 """The embedded API server: requests in, answers and watches out, one thread, no waiting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from attrs import evolve
 
@@ -72,14 +73,14 @@ class ApiServer:
         self._engine = engine
         self._engine.table = Tables(engine.clock)
         self._watches: dict[StorageKey, dict[Watch, None]] = {}
-        self._definitions = Definitions(self._engine, self._end_watches)
+        self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
         self._housekeeping = Housekeeping(self._engine)
         self._accounts = DefaultAccounts(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
         self._disruptions = disruption.Disruptions(self._engine)
         self._autoscalers = Autoscalers(self._engine)
-        self._engine.guards += [RoleGuard(self._engine.access), self._quotas]
+        self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
         self.routes: list[Route] = [Routes()]
         """What answers paths outside /api/v1 and /apis/GROUP/VERSION; each is asked first, in order."""
         engine.log.on_change(lambda change: self._wake(change.resource))
@@ -178,10 +179,11 @@ class ApiServer:
         await self._housekeeping.run(self.settle)
 
     def close(self) -> None:
-        """End every watch."""
+        """End every watch, and look after nothing any more; what there is can still be read."""
         for watches in list(self._watches.values()):
             for watch in list(watches):
                 watch.finish()
+        self._engine.log.forget_all()
 
     # --- who may ---
 
@@ -235,12 +237,6 @@ class ApiServer:
         for watch in tuple(self._watches.get(resource, ())):  # a copy: one that ends here is forgotten here
             watch.notify()
 
-    def _end_watches(self, replaced: Sequence[ServedResource]) -> None:
-        for resource in replaced:
-            for watch in list(self._watches.get(resource.storage_key, ())):
-                if watch.resource is resource:
-                    watch.finish()
-
     def _make_first_namespaces(self) -> None:
         for name in FIRST_NAMESPACES:
             body = b'{"metadata":{"name":"%s"}}' % name.encode()
@@ -255,6 +251,15 @@ class ApiServer:
                 obj["metadata"]["creationTimestamp"] = self._engine.now()
                 self._engine.put(resource, obj)
         self._aggregation.sync()
+
+
+def _end_watches(
+    watches: Mapping[StorageKey, Mapping[Watch, None]], replaced: Sequence[ServedResource]
+) -> None:
+    for resource in replaced:
+        for watch in list(watches.get(resource.storage_key, ())):
+            if watch.resource is resource:
+                watch.finish()
 
 
 def failure_response(failure: Failure) -> Response:

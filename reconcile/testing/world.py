@@ -257,7 +257,7 @@ class World:
                 failure = error  # raised below: here it would come out wrapped in the group of the processes
             self._living = False
             group.cancel_scope.cancel()
-        self.server.log.forget(self._on_change)
+        self.server.close()
         for process in self.processes:
             process.end()
         if failure is not None:

@@ -5,7 +5,7 @@ import pytest
 
 from reconcile.embedded import ApiServer, Failure, InProcessTransport
 from reconcile.embedded.api import WHOLE
-from reconcile.embedded.log import Log
+from reconcile.embedded.log import Change, Log
 from reconcile.embedded.selectors import Selection, fnv1a, parse_labels, parse_shards
 from reconcile.embedded.watching import Watch
 from tests.embedded.api_client import (
@@ -255,6 +255,15 @@ async def test_a_waiting_reader_wakes_for_its_own_resource_and_at_the_end(api: A
             await anyio.wait_all_tasks_blocked()
             assert seen == ["x"]
             api.server.close()
+
+
+def test_a_closed_server_can_still_be_read_and_tells_nobody_of_changes(api: Api) -> None:
+    told: list[Change] = []
+    api.server.log.on_change(told.append)
+    api.server.close()
+    api.ok("POST", CONFIG_MAPS, config_map())
+    assert told == []
+    assert api.ok("GET", CONFIG_MAPS)["items"][0]["metadata"]["name"] == config_map()["metadata"]["name"]
 
 
 async def test_the_transport_speaks_to_the_engine_and_settles_if_asked(api: Api) -> None:

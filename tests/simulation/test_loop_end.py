@@ -89,7 +89,7 @@ def test_a_task_that_was_cancelled_says_so_and_holds_on_to_nothing() -> None:
         gc.enable()
 
 
-def test_a_run_leaves_nothing_to_the_garbage_collector_while_its_world_is_looked_at() -> None:
+def test_a_run_leaves_nothing_to_the_garbage_collector_nor_does_its_world_when_it_goes() -> None:
     theatre = Theatre(scenario())
     theatre.run(FaultPlan())
     gc.collect()
@@ -99,5 +99,7 @@ def test_a_run_leaves_nothing_to_the_garbage_collector_while_its_world_is_looked
         assert gc.collect() == 0
         assert run.world.requests
         assert run.world.processes[0].manager is None
+        del run
+        assert gc.collect() == 0
     finally:
         gc.enable()
