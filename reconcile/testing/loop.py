@@ -318,21 +318,16 @@ class _Handle(asyncio.Handle):
         self._source_traceback = None
 
 
-class _Timer(asyncio.TimerHandle):
+class _Timer(_Handle, asyncio.TimerHandle):
     """A timer that asks as little; while it `waits`, the loop is told when it is cancelled."""
 
     __slots__ = ("waits",)
+    _loop: VirtualTimeLoop
 
     def __init__(
         self, when: float, callback: Any, args: Any, loop: VirtualTimeLoop, context: Context | None
     ) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
+        super().__init__(callback, args, loop, context)
         self._when = when
         self._scheduled = self.waits = True
 
