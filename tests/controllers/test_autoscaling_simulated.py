@@ -29,7 +29,10 @@ AUTOSCALER = "/apis/autoscaling.aibrix.ai/v1alpha1/namespaces/default/podautosca
 
 @frozen
 class Pages:
-    """A total of 4 on one page; pods say next to nothing, and each third of them refuses."""
+    """A total of 4 on one page; pods say next to nothing, and each sixth of them refuses.
+
+    No more, or those that are left after a scale down may be so many that nothing is decided.
+    """
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,7 +49,7 @@ class Pages:
         if "gauge.example.com" in url:
             return f"load {LOAD}\n".encode()
         host = url.removeprefix("http://").partition(":")[0]
-        if int(host.rpartition(".")[2]) % 3 == 0:
+        if int(host.rpartition(".")[2]) % 6 == 3:
             raise FetchFailed("ConnectionRefused", "it does not take connections")
         return b"idle 0.001\n"
 
