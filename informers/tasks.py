@@ -1,10 +1,12 @@
 """What runs beside something that may end sooner than the task group it all runs in."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVarTuple
 
 from anyio import TaskHandle
 from anyio.abc import TaskGroup
+
+Arguments = TypeVarTuple("Arguments")
 
 
 class Tasks:
@@ -12,9 +14,9 @@ class Tasks:
 
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
-        self._started: list[TaskHandle[Any]] = []
+        self._started: list[TaskHandle[None]] = []
 
-    def start_soon(self, call: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+    def start_soon(self, call: Callable[[*Arguments], Coroutine[Any, Any, None]], *args: *Arguments) -> None:
         """Start one more."""
         pending = TaskHandle.Status.PENDING
         self._started = [task for task in self._started if task.status is pending]
