@@ -25,8 +25,8 @@ class Decoded:
     _kept: dict[tuple[type[Object], Key], tuple[Snapshot, Any]] = field(factory=dict, init=False)
     _spent: int = field(default=0, init=False)
 
-    def of(self, model: type[O], snapshot: Snapshot) -> O:
-        """The object of a snapshot. Raises DoesNotFit."""
+    def of(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
+        """The object of a snapshot, kept for whoever asks next unless it is not to be. Raises DoesNotFit."""
         if issubclass(model, Unstructured):
             return decode(model, snapshot.raw)
         place = (model, snapshot.key)
@@ -36,6 +36,8 @@ class Decoded:
             return known
         raw = snapshot.raw
         obj = decode(model, raw)
+        if not keep:
+            return obj
         if self._spent + len(raw) > BUDGET:
             self._kept.clear()
             self._spent = 0

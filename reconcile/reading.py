@@ -120,7 +120,7 @@ class Reader:
     async def find(self, model: type[O], name: str, namespace: str = "", *, live: bool = False) -> O | None:
         """The object of that name, or None."""
         snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
-        return None if snapshot is None else self.decoded(model, snapshot, live=live)
+        return None if snapshot is None else self.decoded(model, snapshot, keep=not live)
 
     async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
@@ -188,7 +188,7 @@ class Reader:
         snapshots = await self.snapshots(
             resource, namespace, labels=labels, fields=fields, owner=owner, index=index, live=live
         )
-        return [self.decoded(model, snapshot, live=live) for snapshot in snapshots]
+        return [self.decoded(model, snapshot, keep=not live) for snapshot in snapshots]
 
     async def snapshots(
         self,
@@ -304,11 +304,11 @@ class Reader:
 
     # --- for the rooms that write -----------------------------------------------------------------
 
-    def decoded(self, model: type[O], snapshot: Snapshot, *, live: bool = False) -> O:
-        """The object of a snapshot, for one of the cache each time the same. Raises DoesNotFit."""
-        if live or self.cache is None:
+    def decoded(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
+        """The object of a snapshot; with a cache, one that was kept for that state. Raises DoesNotFit."""
+        if self.cache is None:
             return decode(model, snapshot.raw)
-        return self._decoded.of(model, snapshot)
+        return self._decoded.of(model, snapshot, keep=keep)
 
     async def _ask(
         self, resource: Resource, key: Key | None, path: str, query: Mapping[str, str] | None = None

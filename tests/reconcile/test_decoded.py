@@ -24,6 +24,14 @@ def test_the_answer_to_a_write_and_the_news_of_it_are_decoded_once() -> None:
     assert decoded.of(ConfigMap, news) is decoded.of(ConfigMap, answer)
 
 
+def test_what_is_not_to_be_kept_is_given_where_it_is_there_already() -> None:
+    decoded, state = Decoded(), snapshot(1, a="1")
+    first = decoded.of(ConfigMap, state, keep=False)
+    kept = decoded.of(ConfigMap, state)
+    assert first is not kept
+    assert decoded.of(ConfigMap, state, keep=False) is kept
+
+
 def test_another_state_of_the_same_object_is_decoded_anew_even_at_the_same_version() -> None:
     decoded = Decoded()
     assert [decoded.of(ConfigMap, snapshot(1, a=value)).data["a"] for value in ("1", "2")] == ["1", "2"]
