@@ -22,7 +22,7 @@ from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.running import Theatre
 from tests.simulation.scenarios import cluster, real_definition
 
-PROCESSES = 4
+PROCESSES = 6
 SECONDS = 1.5
 BATCH = 10
 
