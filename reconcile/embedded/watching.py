@@ -92,9 +92,9 @@ class Watch:
 
     async def wait(self) -> None:
         """Wait until there is something to take or the watch has ended."""
+        if self._timer is None:
+            self._pass_time()
         while not self._ready and not self._ending:
-            if self._timer is None:
-                self._pass_time()
             self._collect()
             if not self._ready and not self._ending:
                 await self._sleep()

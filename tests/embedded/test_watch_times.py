@@ -43,6 +43,21 @@ def test_bookmarks_come_each_minute_and_two_seconds_before_the_end(api: Api) -> 
     assert simulate(told, opened(api, timeoutSeconds="150")) == []
 
 
+def test_the_time_of_a_watch_begins_with_its_first_wait_also_where_that_has_not_to_wait(api: Api) -> None:
+    api.ok("POST", WIDGETS, widget())
+    watch = opened(api, resourceVersion="0", timeoutSeconds="5")
+
+    async def slow_reader() -> float:
+        await watch.wait()
+        assert len(watch.take()) == 1
+        await anyio.sleep(4)
+        await watch.wait()
+        assert watch.closed
+        return anyio.current_time()
+
+    assert simulate(slow_reader) == 5
+
+
 @pytest.mark.rule("api-106")
 def test_a_kind_of_which_nothing_was_ever_written_has_no_bookmarks(api: Api) -> None:
     assert simulate(told, opened(api, allowWatchBookmarks="true", timeoutSeconds="150")) == []
