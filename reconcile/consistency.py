@@ -146,9 +146,6 @@ class Journal:
 
         Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
         """
-        if self.on_wait is None:
-            await self._settle(cache, live, only)
-            return
         started = anyio.current_time()
         behind = False
         try:
@@ -157,7 +154,8 @@ class Journal:
             behind = True
             raise
         finally:
-            self.on_wait(anyio.current_time() - started, behind)
+            if self.on_wait is not None:
+                self.on_wait(anyio.current_time() - started, behind)
 
     async def _settle(self, cache: Cache, live: Live, only: Resource | None) -> None:
         for resource, key in [place for place in self._unknown if only in (None, place[0])]:

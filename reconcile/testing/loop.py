@@ -308,7 +308,16 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(self, callback: Any, args: Any, loop: asyncio.AbstractEventLoop, context: Any) -> None:
+    _context: Context
+    _callback: Callable[..., object] | None
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
         self._context = copy_context() if context is None else context
         self._loop = loop
         self._callback = callback
@@ -325,7 +334,12 @@ class _Timer(_Handle, asyncio.TimerHandle):
     _loop: VirtualTimeLoop
 
     def __init__(
-        self, when: float, callback: Any, args: Any, loop: VirtualTimeLoop, context: Context | None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        loop: VirtualTimeLoop,
+        context: Context | None,
     ) -> None:
         super().__init__(callback, args, loop, context)
         self._when = when
