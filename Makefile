@@ -16,8 +16,8 @@ setup: ## make .venv and install everything at the versions of constraints.txt
 run: setup ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
 	@$(BIN)/reconcile demo $(ARGS)
 
-test: setup ## the tests; ARGS="tests/workqueue -k delay"
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup ## the tests, one process per core; ARGS="tests/workqueue -k delay", ARGS="-n0 --pdb" for a debugger
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: setup ## style, types, import contracts, rules, the documentation
 	$(BIN)/ruff check
