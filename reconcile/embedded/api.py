@@ -1,7 +1,6 @@
 """What comes in and what goes out: a request, the resource its path names, the form of the answer."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
@@ -9,6 +8,7 @@ from attrs import field, frozen
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.failures import bad_request, no_such_resource, not_acceptable, page_not_found
 from reconcile.embedded.registry import Registry
+from reconcile.embedded.request_info import Place, place_of
 from reconcile.embedded.resources import ServedResource
 
 META = "meta.k8s.io"
@@ -46,60 +46,24 @@ class Target:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    legacy_watch: bool = False
 
 
 def find_target(path: str, registry: Registry) -> Target:
     """The resource, object or subresource at `path`; the 404 that fits where there is none."""
-    way = _way(path)
-    if way is None or not registry.serves(way.group, way.version):
+    return target_at(place_of(path), registry)
+
+
+def target_at(place: Place | None, registry: Registry) -> Target:
+    """The same for a path that was read; None is one that leads to no resource."""
+    if place is None or not registry.serves(place.group, place.version):
         raise page_not_found()
-    resource = registry.get(way.group, way.version, way.plural)
+    resource = registry.get(place.group, place.version, place.resource)
     if resource is None:
-        raise page_not_found() if registry.is_custom(way.group) else no_such_resource()
-    target = Target(resource, way.namespace, way.name, way.subresource, way.legacy_watch)
+        raise page_not_found() if registry.is_custom(place.group) else no_such_resource()
+    below = "/".join((place.subresource, *place.rest))
+    target = Target(resource, place.within, place.name, below)
     _check_scope(target)
     return target
-
-
-@frozen
-class _Way:
-    """What a path says, whatever is served."""
-
-    group: str
-    version: str
-    namespace: str
-    plural: str
-    name: str
-    subresource: str
-    legacy_watch: bool
-
-
-@lru_cache(maxsize=512)
-def _way(path: str) -> _Way | None:
-    """The parts of a path; None where it leads to no resource. The same few come again and again."""
-    parts = [part for part in path.split("/") if part]
-    match parts:
-        case ["api", version, *rest] if rest:
-            group = ""
-        case ["apis", group, version, *rest] if rest:
-            pass
-        case _:
-            return None
-    legacy_watch = rest[0] == "watch" and len(rest) > 1
-    if legacy_watch:
-        rest = rest[1:]
-    namespace, rest = _split_namespace(group, rest)
-    plural, name, subresource = rest[0], "".join(rest[1:2]), "/".join(rest[2:])
-    return _Way(group, version, namespace, plural, name, subresource, legacy_watch)
-
-
-def _split_namespace(group: str, rest: list[str]) -> tuple[str, list[str]]:
-    if rest[0] != "namespaces" or len(rest) < 3:
-        return "", rest
-    if not group and len(rest) == 3 and rest[2] in ("status", "finalize"):
-        return "", rest
-    return rest[1], rest[2:]
 
 
 def _check_scope(target: Target) -> None:

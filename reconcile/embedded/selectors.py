@@ -9,6 +9,7 @@ from attrs import frozen
 from informers.resource import Key
 from reconcile.embedded.events import event_path
 from reconcile.embedded.failures import bad_request, untidy
+from reconcile.embedded.field_selectors import field_terms
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.resources import ServedResource
@@ -181,33 +182,21 @@ def _unparsable(text: str) -> Exception:
 # --- fields -----------------------------------------------------------------------------------
 
 
-_FIELD_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
-
-
 def parse_fields(text: str, resource: ServedResource) -> tuple[tuple[str, str, bool], ...]:
     """`metadata.name=a,spec.nodeName!=b`: all must hold; 400 for a field that cannot be selected by."""
     if not text:
         return ()
+    try:
+        terms = field_terms(text)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
     known = {"metadata.name", *(path.lstrip(".") for path in resource.selectable_fields)}
     if resource.namespaced:
         known.add("metadata.namespace")
-    found: list[tuple[str, str, bool]] = []
-    for term in filter(None, _FIELD_TERM.findall(text)):
-        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
-        if match is None:
-            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        path, value = match[1], _unescaped(match[3])
+    for path, _, _ in terms:
         if path not in known:
             raise bad_request(f"field label not supported: {path}")
-        found.append((path, value, match[2] != "!="))
-    return tuple(found)
-
-
-def _unescaped(value: str) -> str:
-    """The value of a term, in which a backslash goes before each `\\`, `,` and `=`."""
-    if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", value, re.DOTALL):
-        raise bad_request(f"invalid field selector: invalid or missing escape in value: {value}")
-    return re.sub(r"\\(.)", r"\1", value)
+    return tuple(terms)
 
 
 def field_value(stored: Stored, path: str) -> str:

@@ -7,10 +7,10 @@ from attrs import evolve
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
-from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
+from reconcile.embedded import disruption
 from reconcile.embedded.accounts import DefaultAccounts
 from reconcile.embedded.admission import Admission
-from reconcile.embedded.api import ApiRequest, TableRenderer, Target, find_target
+from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.defaults import default_bindings, default_roles
@@ -21,20 +21,15 @@ from reconcile.embedded.autoscalers import Autoscalers
 from reconcile.embedded.bodies import warning_text
 from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
+from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import (
-    PlainText,
-    bad_request,
-    method_not_allowed,
-    no_such_resource,
-    not_found,
-    page_not_found,
-)
+from reconcile.embedded.failures import PlainText, bad_request
 from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.log import Log, StorageKey
 from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
+from reconcile.embedded.request_info import RequestInfo, request_info
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.routes import Routes
 from reconcile.embedded.status import Failure
@@ -43,10 +38,7 @@ from reconcile.embedded.watching import Watch
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
-Verb = Callable[[Engine, ApiRequest, Target], Response | Watch]
 Route = Callable[["ApiServer", ApiRequest], Response | None]
-
-_UNSUPPORTED = frozenset({"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"})
 
 
 class ApiServer:
@@ -147,12 +139,13 @@ class ApiServer:
     def handle(self, request: ApiRequest) -> Response | Watch:
         """Answer one request; a watch is returned to be read, and closed, by the caller."""
         try:
-            request = self._admit(request)
+            info = request_info(request.method, request.path, request.query)
+            request = self._admit(request, info)
             for route in self.routes:
                 response = route(self, request)
                 if response is not None:
                     return response
-            return self._serve(request)
+            return self._serve(request, info)
         except Failure as failure:
             return failure_response(failure)
         except RecursionError:
@@ -187,14 +180,14 @@ class ApiServer:
 
     # --- who may ---
 
-    def _admit(self, request: ApiRequest) -> ApiRequest:
+    def _admit(self, request: ApiRequest, info: RequestInfo) -> ApiRequest:
         """The request as it counts: by the user it impersonates, if any. Raises Failure (403)."""
         for name in request.headers:
             if name.startswith("impersonate-"):
                 request = self._impersonate(request)
                 break
         if not request.user.superuser:
-            self._require(attributes_of(request.user, request.method, request.path, request.query))
+            self._require(attributes_of(request.user, info, request.path))
         return request
 
     def _impersonate(self, request: ApiRequest) -> ApiRequest:
@@ -212,9 +205,9 @@ class ApiServer:
 
     # --- dispatch ---
 
-    def _serve(self, request: ApiRequest) -> Response | Watch:
-        target = find_target(request.path, self._engine.registry)
-        answer = _verb(request, target)(self._engine, request, target)
+    def _serve(self, request: ApiRequest, info: RequestInfo) -> Response | Watch:
+        target = target_at(info.place, self._engine.registry)
+        answer = act_for(info, request, target)(self._engine, request, target)
         self._definitions.sync()
         if isinstance(answer, Watch):
             self._register(answer)
@@ -274,96 +267,3 @@ def _with_warning(response: Response, text: str) -> Response:
     given = response.headers.get("warning")
     headers = {**response.headers, "warning": f"{given}, {warning}" if given else warning}
     return evolve(response, headers=headers)
-
-
-# --- which verb -------------------------------------------------------------------------------
-
-
-def _verb(request: ApiRequest, target: Target) -> Verb:
-    if target.resource.create_only:
-        return _review_verb(request, target)
-    if target.subresource:
-        return _subresource_verb(request.method, target)
-    if target.name:
-        return _object_verb(request, target)
-    return _collection_verb(request, target)
-
-
-def _review_verb(request: ApiRequest, target: Target) -> Verb:
-    if target.name:
-        raise no_such_resource()
-    if request.method != "POST" or (target.resource.namespaced and not target.namespace):
-        raise method_not_allowed()
-    return reviewing.review
-
-
-def _collection_verb(request: ApiRequest, target: Target) -> Verb:
-    resource = target.resource
-    clusterwide = resource.namespaced and not target.namespace
-    if clusterwide and resource.custom and request.method != "GET":
-        raise page_not_found()
-    match request.method:
-        case "GET":
-            wants_watch = target.legacy_watch or reads.watches(request.query)
-            return reads.watch if wants_watch else reads.list_objects
-        case "POST" if clusterwide:
-            raise method_not_allowed()
-        case "POST":
-            return writes.create
-        case "DELETE" if resource.collection_deletable and not clusterwide:
-            return deletion.delete_collection
-        case "PUT" | "PATCH" if resource.custom:
-            raise bad_request("name must be provided")
-        case _:
-            raise method_not_allowed()
-
-
-def _object_verb(request: ApiRequest, target: Target) -> Verb:
-    match request.method:
-        case "GET":
-            return reads.watch if target.legacy_watch else reads.get
-        case "PUT":
-            return writes.update
-        case "PATCH":
-            return writes.patch
-        case "DELETE":
-            return deletion.delete
-        case "POST" if target.resource.custom:
-            return writes.create
-        case _:
-            raise method_not_allowed()
-
-
-_STATUS_VERBS: dict[str, Verb] = {"GET": reads.get, "PUT": writes.update, "PATCH": writes.patch}
-_SCALE_VERBS: dict[str, Verb] = {
-    "GET": subresources.get_scale,
-    "PUT": subresources.put_scale,
-    "PATCH": subresources.patch_scale,
-}
-
-
-_OTHER_VERBS: dict[tuple[str, str, str], dict[str, Verb]] = {
-    ("", "namespaces", "finalize"): {"PUT": subresources.finalize},
-    ("", "pods", "binding"): {"POST": subresources.bind},
-    ("", "pods", "eviction"): {"POST": disruption.evict},
-    ("", "serviceaccounts", "token"): {"POST": reviewing.request_token},
-}
-
-
-def _subresource_verb(method: str, target: Target) -> Verb:
-    resource, subresource = target.resource, target.subresource
-    verbs: dict[str, Verb] = {}
-    if subresource == "status" and resource.has_status:
-        verbs = _STATUS_VERBS
-    elif subresource == "scale" and resource.scale is not None:
-        verbs = _SCALE_VERBS
-    elif (resource.group, resource.plural, subresource) in _OTHER_VERBS:
-        verbs = _OTHER_VERBS[resource.group, resource.plural, subresource]
-    elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
-        message = f"{resource.name}/{subresource} is not supported by the embedded server"
-        raise Failure(405, "MethodNotAllowed", message, {})
-    else:
-        raise not_found(resource, target.name) if resource.custom else no_such_resource()
-    if method not in verbs:
-        raise method_not_allowed()
-    return verbs[method]

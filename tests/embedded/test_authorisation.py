@@ -10,6 +10,7 @@ from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport,
 from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.rules import allows, uncovered
+from reconcile.embedded.request_info import request_info
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
@@ -67,14 +68,14 @@ def anna(api: Api, *rules: dict[str, Any]) -> None:
 def test_a_path_says_what_is_asked_for(
     method: str, path: str, query: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    asked = attributes_of(ADMIN, method, path, query)
+    asked = attributes_of(ADMIN, request_info(method, path, query), path)
     assert (
         asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name
     ) == expected  # fmt: skip
 
 
 def test_a_path_that_is_no_resource_is_asked_for_by_itself() -> None:
-    asked = attributes_of(ADMIN, "GET", "/version", {})
+    asked = attributes_of(ADMIN, request_info("GET", "/version", {}), "/version")
     assert (asked.verb, asked.path, asked.resource) == ("get", "/version", "")
 
 

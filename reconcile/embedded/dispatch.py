@@ -1,0 +1,111 @@
+"""Which function carries out a request: by the verb that authorisation decided on, and by nothing else."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from informers.transport import Response
+from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
+from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.engine import Engine
+from reconcile.embedded.failures import (
+    bad_request,
+    method_not_allowed,
+    no_such_resource,
+    not_found,
+    page_not_found,
+)
+from reconcile.embedded.request_info import RequestInfo
+from reconcile.embedded.status import Failure
+from reconcile.embedded.watching import Watch
+
+Act = Callable[[Engine, ApiRequest, Target], Response | Watch]
+
+_UNSUPPORTED: Final = frozenset(
+    {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}
+)
+_OBJECT_ACTS: Final[Mapping[str, Act]] = {
+    "get": reads.get,
+    "watch": reads.watch,
+    "update": writes.update,
+    "patch": writes.patch,
+    "delete": deletion.delete,
+}
+_STATUS_ACTS: Final[Mapping[str, Act]] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
+_SCALE_ACTS: Final[Mapping[str, Act]] = {
+    "get": subresources.get_scale,
+    "update": subresources.put_scale,
+    "patch": subresources.patch_scale,
+}
+_OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
+    ("", "namespaces", "finalize"): {"update": subresources.finalize},
+    ("", "pods", "binding"): {"create": subresources.bind},
+    ("", "pods", "eviction"): {"create": disruption.evict},
+    ("", "serviceaccounts", "token"): {"create": reviewing.request_token},
+}
+
+
+def act_for(info: RequestInfo, request: ApiRequest, target: Target) -> Act:
+    """What does the verb of `info` to `target`; the 404 or 405 that fits where nothing does."""
+    if request.method == "HEAD":
+        raise method_not_allowed()
+    if target.resource.create_only:
+        return _review_act(info.verb, target)
+    if target.subresource:
+        return _subresource_act(info.verb, target)
+    if target.name:
+        return _object_act(info.verb, target)
+    return _collection_act(info.verb, target)
+
+
+def _review_act(verb: str, target: Target) -> Act:
+    if target.name:
+        raise no_such_resource()
+    if verb != "create" or (target.resource.namespaced and not target.namespace):
+        raise method_not_allowed()
+    return reviewing.review
+
+
+def _collection_act(verb: str, target: Target) -> Act:
+    resource = target.resource
+    clusterwide = resource.namespaced and not target.namespace
+    match verb:
+        case "list":
+            return reads.list_objects
+        case "watch":
+            return reads.watch
+        case _ if clusterwide:
+            raise page_not_found() if resource.custom else method_not_allowed()
+        case "create":
+            return writes.create
+        case "deletecollection" if resource.collection_deletable:
+            return deletion.delete_collection
+        case "update" | "patch" if resource.custom:
+            raise bad_request("name must be provided")
+        case _:
+            raise method_not_allowed()
+
+
+def _object_act(verb: str, target: Target) -> Act:
+    if verb == "create" and target.resource.custom:
+        return writes.create
+    if verb not in _OBJECT_ACTS:
+        raise method_not_allowed()
+    return _OBJECT_ACTS[verb]
+
+
+def _subresource_act(verb: str, target: Target) -> Act:
+    resource, subresource = target.resource, target.subresource
+    if subresource == "status" and resource.has_status:
+        acts = _STATUS_ACTS
+    elif subresource == "scale" and resource.scale is not None:
+        acts = _SCALE_ACTS
+    elif (resource.group, resource.plural, subresource) in _OTHER_ACTS:
+        acts = _OTHER_ACTS[resource.group, resource.plural, subresource]
+    elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
+        message = f"{resource.name}/{subresource} is not supported by the embedded server"
+        raise Failure(405, "MethodNotAllowed", message, {})
+    else:
+        raise not_found(resource, target.name) if resource.custom else no_such_resource()
+    if verb not in acts:
+        raise method_not_allowed()
+    return acts[verb]

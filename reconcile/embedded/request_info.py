@@ -1,0 +1,112 @@
+"""What a request asks for: its verb and its place, read from method, path and query alone.
+
+This is the one reading. Authorisation decides on it and the server dispatches by it, so that what was
+allowed is what is done. It follows kube-apiserver's RequestInfo, and as there it happens before it is known
+whether there is such a resource: a user who may not look does not learn it either.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from attrs import frozen
+
+from reconcile.embedded.field_selectors import field_terms
+from reconcile.embedded.queries import flag
+
+REFUSED: Final = ""
+"""The verb of a method that the API does not know: no role opens it."""
+
+_VERBS: Final = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_PREFIXES: Final = ("watch", "proxy")
+_NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
+
+
+@frozen
+class Place:
+    """What a path names, whatever is served."""
+
+    group: str
+    version: str
+    namespace: str
+    """As roles see it: of `/api/v1/namespaces/a` too."""
+    resource: str
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()
+    """What follows the subresource."""
+    prefix: str = ""
+    """`watch` or `proxy`, where the path has the old form that says what is asked for."""
+    within: str = ""
+    """The namespace that the collection is in; empty for namespaces themselves."""
+
+
+@frozen
+class RequestInfo:
+    """The verb of a request, and its place; None for a path that is not a resource's."""
+
+    verb: str
+    """In the words of roles; `REFUSED` for none of them."""
+    place: Place | None = None
+    name: str = ""
+    """The name in the path, or the one that the field selector of a list or a watch leaves."""
+
+
+def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
+    """What a request asks for; never fails, whatever it is given."""
+    place = place_of(path)
+    if place is None:
+        return RequestInfo(method.lower())
+    if place.prefix:
+        # Only reads were ever served there, so that `watch` cannot open the way to a write.
+        return RequestInfo(place.prefix if method in ("GET", "HEAD") else REFUSED, place, place.name)
+    verb = _VERBS.get(method, REFUSED)
+    if place.name or verb not in ("get", "delete"):
+        return RequestInfo(verb, place, place.name)
+    if verb == "delete":
+        return RequestInfo("deletecollection", place)
+    verb = "watch" if flag(query, "watch") else "list"
+    return RequestInfo(verb, place, _selected_name(query.get("fieldSelector", "")))
+
+
+def _selected_name(selector: str) -> str:
+    """The one name that a field selector leaves, which a role by name may allow."""
+    if "metadata.name" not in selector:
+        return ""
+    try:
+        terms = field_terms(selector)
+    except ValueError:
+        return ""
+    names = [value for path, value, equal in terms if path == "metadata.name" and equal]
+    return names[0] if names and _is_path_segment(names[0]) else ""
+
+
+def _is_path_segment(name: str) -> bool:
+    return name not in (".", "..") and "/" not in name and "%" not in name
+
+
+@lru_cache(maxsize=512)
+def place_of(path: str) -> Place | None:
+    """What a path names; None where it leads to no resource. The same few come again and again."""
+    match [part for part in path.split("/") if part]:
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            return None
+    prefix = rest[0] if rest[0] in _PREFIXES and len(rest) > 1 else ""
+    rest = rest[1:] if prefix else rest
+    namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 1 else ""
+    within = namespace if len(rest) > 2 and rest[2] not in _NAMESPACE_PARTS else ""
+    if within:
+        rest = rest[2:]
+    resource, name, subresource = rest[0], "".join(rest[1:2]), "".join(rest[2:3])
+    return Place(group, version, namespace, resource, name, subresource, tuple(rest[3:]), prefix, within)
