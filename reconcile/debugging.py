@@ -4,13 +4,12 @@ Texts of errors have been through `reconcile.redaction`; no body of any object i
 """
 
 import asyncio
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict
 
+from reconcile.frames import Frame, authors
 from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
 from reconcile.runs import PastRun, Run
@@ -20,9 +19,6 @@ from workqueue import Item
 
 KEYS_SHOWN = 1000
 """Of each queue."""
-
-_HERE = str(Path(__file__).parent) + os.sep
-_LIBRARIES = (_HERE, f"{os.sep}site-packages{os.sep}", f"{os.sep}asyncio{os.sep}")
 
 
 def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) -> Mapping[str, Any]:
@@ -50,6 +46,9 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
         "running": [running_run(run, now) for run in runner.history.running()],
         "resting": [str(request) for request in runner.resting],
         "storms": {str(storm.request): storm.shown(now) for storm in runner.guard.storms()},
+        "runs_last_minute": {
+            str(request): count for request, count in runner.history.last_minute(now).items()
+        },
         "recent": {
             str(request): [past_run(run, now) for run in runs] for request, runs in runner.history.recent()
         },
@@ -104,19 +103,19 @@ def _informer(status: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def waiting_place(task: "asyncio.Task[Any]") -> str:
-    """Where a task waits: file, line and function of the innermost frame that is no library's, if any."""
+    """Where a task waits: file, line and function of the author's innermost frame, else the innermost."""
     frames = list(_frames(task.get_coro()))
-    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
     if not frames:
         return ""
-    file, line, function = (own or frames)[-1]
-    return f"{file}:{line} in {function}"
+    number = authors(frames)
+    frame = frames[-1 if number is None else number]
+    return f"{frame} in {frame.function}"
 
 
-def _frames(awaited: Any) -> Iterator[tuple[str, int, str]]:
+def _frames(awaited: Any) -> Iterator[Frame]:
     """From the outermost coroutine to the innermost that is suspended."""
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
         if frame is not None:
-            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+            yield Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)

@@ -26,7 +26,7 @@ from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
 from reconcile.selection import Selection
 from reconcile.storms import Echoes
-from reconcile.storms.purity import Impure, impurities, reordered
+from reconcile.storms.purity import Impure, impurities, reordered, without_server_set
 from reconcile.synchronous import SyncContext
 
 T = TypeVar("T", bound=Object)
@@ -65,6 +65,11 @@ class Outcome:
     def terminal(self) -> bool:
         """Whether trying again will not help until something changes."""
         return self.error is not None and _all_are(self.error, TerminalError, DoesNotFit)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the runtime runs the key again without being asked: it failed, or its state was old."""
+        return self.stale or self.error is not None
 
     @property
     def name(self) -> ResultName:
@@ -235,7 +240,8 @@ class Passes(Generic[T]):
         result = await self._call(function, context)
         done = context.client.run
         assert done is not None
-        found = [*impurities(record.rendered, done.rendered or {}), *reordered(done.sent)]
+        renderings = without_server_set((record.rendered, record.sent), (done.rendered or {}, done.sent))
+        found = [*impurities(*renderings), *reordered(done.sent)]
         if found:
             raise Impure(found)
         return result

@@ -385,8 +385,9 @@ class Runner(Generic[T]):
         self._follow_up(item, outcome)
         record = outcome.record
         if record is not None and (record.sent or self.guard.storming):
-            now = anyio.current_time()
-            look = await self.guard.ended(item.key, record, outcome.result, record.primary, now)
+            look = await self.guard.ended(
+                item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
+            )
             if look is not None:
                 self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
         else:

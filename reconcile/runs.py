@@ -18,6 +18,8 @@ from workqueue import Item, QueueMetrics
 RUNS_OF_A_KEY = 5
 KEYS_REMEMBERED = 200
 WRITES_KEPT = 32
+_SLOTS = 12
+_SLOT_SECONDS = 60 / _SLOTS
 
 
 class ControllerMetrics(Protocol):
@@ -109,6 +111,30 @@ class Run:
 
 
 @define(eq=False)
+class LastMinute:
+    """How many runs of a key ended within the last minute, in slots of five seconds."""
+
+    _counts: list[int] = field(factory=lambda: [0] * _SLOTS, init=False)
+    _slot: int = field(default=0, init=False)
+
+    def add(self, now: float) -> None:
+        """A run ended now (event loop's seconds)."""
+        self._turn(now)
+        self._counts[self._slot % _SLOTS] += 1
+
+    def count(self, now: float) -> int:
+        """Those of the last minute."""
+        self._turn(now)
+        return sum(self._counts)
+
+    def _turn(self, now: float) -> None:
+        slot = int(now / _SLOT_SECONDS)
+        for passed in range(max(self._slot + 1, slot - _SLOTS + 1), slot + 1):
+            self._counts[passed % _SLOTS] = 0
+        self._slot = max(self._slot, slot)
+
+
+@define(eq=False)
 class RunHistory:
     """The runs of one controller: all that are under way, and the last few of the keys that ran last."""
 
@@ -116,6 +142,7 @@ class RunHistory:
     traces: ControllerTraces | None = None
     _running: dict[Request, Run] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[PastRun, ...]] = field(factory=OrderedDict, init=False)
+    _minutes: dict[Request, LastMinute] = field(factory=dict, init=False)
 
     def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> Run:
         """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
@@ -133,6 +160,11 @@ class RunHistory:
         """The last runs of a key, oldest first."""
         return self._past.get(request, ())
 
+    def last_minute(self, now: float) -> dict[Request, int]:
+        """How many runs of each key ended within the last minute; keys that rest are left out."""
+        counts = {request: minute.count(now) for request, minute in self._minutes.items()}
+        return {request: count for request, count in counts.items() if count}
+
     def begin(self, run: Run) -> None:
         """A run starts."""
         self._running[run.request] = run
@@ -142,8 +174,13 @@ class RunHistory:
         self._running.pop(run.request, None)
         past = self._past.pop(run.request, ())
         if not past and len(self._past) >= KEYS_REMEMBERED:
-            self._past.popitem(last=False)
+            oldest, _ = self._past.popitem(last=False)
+            self._minutes.pop(oldest, None)
         self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now))
+        minute = self._minutes.get(run.request)
+        if minute is None:
+            minute = self._minutes[run.request] = LastMinute()
+        minute.add(now)
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
 

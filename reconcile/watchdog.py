@@ -5,10 +5,9 @@ and the frame that the loop's thread is in says where. Nothing is traced or patc
 """
 
 import asyncio
-import functools
 import linecache
+import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,22 +17,28 @@ from typing import Any
 import structlog
 from attrs import define, field, frozen
 
+from reconcile.frames import Frame, authors, is_command, is_library
+
 LIMIT_SECONDS = 0.2
 DEAD_SECONDS = 30.0
 """A loop that is held for longer will hardly come back: liveness fails, so that the process is restarted."""
 _LOOKS_PER_LIMIT = 4
+_ASYNCIO = os.path.dirname(asyncio.__file__)
+_LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete", "run"})
 
 
 @frozen
 class Stall:
     """The event loop is held for `seconds` so far, at `place` (`file:line in function: source`).
 
-    `key` is what the task that holds it works for; empty if that is no run of a controller.
+    `key` is what the task that holds it works for; empty if that is not a run of a controller.
+    `by_library`: it is the library itself that works there, and no code of the author.
     """
 
     seconds: float
     place: str
     key: str
+    by_library: bool = False
 
 
 @define(eq=False)
@@ -94,39 +99,59 @@ class Watchdog:
     def _tell(self, held: float, loop: asyncio.AbstractEventLoop, owner: int) -> None:
         task = asyncio.current_task(loop)
         frame = sys._current_frames().get(owner)
-        self.report(
-            Stall(held, "" if frame is None else place_of(frame), "" if task is None else self.key_of(task))
-        )
+        place, by_library = ("", False) if frame is None else place_of(frame)
+        self.report(Stall(held, place, "" if task is None else self.key_of(task), by_library))
 
 
 def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[Stall], None]:
-    """A report that is a warning in a log."""
+    """A report in a log: a warning where the author's code holds the loop, as it can be moved to a thread.
+
+    What the library does itself, such as the start of an embedded server, is for those who look for it.
+    """
 
     def report(stall: Stall) -> None:
-        log.warning(
-            "the event loop is held: blocking code belongs into ctx.run_sync",
-            seconds=round(stall.seconds, 3),
-            place=stall.place,
-            key=stall.key,
-        )
+        more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
+        if not stall.by_library:
+            log.warning("the event loop is held: blocking code belongs into ctx.run_sync", **more)
+        elif stall.key:
+            log.info("the event loop is held by the library, at work for a run", **more)
+        else:
+            log.debug("the event loop is held by the library", **more)
 
     return report
 
 
-def place_of(frame: FrameType) -> str:
-    """Where a stack stands: its innermost frame that is no library's, else the innermost."""
-    inner: FrameType | None = frame
-    while inner is not None and _is_library(inner.f_code.co_filename):
+def place_of(frame: FrameType) -> tuple[str, bool]:
+    """Where a stack stands: its innermost line of the author, else the innermost; and whether it is ours.
+
+    Ours it is where the library works at the innermost, also for a line of the author, or is a command
+    that loads the author's modules. What is outside of the event loop's own call is not looked at: the
+    author's `manager.main()` is at the bottom of every stack.
+    """
+    stack = _in_loop(frame)
+    frames = [Frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name) for one in reversed(stack)]
+    number = authors(frames)
+    chosen = frames[-1 if number is None else number]
+    inner = frames if number is None else frames[number + 1 :]
+    by_library = (
+        number is None
+        or any(is_library(one.file) for one in inner)
+        or any(is_command(one.file) for one in frames)
+    )
+    source = linecache.getline(chosen.file, chosen.line).strip()
+    return f"{chosen} in {chosen.function}: {source}", by_library
+
+
+def _in_loop(frame: FrameType) -> list[FrameType]:
+    """The frames from the innermost to what the event loop has called."""
+    stack = [frame]
+    inner = frame.f_back
+    while inner is not None and not _is_loop(inner):
+        stack.append(inner)
         inner = inner.f_back
-    chosen = inner or frame
-    file, line = chosen.f_code.co_filename, chosen.f_lineno
-    return f"{file}:{line} in {chosen.f_code.co_name}: {linecache.getline(file, line).strip()}"
+    return stack
 
 
-def _is_library(file: str) -> bool:
-    return file.startswith(_library_paths())
-
-
-@functools.cache
-def _library_paths() -> tuple[str, ...]:
-    return ("<frozen", *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+def _is_loop(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_name in _LOOP_CALLS and os.path.dirname(code.co_filename) == _ASYNCIO

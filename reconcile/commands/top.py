@@ -24,7 +24,8 @@ KEYS = 15
 def top(once: bool, as_json: bool, manager: Manager) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
-    How often a key runs is told from its last five runs.
+    RUNS A MINUTE counts the runs that ended within the last minute; of a key that runs less often, its last
+    five runs tell it.
     """
     state = manager.get("/debug/state")
     if as_json:
@@ -76,16 +77,20 @@ def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
             causes = last["causes"]
             writes = sum(len(run["wrote"]) for run in runs)
             woken = causes[-1] if causes else ""
-            yield Busy(name, key, rate(runs), writes, last["result"], woken, key in one["storms"])
+            counted = one.get("runs_last_minute", {}).get(key, 0)
+            yield Busy(name, key, rate(runs, counted), writes, last["result"], woken, key in one["storms"])
 
 
-def rate(runs: Sequence[Mapping[str, Any]]) -> float:
-    """Runs a minute, by the last ones and how long ago the last was."""
-    if len(runs) < 2:
-        return 0.0
-    first, last = runs[0]["ended_ago"], runs[-1]["ended_ago"]
-    apart = (first - last) / (len(runs) - 1)
-    return float(round(60 / max(apart, last, 0.001), 1))
+def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
+    """Runs a minute: those `counted` in the last one, or what the remembered runs come to over their time.
+
+    A burst that is over is spread over at least a minute, so a key that rests does not look busy.
+    """
+    intervals = len(runs) - 1
+    if intervals < 1:
+        return float(counted)
+    remembered = intervals * 60 / max(60.0, runs[0]["ended_ago"])
+    return float(round(max(counted, remembered), 1))
 
 
 def _controller(name: str, one: Mapping[str, Any]) -> Mapping[str, Any]:

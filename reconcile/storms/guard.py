@@ -112,14 +112,24 @@ class StormGuard:
         return [await self._known(warm, cause) for cause in causes]
 
     async def ended(
-        self, request: Request, record: RunRecord, result: Result, primary: Snapshot | None, now: float
+        self,
+        request: Request,
+        record: RunRecord,
+        result: Result,
+        primary: Snapshot | None,
+        now: float,
+        *,
+        repeated: bool = False,
     ) -> float | None:
-        """A run has ended. After how many seconds to look at the key again; None: nobody need."""
+        """A run has ended. After how many seconds to look at the key again; None: nobody need.
+
+        `repeated`: the runtime itself runs the key again, since the run failed or had worked on an old state.
+        """
         sent = [one for one in record.sent if not one.dry]
         if primary is None:
             return None
         if self._stepped is not None:
-            self._look_for_steps(request, record.causes, sent, result, primary)
+            self._look_for_steps(request, record.causes, sent, result.wants_run or repeated, primary)
         if not self.policy.detect:
             return None
         if not sent:
@@ -239,10 +249,13 @@ class StormGuard:
         request: Request,
         causes: Sequence[Cause],
         sent: Sequence[Sent],
-        result: Result,
+        runs_again: bool,
         primary: Snapshot,
     ) -> None:
-        """Report once a reconciler that changes its own status and returns, to be woken by that."""
+        """Report once a reconciler that changes its own status and returns, to be woken by that.
+
+        A run that fails expects its retry, as one that asks for another run does: none waits for its write.
+        """
         assert self._stepped is not None
         spots = frozenset(step.spot for one in sent for step in steps_of(one))
         before = self._stepped.pop(request, None)
@@ -255,5 +268,5 @@ class StormGuard:
         own = [one.written for one in sent if (one.resource, one.key) == (self.resource, request.key)]
         last = own[-1] if own else None
         status_alone = len(own) == len(sent) and all(one.subresource == "status" for one in sent)
-        if last is not None and status_alone and not result.wants_run and len(self._stepped) < STEPPERS:
+        if last is not None and status_alone and not runs_again and len(self._stepped) < STEPPERS:
             self._stepped[request] = (last.version, spots)

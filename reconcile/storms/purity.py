@@ -1,11 +1,12 @@
 """Whether one state is always rendered to the same desired state: neither time, chance nor order shows."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
-from informers import Key, Resource
+from informers import Key, Resource, Snapshot
 from reconcile.requests import TerminalError
 from reconcile.run_record import Sent
 from reconcile.storms.changes import differing
@@ -13,12 +14,18 @@ from reconcile.storms.changes import differing
 Rendered: TypeAlias = Mapping[tuple[Resource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
 
+Rendering: TypeAlias = tuple[Rendered, Sequence[Sent]]
+"""What a run wanted, and what it wrote with the answers."""
+
 REMEDY = (
     "the same state has to give the same desired state: leave the time out, sort what comes from a set or a "
     "list of objects, and take passwords and salts from ctx.generate_once"
 )
 
 _OF_THE_SERVER = ".metadata.managedFields"
+
+
+_VERSION = "<resourceVersion of "
 
 
 class Impure(TerminalError):
@@ -37,8 +44,82 @@ def impurities(one: Rendered, other: Rendered) -> Sequence[str]:
         if place not in one or place not in other:
             found.append(f"{where}: is wanted in one of two renderings only")
         else:
-            found += [f"{where}: {path or 'all of it'}" for path, _, _ in differing(one[place], other[place])]
+            found += [
+                f"{where}: {path or 'all of it'}"
+                for path, before, after in differing(one[place], other[place])
+                if not (_is_version(before) or _is_version(after))
+            ]
     return found
+
+
+def without_server_set(one: Rendering, other: Rendering) -> tuple[Rendered, Rendered]:
+    """Two renderings in which the name of each value stands for what the server chose while they were made.
+
+    A uid, a version, a generated name and the time of creation differ with every create, and what a run
+    notes of them is still a function of what is there. A version is found where it stands alone: as a part
+    of a text it could be any number.
+    """
+    exact: dict[str, str] = {}
+    within: dict[str, str] = {}
+    for _, sent in (one, other):
+        generated: Counter[tuple[Resource, str, str]] = Counter()
+        for write in sent:
+            if write.written is not None:
+                _name_values(write, write.written, generated, exact, within)
+    return _named(one[0], exact, within), _named(other[0], exact, within)
+
+
+def _named(rendered: Rendered, exact: Mapping[str, str], within: Mapping[str, str]) -> Rendered:
+    return {place: _replaced(body, exact, within) for place, body in rendered.items()}
+
+
+def _name_values(
+    sent: Sent,
+    written: Snapshot,
+    generated: Counter[tuple[Resource, str, str]],
+    exact: dict[str, str],
+    within: dict[str, str],
+) -> None:
+    key, prefix = written.key, _generated_from(sent.body)
+    if prefix:
+        # the first of a prefix is the first again in the other run
+        count = generated[sent.resource, key.namespace, prefix]
+        generated[sent.resource, key.namespace, prefix] += 1
+        key = Key(key.namespace, f"{prefix}*{count}")
+    where = _name(sent.resource, key, "")
+    within[written.uid] = f"<uid of {where}>"
+    if prefix:
+        within[written.key.name] = f"<name of {where}>"
+    if written.version:
+        exact[str(written.version)] = f"{_VERSION}{where}>"
+    created = written.to_dict()["metadata"].get("creationTimestamp")
+    if sent.fresh and created:
+        within[created] = f"<creationTimestamp of {where}>"
+
+
+def _generated_from(body: Any) -> str:
+    """The `generateName` of a create that names nothing; else empty."""
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    if not isinstance(metadata, Mapping) or metadata.get("name"):
+        return ""
+    return str(metadata.get("generateName") or "")
+
+
+def _replaced(value: Any, exact: Mapping[str, str], within: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        if value in exact:
+            return exact[value]
+        for text, name in within.items():
+            value = value.replace(text, name)
+        return value
+    if isinstance(value, Mapping):
+        return {name: _replaced(part, exact, within) for name, part in value.items()}
+    return [_replaced(part, exact, within) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _is_version(value: Any) -> bool:
+    """Whether it is a version that the server chose: a rehearsed write has none, or the former one."""
+    return isinstance(value, str) and value.startswith(_VERSION)
 
 
 def reordered(sent: Sequence[Sent]) -> Sequence[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define
 
-from informers import Resource
+from informers import Resource, Snapshot
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
 from reconcile.storms.changes import paths_of
@@ -101,10 +101,18 @@ def written(sent: Sent) -> str:
         return f"{verb} {what} {sent.key}"
     if sent.written is None:
         return f"{verb} {what} {sent.key}: refused or without an object for an answer"
+    if _ends(sent.base, sent.written):
+        # Some servers answer with the version from before: it would be told as a write without effect.
+        return f"{verb} {what} {sent.key}: .metadata.finalizers, removed the last one"
     if sent.base is not None and sent.base.version == sent.written.version:
         return f"{verb} {what} {sent.key}: changed nothing"
     paths = _some(paths_of(sent))
     return f"{verb} {what} {sent.key}{': ' if paths else ''}{paths} -> {sent.written.version}"
+
+
+def _ends(base: Snapshot | None, written: Snapshot) -> bool:
+    """Whether an object ends with a write: it was to go, and nothing holds it any more."""
+    return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
 
 
 def read(resource: Resource, key: Any) -> str:

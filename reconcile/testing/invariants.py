@@ -13,7 +13,7 @@ from informers import Key
 from reconcile.embedded.log import Owner, StorageKey, Stored
 from reconcile.models import kind_of
 from reconcile.testing.once import describe
-from reconcile.testing.requests import target_of
+from reconcile.testing.requests import group_of, namespace_of, target_of
 
 if TYPE_CHECKING:
     from reconcile.testing.world import World
@@ -49,14 +49,48 @@ def _check_children(world: "World") -> None:
 
 
 def _made(world: "World") -> Iterator[Place]:
-    """What managers have made in this run, and is there, with no owner who lives."""
+    """What managers have made in this run, and is there, with no owner who lives.
+
+    What an act of the scenario, a step with `world.user`, or the server made is not theirs to take away.
+    """
+    asked = _created(world)
     for place, stored in _touched(world):
-        born = any(
-            one.change.old is None and (one.change.resource, one.change.key) == place for one in world.changes
-        )
         owned = any(_lives(world, stored, owner) for owner in stored.owners)
-        if born and not owned and not stored.deleting and place not in world.stage.made:
+        if not owned and not stored.deleting and place not in world.stage.made and asked(place):
             yield place
+
+
+def _created(world: "World") -> Callable[[Place], bool]:
+    """Whether a manager asked for an object that was not there before this run."""
+    first: dict[Place, bool] = {}
+    for one in world.changes:
+        first.setdefault((one.change.resource, one.change.key), one.change.old is None)
+    named: set[Place] = set()
+    generated: list[tuple[StorageKey, str, str]] = []
+    for process in world.processes:
+        for request in process.transport.requests:
+            if not request.effective or request.verb not in ("create", "patch", "update"):
+                continue
+            plural, name = target_of(request.path)
+            resource = (group_of(request.path), plural)
+            namespace = namespace_of(request.path)
+            metadata = {} if name else (request.body or {}).get("metadata") or {}
+            name = name or metadata.get("name") or ""
+            if name:
+                named.add((resource, Key(namespace, name)))
+            elif metadata.get("generateName"):
+                generated.append((resource, namespace, metadata["generateName"]))
+
+    def asked(place: Place) -> bool:
+        if not first.get(place):
+            return False
+        resource, key = place
+        return place in named or any(
+            (resource, key.namespace) == (kind, namespace) and key.name.startswith(prefix)
+            for kind, namespace, prefix in generated
+        )
+
+    return asked
 
 
 def finalizers(world: "World") -> None:

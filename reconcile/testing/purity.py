@@ -24,33 +24,45 @@ from reconcile.models import Object, kind_of
 from reconcile.passes import Passes
 from reconcile.recorder import Recorder
 from reconcile.requests import Request
-from reconcile.storms.purity import Impure, Rendered, impurities
+from reconcile.storms.purity import Impure, Rendering, impurities, without_server_set
 from reconcile.testing.clock import START, VirtualClock
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.once import request_of
 
 HASH_SEEDS = ("1", "2")
-_LATER = datetime.timedelta(days=40, hours=5, minutes=7, seconds=11)
+LATER = datetime.timedelta(seconds=11, milliseconds=7)
+"""Another second and, from where the first run stands, the same minute: what is due in one is due in both."""
+_SKEW = datetime.timedelta(seconds=3)
+"""So far the server's clock goes ahead of the controller's: the time of a creation is nobody's `now`."""
 _CHILD = "import runpy; runpy.run_module('reconcile.testing.purity', run_name='__main__')"
 
 
 async def assert_pure(
-    controller: Controller[Any], key: str | Key | Request | Object, client: FakeClient
+    controller: Controller[Any],
+    key: str | Key | Request | Object,
+    client: FakeClient,
+    *,
+    later: datetime.timedelta = LATER,
 ) -> None:
     """Raise `Impure` where what a controller wants for one key is not a function of what is there.
 
     It reconciles the key twice, on two copies of the client's server: at another time, with another chance
-    and with lists and mappings in another order. A controller that stands in a module under a name of its
-    own (`sites = Controller(...)`) is also asked in two new interpreters, in which sets of text have another
-    order; that takes about a second. Nothing is written to the client's own server. What a run fails with
-    is raised.
+    and with lists and mappings in another order. The first run is at the time of the client's clock, at most
+    a minute later, the second `later` than that: by default 11 seconds within the same minute, so that what
+    a schedule makes due is due in both. `timedelta(days=1)` also finds a date. What the server chooses in a
+    run (uids, versions, generated names, times of creation) may be noted.
+
+    A controller that stands in a module under a name of its own (`sites = Controller(...)`) is also asked in
+    two new interpreters, in which sets of text have another order; that takes about a second. Nothing is
+    written to the client's own server. What a run fails with is raised.
     """
     request = request_of(controller, key)
     for kind in controller.kinds:
         client.serve(kind)
-    one = await _rendered(controller, request, client, turned=False)
-    other = await _rendered(controller, request, client, turned=True)
-    found = list(impurities(one, other))
+    start = _start(client.clock.now(), later)
+    one = await _rendered(controller, request, client, start, turned=False)
+    other = await _rendered(controller, request, client, start + later, turned=True)
+    found = list(impurities(*without_server_set(one, other)))
     place = _place_of(controller)
     if not found and place is not None:
         asked = await _question(controller, request, client, place)
@@ -60,17 +72,30 @@ async def assert_pure(
         raise Impure(found)
 
 
+def _start(now: datetime.datetime, later: datetime.timedelta) -> datetime.datetime:
+    """A time, now or soon, after which `later` is in the same minute, where it is less than one."""
+    if (now + later).replace(second=0, microsecond=0) == now.replace(second=0, microsecond=0):
+        return now
+    return now.replace(second=0, microsecond=0) + datetime.timedelta(minutes=1)
+
+
 async def _rendered(
-    controller: Controller[Any], request: Request, client: FakeClient, turned: bool
-) -> Rendered:
-    clock = VirtualClock(2 if turned else 1, START + _LATER if turned else START)
-    transport: Any = InProcessTransport(client.server.copy(clock), settle=True)
+    controller: Controller[Any],
+    request: Request,
+    client: FakeClient,
+    now: datetime.datetime,
+    turned: bool,
+) -> Rendering:
+    loop_seconds = VirtualClock().now() - START  # under virtual time a clock adds those of the loop
+    clock = VirtualClock(2 if turned else 1, now - loop_seconds)
+    ahead = VirtualClock(4 if turned else 3, now - loop_seconds + _SKEW)
+    transport: Any = InProcessTransport(client.server.copy(ahead), settle=True)
     if turned:
         transport = _Turned(transport)
     return await _run(controller, request, Client(transport, clock=clock))
 
 
-async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendered:
+async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendering:
     log = get_logger(f"reconcile.{controller.name}")
     recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
     passes = Passes(controller, client, recorder, log, InStep(), rendering=True)
@@ -79,7 +104,7 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
     if outcome.error is not None:
         raise outcome.error
     assert outcome.record is not None
-    return outcome.record.rendered or {}
+    return outcome.record.rendered or {}, outcome.record.sent
 
 
 class _Turned(PassingTransport):
@@ -174,10 +199,10 @@ def _main() -> None:
     for obj in asked["objects"]:
         client.add(_new(obj))
 
-    async def ask() -> Rendered:
+    async def ask() -> Rendering:
         return await _run(controller, Request(*asked["request"]), client)
 
-    rendered = anyio.run(ask)
+    rendered, _ = anyio.run(ask)
     answer = {f"{place[0].kind} {place[1]}": body for place, body in rendered.items()}
     sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
 

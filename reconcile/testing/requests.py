@@ -96,6 +96,14 @@ def group_of(path: str) -> str:
     return parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
 
 
+def namespace_of(path: str) -> str:
+    """The namespace in which a path's resource is, empty for what is in none."""
+    parts = path.strip("/").split("/")
+    rest = parts[{"api": 2, "apis": 3}.get(parts[0], len(parts)) :]
+    namespaced = len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in _SUBRESOURCES_OF_A_NAMESPACE
+    return rest[1] if namespaced else ""
+
+
 def _resource_segments(path: str) -> list[str]:
     parts = path.strip("/").split("/")
     lead = {"api": 2, "apis": 3}.get(parts[0])

@@ -77,7 +77,7 @@ class Stage:
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.made: set[tuple[StorageKey, Key]] = set()
-        """What acts have applied."""
+        """What acts have applied, and the namespaces that were made for it."""
 
     def version_before(self, path: str, changes: int) -> int:
         """The version at which the collection of `path` was so many changes ago, as far back as is known."""
@@ -175,6 +175,7 @@ class Stage:
         namespace = str(manifest["metadata"].get("namespace", "default")) if served.namespaced else ""
         if namespace and self.server.log.get(("", "namespaces"), Key("", namespace)) is None:
             self._ask("POST", "/api/v1/namespaces", _namespace(namespace))
+            self.made.add((("", "namespaces"), Key("", namespace)))
             self.server.settle()
         return path_in(served, Key(namespace, ""))
 

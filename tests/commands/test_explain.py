@@ -11,6 +11,8 @@ from typing import Any
 import anyio
 import pytest
 from attrs import define, field
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.commands import main
@@ -18,6 +20,7 @@ from reconcile.commands.explain import chain, head
 from reconcile.commands.top import rate, summary
 from reconcile.debug_pages import is_local_name
 from reconcile.kinds import ConfigMap
+from reconcile.runs import LastMinute
 from reconcile.testing import FakeClient
 from tests.reconcile.test_manager import Toy, ToySpec
 
@@ -284,18 +287,36 @@ def test_a_storm_is_said_before_the_runs() -> None:
     assert lines[2] == "  slowed to one run each 60 s"
 
 
-def test_the_rate_of_a_key_is_told_from_its_last_runs() -> None:
-    assert rate([run(ended_ago=4.0), run(ended_ago=3.0), run(ended_ago=2.0)]) == 30.0
-    assert rate([run(ended_ago=3.0), run(ended_ago=1.0)]) == 30.0
-    assert rate([run()]) == 0.0
+def test_the_rate_of_a_key_is_what_ran_in_the_last_minute_and_of_rarer_runs_what_is_remembered() -> None:
+    assert rate([run(ended_ago=4.0), run(ended_ago=3.0), run(ended_ago=2.0)], 180) == 180.0
+    assert rate([run(ended_ago=310.0), run(ended_ago=10.0)], 1) == 1.0
+    assert rate([run(ended_ago=390.0), run(ended_ago=90.0)], 0) == 0.2
+    assert rate([run()], 1) == 1.0
+    assert rate([run(ended_ago=100.0)]) == 0.0
+
+
+def test_a_key_that_rests_after_a_burst_is_not_shown_as_busy() -> None:
+    burst = [run(ended_ago=1.4 + 0.01 * number) for number in reversed(range(5))]
+    assert rate(burst, 5) == 5.0
+    assert rate([{**one, "ended_ago": one["ended_ago"] + 3600} for one in burst], 0) <= 0.1
+
+
+@given(st.lists(st.floats(0, 300, allow_nan=False), max_size=60))
+def test_the_runs_of_the_last_minute_are_counted_to_five_seconds(ends: list[float]) -> None:
+    minute = LastMinute()
+    for end in sorted(ends):
+        minute.add(end)
+    now = max(ends, default=0.0)
+    assert sum(end > now - 55 for end in ends) <= minute.count(now) <= sum(end >= now - 60 for end in ends)
 
 
 def test_the_busiest_key_comes_first() -> None:
     def controller(*recent: tuple[str, float]) -> dict[str, Any]:
         queue = {"depths": {"0": 2}}
         runs = {key: [run(ended_ago=apart), run(ended_ago=0.0)] for key, apart in recent}
+        counts = {key: int(60 / apart) for key, apart in recent}
         more = {"runs": 4, "failures": 0, "workers": 1, "running": [], "resting": [], "storms": {"d/b": {}}}
-        return {"queue": queue, "recent": runs, **more}
+        return {"queue": queue, "recent": runs, "runs_last_minute": counts, **more}
 
     state = {
         "server": "s",

@@ -16,7 +16,9 @@ from reconcile import (
     Intent,
     ObjectMeta,
     Result,
+    StaleVersion,
     Storms,
+    TerminalError,
     kind_of,
     unstructured,
 )
@@ -268,5 +270,71 @@ def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported() -> None:
             await world.make("a")
             await anyio.sleep(20)
             assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+@pytest.mark.parametrize("how", ["fails", "terminal", "late", "stale"])
+def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not_for_itself(
+    how: str,
+) -> None:
+    attempts = 0
+
+    async def ready_on_retry(ctx: Context[Toy]) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            ctx.condition("Ready", False, reason="NotYet")
+            if how == "late":
+                await anyio.sleep(60)
+            if how == "terminal":
+                raise TerminalError("the disk is full")
+            if how == "stale":
+                await ctx.write_status()
+                raise StaleVersion(409, "Conflict", "the object has been modified")
+            raise OSError("no answer")
+        ctx.condition("Ready", True, reason="Up")
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
+        async with world.running(controller):
+            await world.make("a")
+            await anyio.sleep(20)
+            if how == "terminal":
+                controller.trigger("default/a")
+                await anyio.sleep(5)
+            assert attempts >= 2
+            assert await world.client.find(ConfigMap, "child", "default") is not None
+            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed() -> None:
+    attempts = 0
+
+    async def stepwise(ctx: Context[Toy]) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            ctx.condition("Ready", False, reason="NotYet")
+            raise OSError("no answer")
+        if ctx.object.status.size == 0:
+            ctx.status(size=1)
+            return
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stepwise, owns=[ConfigMap])
+        async with world.running(controller):
+            await world.make("a")
+            await anyio.sleep(10)
+            controller.trigger("default/a")
+            await anyio.sleep(10)
+            told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
+            assert len(told) == 1
 
     played(scenario)

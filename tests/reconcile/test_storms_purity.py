@@ -13,8 +13,9 @@ from attrs import evolve
 from informers import InformerOptions, Key, Snapshot
 from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext, Watch
 from reconcile.kinds import ConfigMap, Secret
+from reconcile.models.codec import format_time
 from reconcile.storms.purity import impurities, reordered
-from reconcile.testing import FakeClient, assert_pure, run_once
+from reconcile.testing import FakeClient, VirtualClock, assert_pure, run_once
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
 from tests.reconcile.test_storms_echoes import CONFIG, sent, state
 
@@ -98,6 +99,85 @@ async def test_a_run_that_fails_raises_what_it_fails_with() -> None:
         await assert_pure(Controller(Toy, fail), "default/a", a_world())
 
 
+def noting(child: ConfigMap) -> Mapping[str, str]:
+    """What a status or a child of the child may note of what the server chose in this run."""
+    assert child.metadata.creation_timestamp is not None
+    return {
+        "uid": child.uid,
+        "text": f"child/{child.uid}",
+        "version": child.metadata.resource_version or "",
+        "name": child.name,
+        "created": format_time(child.metadata.creation_timestamp),
+    }
+
+
+async def keep_noted(ctx: Context[Toy]) -> None:
+    """As kubebuilder's CronJob notes references to the Jobs that it has just made."""
+    children = [one for one in await ctx.client.list(ConfigMap, "default") if one.metadata.labels.get("of")]
+    if not children:
+        metadata = ObjectMeta(generate_name="child-", namespace="default", labels={"of": ctx.object.name})
+        children = [await ctx.client.create(ConfigMap(metadata=metadata))]
+    note = noting(children[0])
+    ctx.condition("Ready", True, reason="Made", message=f"{note['name']} {note['text']}")
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data=note))
+
+
+async def keep_applied(ctx: Context[Toy]) -> None:
+    child = await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("first"), data={"x": "1"}))
+    ctx.condition("Ready", True, reason="Made", message=f"{child.uid} since {noting(child)['created']}")
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data=noting(child)))
+
+
+@pytest.mark.rule("storm-purity")
+@pytest.mark.parametrize("keep", [keep_noted, keep_applied])
+async def test_a_note_of_what_the_server_chose_is_a_function_of_the_state(keep: Any) -> None:
+    await assert_pure(Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap]), "default/a", a_world())
+
+
+@pytest.mark.rule("storm-purity")
+async def test_the_present_second_is_found_out_also_where_a_child_is_made_in_it() -> None:
+    def now(ctx: Context[Toy]) -> Mapping[str, str]:
+        return {"x": ctx.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+    with pytest.raises(Impure, match=r"\.data\.x"):
+        await assert_pure(keeping(now), "default/a", a_world())
+
+
+def due(ctx: Context[Toy]) -> Mapping[str, str]:
+    """What a schedule makes of the time: the last full five minutes, and the day."""
+    now = ctx.clock.now()
+    return {"last": now.replace(minute=now.minute // 5 * 5, second=0, microsecond=0).isoformat()}
+
+
+@pytest.mark.rule("storm-purity")
+@pytest.mark.parametrize("seconds", [0, 1, 47, 48.99, 49, 59.999, 299, 86_399])
+async def test_what_a_schedule_makes_due_is_due_in_both_runs(seconds: float) -> None:
+    client = a_world()
+    assert isinstance(client.clock, VirtualClock)
+    client.clock.advance(seconds)
+    await assert_pure(keeping(due), "default/a", client)
+
+
+@pytest.mark.rule("storm-purity")
+async def test_the_first_run_is_at_the_time_of_the_clients_clock_and_the_second_as_much_later_as_asked() -> (
+    None
+):
+    times: list[datetime.datetime] = []
+
+    def note(ctx: Context[Toy]) -> Mapping[str, str]:
+        times.append(ctx.clock.now())
+        return {"x": ctx.clock.now().date().isoformat()}
+
+    client = a_world()
+    assert isinstance(client.clock, VirtualClock)
+    client.clock.advance(30 * 86_400)
+    await assert_pure(keeping(note), "default/a", client)
+    with pytest.raises(Impure, match=r"\.data\.x"):
+        await assert_pure(keeping(note), "default/a", client, later=datetime.timedelta(days=1))
+    start = client.clock.now()
+    assert [round((time - start).total_seconds()) for time in times] == [0, 11, 60, 60 + 86_400]
+
+
 # --- with debug=True ----------------------------------------------------------------------------------------
 
 
@@ -109,7 +189,7 @@ def failures_under_debug(controller: Controller[Toy], caplog: pytest.LogCaptureF
             assert await world.client.find(ConfigMap, "child", "default") is not None
 
     played(scenario)
-    return [text for text in map(str, map(vars, caplog.records)) if "Impure" in text]
+    return [str(vars(one)["error"]) for one in caplog.records if "Impure" in str(vars(one))]
 
 
 @pytest.mark.rule("storm-purity")
@@ -121,6 +201,14 @@ def test_a_manager_with_debug_fails_impure_runs(caplog: pytest.LogCaptureFixture
 
 def test_a_manager_with_debug_leaves_pure_runs_alone(caplog: pytest.LogCaptureFixture) -> None:
     assert failures_under_debug(sorts, caplog) == []
+
+
+@pytest.mark.parametrize("keep", [keep_noted, keep_applied])
+def test_a_manager_with_debug_takes_a_note_of_what_the_server_chose(
+    keep: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap])
+    assert failures_under_debug(controller, caplog) == []
 
 
 def test_a_plain_function_is_rehearsed_too(caplog: pytest.LogCaptureFixture) -> None:

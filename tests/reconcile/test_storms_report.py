@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from attrs import evolve
 
@@ -99,6 +100,18 @@ def a_write(method: str, base: Snapshot | None, came: Snapshot | None, body: Any
     return evolve(sent(body, base, state(1)), method=method, written=came, **more)
 
 
+def ending(version: int, *finalizers: str) -> Snapshot:
+    metadata = {
+        "name": "c",
+        "namespace": "default",
+        "uid": "u",
+        "resourceVersion": str(version),
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": finalizers,
+    }
+    return Snapshot.from_json(msgspec.json.encode({"metadata": metadata}))
+
+
 @pytest.mark.parametrize(
     ("write", "line"),
     [
@@ -121,6 +134,19 @@ def a_write(method: str, base: Snapshot | None, came: Snapshot | None, body: Any
             "apply configmaps/status default/c: .data.x -> 5",
         ),
         (a_write("PATCH", state(4), state(4), {}), "patch configmaps default/c: changed nothing"),
+        (
+            a_write("PATCH", ending(4, "a"), ending(4), {}),
+            "patch configmaps default/c: .metadata.finalizers, removed the last one",
+        ),
+        (
+            a_write("PATCH", ending(4, "a"), ending(5), {}),
+            "patch configmaps default/c: .metadata.finalizers, removed the last one",
+        ),
+        (
+            a_write("PATCH", ending(4, "a", "b"), ending(5, "b"), {}),
+            "patch configmaps default/c: .metadata.finalizers -> 5",
+        ),
+        (a_write("PATCH", ending(4, "a"), ending(4, "a"), {}), "patch configmaps default/c: changed nothing"),
         (a_write("DELETE", state(4), None), "delete configmaps default/c"),
         (
             a_write("POST", None, None),

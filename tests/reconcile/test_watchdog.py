@@ -1,10 +1,15 @@
 """Whoever holds the event loop is named, while it happens."""
 
 import asyncio
+import logging
+import sys
+import sysconfig
 import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,8 +28,12 @@ from reconcile import (
 )
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, VirtualTimeLoop
-from reconcile.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall
+from reconcile.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall, place_of
 from tests.reconcile.test_manager import Toy, World, keep_size, played
+
+ROOT = Path(__file__).parents[2]
+SITE = f"{sysconfig.get_path('purelib')}/"
+STANDARD = f"{sysconfig.get_path('stdlib')}/"
 
 
 def hold(seconds: float) -> None:
@@ -87,6 +96,64 @@ async def test_a_manager_names_the_run_that_holds_the_loop(caplog: pytest.LogCap
     (said,) = [vars(r) for r in caplog.records if r.getMessage().startswith("the event loop is held")]
     assert said["key"] == "toy default/a"
     assert said["place"].endswith("in hold: time.sleep(seconds)")
+
+
+# --- whose code it is -----------------------------------------------------------------------------
+
+
+def test_the_work_of_the_library_is_not_blamed_on_the_author(caplog: pytest.LogCaptureFixture) -> None:
+    report = log_stall(get_logger("t"))
+    with caplog.at_level(logging.DEBUG):
+        report(Stall(0.25, "engine.py:3 in f: x()", "", by_library=True))
+        report(Stall(0.25, "site.py:3 in f: await ctx.apply()", "default/a", by_library=True))
+    assert [(one.levelname, "ctx.run_sync" in one.getMessage()) for one in caplog.records] == [
+        ("DEBUG", False),
+        ("INFO", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("frames", "place", "by_library"),
+    [
+        (["reconcile/runner.py", "/home/me/site.py"], "/home/me/site.py", False),
+        (["reconcile/runner.py", "/home/me/site.py", SITE + "requests/api.py"], "/home/me/site.py", False),
+        (["reconcile/runner.py", "/home/me/site.py", "reconcile/client.py"], "/home/me/site.py", True),
+        (["reconcile/embedded/server.py", STANDARD + "json/decoder.py"], STANDARD + "json/decoder.py", True),
+        (["reconcile/commands/dev.py", "/home/me/site.py"], "/home/me/site.py", True),
+        ([SITE + "aiohttp/web.py"], SITE + "aiohttp/web.py", True),
+        (["reconcile/runner.py", SITE + "mine/a.py", SITE + "requests/api.py"], SITE + "mine/a.py", False),
+        (["reconcile/runner.py", "controllers/nodes/plan.py"], "controllers/nodes/plan.py", False),
+    ],
+)
+def test_a_stack_below_the_event_loop_tells_whose_work_it_is(
+    frames: list[str], place: str, by_library: bool
+) -> None:
+    bottom = ["/home/me/operator.py", str(Path(asyncio.__file__).parent / "events.py")]
+    told = place_of(stack_of([*bottom, *frames]))
+    assert told[0].startswith(f"{absolute(place)}:1 in ")
+    assert told[1] is by_library
+
+
+def stack_of(files: list[str]) -> Any:
+    """Frames of functions in those files, the innermost last; `_run` is that of the event loop's file."""
+    inner: Any = None
+
+    def deepest() -> None:
+        nonlocal inner
+        inner = sys._getframe().f_back
+
+    call: Any = deepest
+    for file in reversed(files):
+        name = "_run" if "asyncio" in file else "work"
+        names: dict[str, Any] = {"call": call}
+        exec(compile(f"def {name}(): call()", absolute(file), "exec"), names)
+        call = names[name]
+    call()
+    return inner
+
+
+def absolute(file: str) -> str:
+    return file if file.startswith("/") else str(ROOT / file)
 
 
 # --- liveness -------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """What the kit checks without being asked: a controller that is right passes, each fault has its name."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from reconcile import Context, LeaderElection
+from reconcile import Context, Controller, Intent, LeaderElection, ObjectMeta
 from reconcile.applying import AppliedIntents
+from reconcile.kinds import Namespace, ServiceAccount
 from reconcile.testing import (
     Apply,
     Broken,
@@ -15,6 +17,7 @@ from reconcile.testing import (
     Fault,
     FaultPlan,
     Kill,
+    Recreate,
     Scenario,
     SlowReply,
     Stall,
@@ -126,6 +129,44 @@ def test_another_end_than_without_faults_is_told_with_both_values() -> None:
 @pytest.mark.rule("sim-orphans")
 def test_a_child_of_nobody_is_told() -> None:
     assert rules_broken_by(scenario(toys.orphaning, Apply(PLOT), Delete(PLOT))) == {"orphans"}
+
+
+@pytest.mark.rule("sim-orphans")
+@pytest.mark.parametrize("how", ["act", "object", "step", "recreated"])
+def test_what_the_kit_the_server_or_a_person_made_is_not_an_orphan(how: str) -> None:
+    """A controller that owns namespaces and accounts answers for its own, not for all there are."""
+
+    async def keep(ctx: Context[Plot]) -> None:
+        await ctx.apply(Intent(Namespace, metadata=ObjectMeta(f"of-{ctx.object.name}")))
+
+    async def clean(ctx: Context[Plot]) -> None:
+        made = await ctx.client.find(Namespace, f"of-{ctx.object.name}")
+        if made is not None:
+            await ctx.client.delete(made)
+
+    plot = Plot(metadata=ObjectMeta("a", "elsewhere"))
+    path = "/apis/toys.example.com/v1/namespaces/elsewhere/plots/a"
+
+    async def make(world: World) -> None:
+        await world.user.create(Namespace(metadata=ObjectMeta("by-hand")))
+
+    steps: dict[str, Sequence[Any]] = {
+        "act": [Apply(plot), Delete(path)],
+        "object": [Delete(path)],
+        "step": [Apply(plot), make, Delete(path)],
+        "recreated": [Apply(plot), Recreate("/api/v1/namespaces/there"), Delete(path)],
+    }
+    told = Scenario(
+        controllers=lambda: [
+            Controller(Plot, keep, owns=[Namespace, ServiceAccount], cleanup=clean, name="plots")
+        ],
+        steps=steps[how],
+        objects=[
+            Namespace(metadata=ObjectMeta("there")),
+            *([plot] if how == "object" else []),
+        ],
+    )
+    sweep(told, most=5)
 
 
 @pytest.mark.rule("sim-finalizers")
