@@ -1,6 +1,7 @@
 """Bytes from list and watch in; snapshots, indexes and deltas out. Owns the way to the API server."""
 
 from informers.cache import Cache, CacheSyncFailed, NotDeclared
+from informers.cancellation import Interrupted
 from informers.clock import Clock, SystemClock
 from informers.errors import (
     AlreadyExists,
@@ -53,6 +54,7 @@ __all__ = [
     "Informer",
     "InformerOptions",
     "InformerStatus",
+    "Interrupted",
     "Invalid",
     "Key",
     "MalformedAnswer",

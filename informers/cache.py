@@ -7,6 +7,7 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import define, evolve
 
+from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
 from informers.errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
 from informers.informer import Informer, InformerStatus
@@ -228,7 +229,10 @@ class Cache:
 
 async def _run(informer: Informer, group: TaskGroup) -> None:
     try:
-        await informer.run(group)
+        async with no_silent_end(f"the informer of {informer.resource}"):
+            await informer.run(group)
+    except Interrupted:
+        raise
     except Exception as error:
         error.add_note(f"in the informer of {informer.resource}")
         raise

@@ -1,5 +1,6 @@
 """The transport over HTTPS: a cluster's API server as a kubeconfig, or the pod's own account, names it."""
 
+import asyncio
 import os
 import socket
 import urllib.request
@@ -13,6 +14,7 @@ from aiohttp.connector import AddrInfoType
 from attrs import frozen
 from yarl import URL
 
+from informers.cancellation import asked_to_end, cancel_requests
 from informers.credentials import Credentials, Proof, load, load_in_cluster
 from informers.errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
@@ -182,10 +184,16 @@ class KubernetesTransport:
         request = f"{method} {self.server}{path}"
         if self._closed:
             raise Unreachable("this transport was closed", request)
+        cancels = cancel_requests()
         try:
             yield
         except (aiohttp.ClientError, OSError) as error:
             raise explain(error, request, self.connection, self._timeouts.connect, seconds) from error
+        except asyncio.CancelledError as error:
+            # Requests share look-ups of names and connections: one that is cancelled may take others along.
+            if asked_to_end() or cancel_requests() > cancels:
+                raise
+            raise OutcomeUnknown("it was cancelled within the HTTP library", request) from error
 
 
 class _Chunks:

@@ -2,7 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -10,14 +11,18 @@ import anyio
 from anyio.abc import TaskStatus
 
 from informers import get_logger
+from informers.cancellation import Interrupted, asked_to_end, cancel_requests
 from reconcile.signals import on_signal
+
+_CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
 
 
 class Life(ABC):
     """Has a start, an end that can be asked for, and one call between them that nothing outlives.
 
     As a context it runs in a task of its own, so that who enters and who leaves may be different tasks,
-    as with the fixtures of pytest-asyncio. An error of `run` comes out where the context is left.
+    as with the fixtures of pytest-asyncio. An error of `run` comes out where the context is left, and before
+    that from `wait`.
     """
 
     def __init__(self) -> None:
@@ -26,6 +31,8 @@ class Life(ABC):
         self._on_stop: Callable[[], object] | None = None
         self._started = anyio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._ended = anyio.Event()
+        self._failure: Exception | None = None
 
     @abstractmethod
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -37,6 +44,35 @@ class Life(ABC):
             self._stopping.set()
             if self._on_stop is not None:
                 self._on_stop()
+
+    async def wait(self) -> None:
+        """Wait until `run` has ended. Raises the error that ended it; after `stop` or a cancellation, none.
+
+        Any number of tasks may wait, also before the start.
+        """
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @contextmanager
+    def _living(self) -> Iterator[None]:
+        """All that `run` does happens inside. An end that nothing asked for is an error, and in the log."""
+        cancels = cancel_requests()
+        try:
+            try:
+                yield
+                if not self._stopping.is_set():
+                    raise Interrupted(_CANCELLED)
+            except asyncio.CancelledError as error:
+                if self._stopping.is_set() or asked_to_end() or cancel_requests() > cancels:
+                    raise
+                raise Interrupted(_CANCELLED) from error
+        except Exception as error:
+            self._failure = error
+            self._log.error("the manager has ended", error=f"{type(error).__name__}: {error}", exc_info=error)
+            raise
+        finally:
+            self._ended.set()
 
     def _when_stopped(self, end: Callable[[], object] | None) -> None:
         """Have `stop` call `end`, now if it was called already; None, and it calls nothing any more."""

@@ -298,20 +298,22 @@ class Manager(Life):
         Raises ConfigurationError for a wrong `RECONCILE_` variable, CannotServe if its port cannot be had,
         CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
         `scale=` cannot be scaled on that server, OriginalAtWork (see `Caution`), and the first error of
-        any task otherwise, LeadershipLost among them. `task_status` is told when the caches are synced
-        and, without leader election, the workers have started.
+        any task otherwise, LeadershipLost among them; Interrupted where other code cancelled one of its
+        tasks. The log has each of them. `task_status` is told when the caches are synced and, without leader
+        election, the workers have started.
         """
         if self._clusters is not None:
             raise RuntimeError("a manager runs once; make another one")
-        if not self._configured:
-            self.configure()
-        if self._log.isEnabledFor(INFO):
-            self._log.info("configuration", **shown(self.options))
-        if not self.options.serve and self.options.metrics is None:
-            await self._run(task_status)
-            return
-        async with self._observed():
-            await self._run(task_status)
+        with self._living():
+            if not self._configured:
+                self.configure()
+            if self._log.isEnabledFor(INFO):
+                self._log.info("configuration", **shown(self.options))
+            if not self.options.serve and self.options.metrics is None:
+                await self._run(task_status)
+                return
+            async with self._observed():
+                await self._run(task_status)
 
     async def _run(self, task_status: TaskStatus[None]) -> None:
         if self.embedded:

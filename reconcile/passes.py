@@ -11,6 +11,7 @@ import structlog
 from attrs import define, evolve, field, frozen
 
 from informers import NotFound, Resource, Snapshot, StaleVersion
+from informers.cancellation import as_failure, cancel_requests
 from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
 from reconcile.client import Client
@@ -25,6 +26,7 @@ from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
 from reconcile.selection import Selection
+from reconcile.signatures import name_of
 from reconcile.storms import Echoes
 from reconcile.storms.purity import Impure, impurities, reordered, without_server_set
 from reconcile.synchronous import SyncContext
@@ -139,7 +141,10 @@ class Passes(Generic[T]):
     async def run(
         self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: Limit | None = None
     ) -> Outcome:
-        """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised."""
+        """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised.
+
+        A CancelledError that nothing asked for, and SystemExit, are failures of the run (`Interrupted`).
+        """
         if limit is None:
             with closing(self.limit()) as limit:
                 return await self.run(request, causes, attempt, limit)
@@ -159,6 +164,7 @@ class Passes(Generic[T]):
         bind_log = partial(self._log_of, request, reconcile_id)
         hidden = redaction.seen.set(client.secrets)
         made: list[Context[T]] = []
+        cancels = cancel_requests()
         try:
             if journal:
                 await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
@@ -171,7 +177,10 @@ class Passes(Generic[T]):
             await self._report_late(made)
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
             return Outcome(error=late, reconcile_id=reconcile_id, record=record)
-        except Exception as error:
+        except BaseException as raised:
+            error = as_failure(raised, "the run", cancels)
+            if error is None:
+                raise
             if _all_are(error, StaleVersion):
                 bind_log().info("worked on an old state; running again", error=client.redacted(str(error)))
                 return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
@@ -281,16 +290,22 @@ class Passes(Generic[T]):
 
     async def _call(self, function: Any, context: Context[T]) -> Result:
         """Run the author's function; what it said of its object is written even if it then failed."""
+        cancels = cancel_requests()
         try:
             result = await self._invoke(function, context)
             if self.rendering or self.debug:
                 context.note_wanted()
             if context.prunes:
                 await context.carry_out_prune()
-        except Exception as error:
+        except BaseException as raised:
+            error = as_failure(raised, name_of(function), cancels)
+            if error is None:
+                raise
             if not _all_are(error, StaleVersion):
                 await self._report(context, failed=True)
-            raise
+            if error is raised:
+                raise
+            raise error from raised
         if context.has_news:
             await self._report(context, failed=False)
         return result or _DONE
@@ -304,9 +319,8 @@ class Passes(Generic[T]):
         if isinstance(answer, Awaitable):
             if isinstance(answer, Coroutine):
                 answer.close()
-            name = getattr(function, "__qualname__", repr(function))
             raise TerminalError(
-                f"{name} is a plain function that returns something to await: use `async def`"
+                f"{name_of(function)} is a plain function that returns something to await: use `async def`"
             )
         result: Result | None = answer
         return result

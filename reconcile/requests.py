@@ -1,5 +1,6 @@
 """What a controller works on, why, and what comes of it."""
 
+import math
 from datetime import timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -74,7 +75,15 @@ class Cause:
 
 
 def _seconds(given: float | timedelta | None) -> float | None:
-    return given.total_seconds() if isinstance(given, timedelta) else given
+    """Seconds, not below 0. What is checked here would otherwise be refused by the queue, in a worker."""
+    if given is None:
+        return None
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise TypeError(f"Result(after=): expected a number of seconds or a timedelta, got {seconds!r}")
+    if not seconds < math.inf:  # true of NaN too
+        raise ValueError(f"Result(after=): expected a finite number of seconds, got {seconds}")
+    return max(0.0, seconds)
 
 
 @frozen
@@ -83,8 +92,10 @@ class Result:
 
     `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
     `backoff=` of the controller says), as after failures, which count on. Any other result lets the next
-    failure count as the first. That run has the priority of this one, unless `priority` says another
-    (higher runs first). Raises ValueError for both at once, and for a time that is not above 0.
+    failure count as the first. `after` 0 or less (a deadline that has passed) is at once, and paced: the
+    key waits as after a first failure, 5 ms, each time, and takes its turn behind those that are ready.
+    That run has the priority of this one, unless `priority` says another (higher runs first).
+    Raises TypeError for what is no time or no whole number, ValueError for both at once, NaN and infinity.
     """
 
     after: float | None = field(default=None, converter=_seconds)
@@ -97,8 +108,8 @@ class Result:
         return self.again or self.after is not None
 
     def __attrs_post_init__(self) -> None:
-        if self.after is not None and not self.after > 0:
-            raise ValueError(f"Result(after=) is a number of seconds above 0, not {self.after}")
+        if self.priority is not None and not isinstance(self.priority, int):
+            raise TypeError(f"Result(priority=): expected a whole number, got {self.priority!r}")
         if self.after is not None and self.again:
             raise ValueError("Result: either after= or again=, not both")
 

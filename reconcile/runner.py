@@ -1,7 +1,7 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from logging import DEBUG, ERROR, WARNING
@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
 from informers import Cache, Delta, Handler, Informer, Registration, Resource, Snapshot
+from informers.cancellation import Interrupted, asked_to_end, live_on
 from reconcile.background import Backgrounds
 from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
@@ -26,12 +27,11 @@ from reconcile.handlers import Mapped, Owned, References, Selections, Used, caus
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
 from reconcile.recorder import FLUSH_SECONDS
-from reconcile.requests import Cause, Request, Result, as_request
+from reconcile.requests import Cause, Request, Result
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
-from reconcile.sources import Source, Surroundings, Synced
+from reconcile.source_tasks import SourceTasks
 from reconcile.storms import News
 from reconcile.storms.guard import StormGuard
-from reconcile.supervision import supervise
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 from workqueue.causes import NO_CAUSES, Causes, joined
 
@@ -41,8 +41,6 @@ INITIAL_PRIORITY = -100
 """What was there before comes after what changes now (controller-runtime's handler priority)."""
 EVERY_JITTER = 0.1
 _STORM = Cause("scheduled", note="storm guard")
-SOURCE_PATIENCE = 120.0
-"""After so many seconds the log says for which source the workers wait."""
 
 
 @frozen
@@ -131,6 +129,9 @@ class Runner(Generic[T]):
             self._log,
             cluster,
         )
+        self._sources = SourceTasks(
+            controller.sources, self._primary, self.enqueue, passes.client.clock, self._log, cluster
+        )
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
             informer = self._declare(cache, kind_of(kind).resource)
@@ -171,7 +172,7 @@ class Runner(Generic[T]):
             self._ended = None
 
     async def _run(self, beside: TaskGroup) -> None:
-        await self._start_sources(beside)
+        await self._sources.start(beside)
         self._backgrounds.start(beside)
         self._unbegun, self._idle = self.workers - 1, 1
         await self._work()
@@ -304,39 +305,6 @@ class Runner(Generic[T]):
     def _listen(self, informer: Informer, handler: Handler, resync: float | None = None) -> None:
         self._registrations.append(informer.add_handler(handler, resync=resync))
 
-    # --- keys from elsewhere ----------------------------------------------------------------------
-
-    async def _start_sources(self, group: TaskGroup) -> None:
-        """Start the sources, and wait for what each of them knows at its start."""
-        known: list[tuple[str, anyio.Event]] = []
-        for source in self.controller.sources:
-            synced = anyio.Event()
-            follow = partial(self._follow, source, synced)
-            group.start_soon(supervise, follow, source.name, self._passes.client.clock, self._log)
-            if source.initial:
-                known.append((source.name, synced))
-        for name, synced in known:
-            with anyio.move_on_after(SOURCE_PATIENCE):
-                await synced.wait()
-            if not synced.is_set():
-                self._log.warning(
-                    "waits for what a source knows at its start: it has to yield SYNCED", source=name
-                )
-                await synced.wait()
-
-    async def _follow(self, source: Source, synced: anyio.Event) -> None:
-        surroundings = Surroundings(self._objects, self._passes.client.clock)
-        async for told in source.start(surroundings):
-            if isinstance(told, Synced):
-                synced.set()
-                continue
-            initial = source.initial and not synced.is_set()
-            self.enqueue(as_request(told), Cause("triggered", note=source.name), initial)
-        synced.set()
-
-    def _objects(self) -> Iterator[Request]:
-        return (Request(*snapshot.key, self.cluster) for snapshot in self._primary.store)
-
     # --- working ----------------------------------------------------------------------------------
 
     def _begin_worker(self) -> None:
@@ -369,6 +337,10 @@ class Runner(Generic[T]):
                     await self._paused.wait()
             except QueueClosed:
                 return
+            except asyncio.CancelledError:
+                if asked_to_end():
+                    raise
+                await live_on()  # other code cancelled this task; its key is back in the queue
             except Exception:
                 self.pause()  # the key goes back: no other worker shall meet the same fault before the end
                 raise
@@ -380,7 +352,15 @@ class Runner(Generic[T]):
         if self.guard.wary:
             causes = await self.guard.begin(item.key, causes)
         with self.history.run(item, task) as run:
-            outcome = run.outcome = await self._passes.run(item.key, causes, item.retries, limit)
+            try:
+                outcome = run.outcome = await self._passes.run(item.key, causes, item.retries, limit)
+                if task is not None and task.cancelling():
+                    await live_on()  # the run cancelled its own task, and did not wait for what follows
+            except asyncio.CancelledError as error:
+                if asked_to_end():
+                    raise
+                await live_on()
+                outcome = run.outcome = _cancelled(error)
         self._runs += 1
         self._follow_up(item, outcome)
         record = outcome.record
@@ -462,7 +442,9 @@ class Runner(Generic[T]):
             return
         self.queue.forget(item.key)
         if result.after is not None:
-            self.queue.add_after(item.key, result.after, priority=priority, cause=Cause("scheduled"))
+            # A key that asks for 0 s each time would never let its worker go: the first back-off paces it.
+            delay = result.after or self.controller.backoff.delay(0, self._passes.client.clock.random())
+            self.queue.add_after(item.key, delay, priority=priority, cause=Cause("scheduled"))
 
     def _run_every(self, item: Item[Request]) -> None:
         """Set the timer of an object that is there; a run that comes sooner sets it anew."""
@@ -481,6 +463,12 @@ class Runner(Generic[T]):
         log.log(level, event, error=outcome.message, woken_by=woken_by, **more)
         if log.isEnabledFor(DEBUG):
             log.debug("traceback", traceback=outcome.traceback)
+
+
+def _cancelled(error: asyncio.CancelledError) -> Outcome:
+    failure = Interrupted("the task of the run was cancelled, and nothing had asked it to end")
+    failure.__cause__ = error
+    return Outcome(error=failure)
 
 
 def _trigger_of(enqueue: Trigger, traces: ControllerTraces | None) -> Trigger:

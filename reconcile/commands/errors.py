@@ -32,3 +32,9 @@ class Problem(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print `error: ...` on one line of stderr."""
         click.echo(f"error: {' '.join(self.message.split())}", file=file or sys.stderr)
+
+
+class Died(Problem):
+    """A command that stays up has ended, and nobody at the command line can put it right: exit status 1."""
+
+    exit_code = 1

@@ -21,7 +21,7 @@ from informers.kubeconfig import ConfigurationProblem, Connection, choose_contex
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.caution import OriginalAtWork
 from reconcile.commands.cluster import embedded_cluster
-from reconcile.commands.errors import Problem
+from reconcile.commands.errors import Died, Problem
 from reconcile.commands.logs import configure_logs
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.stopping import Stop, alone, on_signal
@@ -218,7 +218,7 @@ async def _run_alone(manager: Manager) -> int:
     with _stoppable() as stop:
         stop.act = manager.stop
         with _state_on_signal(manager):
-            await manager.run()
+            await _until_stopped(manager)
     return 0
 
 
@@ -246,7 +246,17 @@ async def _run(manager: Manager, transport: Transport, stop: Stop) -> None:
     running = manager.on(transport)
     stop.act = running.stop
     with _state_on_signal(running):
-        await running.run()
+        await _until_stopped(running)
+
+
+async def _until_stopped(manager: Manager) -> None:
+    """Run it. An error that ends it is in the log with its traceback: one line and status 1 are left."""
+    try:
+        await manager.run()
+    except (CannotServe, ConfigurationError, CacheSyncFailed, OriginalAtWork):
+        raise
+    except Exception as error:
+        raise Died(f"the manager has ended: {type(error).__name__}: {error}") from error
 
 
 @contextmanager

@@ -277,6 +277,54 @@ def test_an_embedded_run_ends_cleanly_within_two_seconds(number: signal.Signals,
     assert not (here / ".kube").exists()
 
 
+@pytest.mark.rule("survival-end")
+def test_a_manager_that_dies_is_an_error_in_the_log_and_status_1(here: Path) -> None:
+    (here / "dying.py").write_text(
+        textwrap.dedent("""
+        import asyncio
+        from reconcile import Controller
+        from reconcile.kinds import Namespace
+
+        async def kill(ctx):
+            for task in asyncio.all_tasks():
+                if task.get_name() == "informer of namespaces":
+                    task.cancel()
+
+        namespaces = Controller(Namespace, kill)
+        """)
+    )
+    with running("run", "dying:namespaces", "--embedded", home=here) as command:
+        assert command.process.wait(timeout=20) == 1
+        assert "stopped" not in command.said
+        *lines, last = command.complaints.splitlines()
+    assert last.startswith(
+        "error: the manager has ended: Interrupted: the informer of namespaces was cancelled"
+    )
+    (line,) = [one for one in map(json.loads, lines) if one["level"] == "error"]
+    assert line["event"] == "the manager has ended"
+
+
+@pytest.mark.rule("survival-run")
+def test_a_run_that_raises_cancelled_error_does_not_end_the_command(here: Path) -> None:
+    (here / "cancelling.py").write_text(
+        textwrap.dedent("""
+        import asyncio
+        from reconcile import Controller
+        from reconcile.kinds import Namespace
+
+        async def keep(ctx):
+            raise asyncio.CancelledError
+
+        namespaces = Controller(Namespace, keep)
+        """)
+    )
+    with running("run", "cancelling:namespaces", "--embedded", home=here) as command:
+        command.wait_for_log("keep raised CancelledError")
+        assert command.process.poll() is None
+        assert command.seconds_to_end() < 5
+        assert command.process.returncode == 0
+
+
 def test_a_second_signal_ends_at_once_what_does_not_end(here: Path) -> None:
     (here / "stubborn.py").write_text(
         textwrap.dedent("""

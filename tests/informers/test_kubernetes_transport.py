@@ -162,6 +162,29 @@ async def test_nothing_listening_is_unreachable_and_says_so(connecting: Connect)
             raise AssertionError
 
 
+@pytest.mark.rule("survival-run")
+async def test_a_cancellation_within_the_http_library_is_a_failed_request_and_ours_ends_it(
+    connecting: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled(*_: Any, **__: Any) -> Any:
+        raise asyncio.CancelledError
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        await anyio.sleep_forever()
+
+    transport = await connecting(1)
+    monkeypatch.setattr(transport, "_send", cancelled)
+    with pytest.raises(OutcomeUnknown, match="cancelled within the HTTP library"):
+        await transport.request("GET", "/version")
+    monkeypatch.setattr(transport, "_send", hang)
+    with anyio.move_on_after(0.05) as scope:
+        await transport.request("GET", "/version")
+    assert scope.cancelled_caught
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await transport.request("GET", "/version")
+
+
 async def test_a_name_without_a_host_is_unreachable_and_says_so(
     connecting: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

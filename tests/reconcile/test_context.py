@@ -286,12 +286,6 @@ def test_a_transition_time_moves_only_with_the_status() -> None:
     )
 
 
-@pytest.mark.parametrize("values", [{"after": 0}, {"after": -1}, {"after": 1, "again": True}])
-def test_a_result_that_makes_no_sense_is_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="Result"):
-        Result(**values)
-
-
 @pytest.mark.rule("write-4")
 async def test_the_status_of_a_namesake_is_not_written() -> None:
     client = FakeClient(THING)

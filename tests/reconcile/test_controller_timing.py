@@ -1,11 +1,14 @@
 """When a key runs again: results, priorities, errors, timers, resyncs, and objects that are no more."""
 
 import itertools
+import math
 from datetime import timedelta
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from informers import get_logger
 from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
@@ -211,11 +214,50 @@ def test_a_result_may_say_its_time_as_a_duration() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [{"after": 0}, {"after": -1}, {"after": timedelta()}, {"after": 1, "again": True}]
+    "result",
+    [
+        {"after": 1, "again": True},
+        {"after": 0, "again": True},
+        {"after": math.nan},
+        {"after": math.inf},
+        {"after": "5"},
+        {"after": True},
+        {"priority": "high"},
+    ],
 )
 def test_a_result_that_makes_no_sense_is_refused_where_it_is_made(result: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="Result"):
+    with pytest.raises((ValueError, TypeError), match="Result"):
         Result(**result)
+
+
+@given(seconds=st.floats(max_value=0.0, allow_nan=False))
+def test_a_time_that_has_passed_is_now(seconds: float) -> None:
+    assert Result(after=seconds) == Result(after=0.0)
+    assert Result(after=seconds).wants_run
+
+
+@pytest.mark.rule("result-at-once")
+@pytest.mark.parametrize("after", [0, -5, timedelta(), timedelta(seconds=-1)])
+def test_a_key_that_asks_to_run_at_once_is_paced_and_lets_others_pass(after: float | timedelta) -> None:
+    order: list[tuple[str, float]] = []
+
+    async def hurry(ctx: Context[Toy]) -> Result | None:
+        order.append((ctx.object.name, anyio.current_time()))
+        return Result(after=after) if ctx.object.name == "hasty" else None
+
+    async def scenario(world: World) -> None:
+        await world.make("hasty")
+        for number in range(3):
+            await world.make(f"t{number}")
+        async with world.running(Controller(Toy, hurry, workers=1)):
+            await anyio.sleep(1)
+        hasty = [at for name, at in order if name == "hasty"]
+        pauses = [late - early for early, late in itertools.pairwise(hasty)]
+        assert min(pauses) >= 0.005
+        assert max(pauses) < 0.01
+        assert [name for name, _ in order[:4]] == ["hasty", "t0", "t1", "t2"]
+
+    played(scenario)
 
 
 @pytest.mark.rule("inv-13")

@@ -1,0 +1,101 @@
+"""Tells a cancellation that was asked for from a CancelledError that only came out of a call.
+
+`await task` raises CancelledError where somebody else cancelled that task, and so do `gather`, futures and
+libraries such as grpc. In a task group such an error ends every task beside it, in silence: so each task
+that calls code of others asks here what it got.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+FAILURES = (Exception, asyncio.CancelledError, SystemExit)
+"""What code of others may raise that is its own failure, if nothing has asked it to end.
+
+Not among them are KeyboardInterrupt, which is a person's, and GeneratorExit, which closes a coroutine.
+"""
+
+
+class Interrupted(Exception):
+    """Code of others raised CancelledError or SystemExit, and nothing had asked it to end."""
+
+
+def asked_to_end() -> bool:
+    """Whether a cancel scope around the current task's position was cancelled."""
+    return anyio.current_effective_deadline() == -math.inf
+
+
+def cancel_requests() -> int:
+    """How often the current task was asked to end by its own `cancel`; 0 outside of tasks."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def as_failure(error: BaseException, what: str, requests: int | None = None) -> Exception | None:
+    """The failure that an error of `what` comes to; None where it is to be raised on as it is.
+
+    `requests` are the `cancel_requests` from before the call, in a task that belongs to a caller: one more
+    is that caller's cancellation. Without it the task is the runtime's own, and scopes alone end it.
+    """
+    if isinstance(error, Exception):
+        return error
+    leaves = list(leaf_errors(error))
+    if not all(isinstance(leaf, FAILURES) for leaf in leaves):
+        return None
+    cancelled = any(isinstance(leaf, asyncio.CancelledError) for leaf in leaves)
+    if cancelled and (asked_to_end() or (requests is not None and cancel_requests() > requests)):
+        return None
+    failure = Interrupted(f"{what} raised {_described(leaves)}").with_traceback(error.__traceback__)
+    failure.__cause__ = error
+    return failure
+
+
+async def live_on() -> None:
+    """Undo what cancels the current task and is none of its scopes'; raises CancelledError where one is.
+
+    Call it in a task of the runtime's own after a CancelledError. What cancels all tasks of an event loop, as
+    `asyncio.run` does at its end, also reaches the host of the scope, so this gives it two turns for that.
+    """
+    task = asyncio.current_task()
+    for _ in range(2):
+        while task is not None and task.cancelling():
+            task.uncancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if asked_to_end():
+                raise
+
+
+@asynccontextmanager
+async def no_silent_end(what: str) -> AsyncIterator[None]:
+    """Around all that a task does: it raises Interrupted where other code cancels that task.
+
+    Without it the task group of that task would end as if it had been asked to, with all its tasks.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if asked_to_end():
+            raise
+        await live_on()
+        raise Interrupted(f"{what} was cancelled, and nothing had asked it to end") from error
+
+
+def leaf_errors(error: BaseException) -> Iterator[BaseException]:
+    """The single errors in the groups that task groups wrap them in."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from leaf_errors(inner)
+
+
+def _described(leaves: list[BaseException]) -> str:
+    odd = next(leaf for leaf in leaves if not isinstance(leaf, Exception))
+    if isinstance(odd, SystemExit):
+        return f"SystemExit({odd.code!r}): code of an operator cannot end the process, so raise another error"
+    return "CancelledError, and nothing had asked it to end: what it awaited was cancelled elsewhere"
