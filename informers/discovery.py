@@ -1,18 +1,27 @@
 """Which resource serves a kind, asked of the server and remembered."""
 
-from typing import Any
-
 import anyio
 import msgspec
 
-from informers.errors import MalformedAnswer, NotFound, error_from_response
+from informers.errors import NotFound, error_from_response, parsed
 from informers.resource import Resource
 from informers.transport import Transport
 
 ABSENT_SECONDS = 5.0
 """So long (s) the server's word that it has no such kind counts; a definition may be on its way."""
 
-_body = msgspec.json.Decoder(dict[str, Any])
+
+class _Entry(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool
+
+
+class _Body(msgspec.Struct):
+    resources: list[_Entry] | None = None
+
+
+_body = msgspec.json.Decoder(_Body)
 
 
 class UnknownKind(LookupError):
@@ -71,10 +80,11 @@ class Discovery:
 
     def _note(self, group: str, version: str, body: bytes, request: str) -> None:
         api_version = f"{group}/{version}" if group else version
-        try:
-            for entry in _body.decode(body).get("resources") or ():
-                if "/" not in entry["name"]:
-                    found = Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
-                    self._known[api_version, entry["kind"]] = found
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise MalformedAnswer(f"{request}: what came is no list of resources: {error}") from error
+        for entry in parsed(_resources, body, request):
+            if "/" not in entry.name:
+                found = Resource(group, version, entry.kind, entry.name, entry.namespaced)
+                self._known[api_version, entry.kind] = found
+
+
+def _resources(body: bytes) -> list[_Entry]:
+    return _body.decode(body).resources or []

@@ -18,19 +18,32 @@ ApiError
     ├── Expired                410: the version asked for is no longer kept
     ├── Invalid                413, 422: the object breaks its schema or a rule of its kind
     ├── TooManyRequests        429: `retry_after` says when
-    └── ServerError            5xx
-        └── ServerTimeout      504: it may have been carried out
+    └── ServerError            5xx: it may have been carried out
+        └── ServerTimeout      504
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from attrs import frozen
 
+R = TypeVar("R")
+
 
 class ApiError(Exception):
     """Anything that goes wrong between a client and an API server."""
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether a write that failed so may have been carried out: look before you write again.
+
+        True for an answer that never came or cannot be read, and for every 5xx with one exception
+        (see `ServerError`). False where the server provably did not begin: it was not reached, or it
+        answered 4xx. 429 is among those: priority and fairness send it in place of handling the request.
+        """
+        return False
 
 
 class TransportError(ApiError):
@@ -48,9 +61,19 @@ class Unreachable(TransportError):
 class OutcomeUnknown(TransportError):
     """The request was sent and no answer came: it may have been carried out."""
 
+    @property
+    def may_have_acted(self) -> bool:
+        """Always."""
+        return True
+
 
 class MalformedAnswer(ApiError):
     """What came is not what an API server says: something else may answer in its place."""
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Always: a server that acted may stand behind what answered."""
+        return True
 
 
 @frozen
@@ -158,7 +181,19 @@ class TooManyRequests(StatusError):
 
 
 class ServerError(StatusError):
-    """The server failed."""
+    """The server failed; a write may have been carried out all the same."""
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Unless it is a 503 with a Status that says when to come back.
+
+        An API server answers 500 also when etcd committed and only the wait for it ran out (`etcdserver:
+        request timed out`), and a proxy in front of it answers 502 or 503 for a connection that broke
+        under way. A 503 with a Status of reason ServiceUnavailable and a time to wait comes from the
+        server itself, before its handlers are installed; without these it may come from a proxy.
+        """
+        turned_away = self.code == 503 and self.reason == "ServiceUnavailable"
+        return not (turned_away and self.retry_after is not None)
 
 
 class ServerTimeout(ServerError):
@@ -176,16 +211,28 @@ _BY_CODE: dict[int, type[StatusError]] = {
 }  # fmt: skip
 
 
+def parsed(read: Callable[[bytes], R], body: bytes, request: str) -> R:
+    """What `read` makes of the body of an answer. Raises MalformedAnswer for one that it cannot read.
+
+    The message has no part of the body, which may hold a Secret.
+    """
+    try:
+        return read(body)
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        problem = str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
+        raise MalformedAnswer(
+            f"{request}: an answer of {len(body)} bytes that an API server would not give ({problem})"
+        ) from None
+
+
 def error_from_response(code: int, headers: Mapping[str, str], body: bytes, request: str = "") -> StatusError:
     """The typed error for an answer of 400 or more, whatever its body is: a Status, text or nothing."""
     status = _status_body(body)
-    details = status.get("details") or {}
-    causes = tuple(
-        Cause(c.get("reason", ""), c.get("message", ""), c.get("field", ""))
-        for c in details.get("causes") or ()
-    )
-    reason = status.get("reason") or ""
-    message = status.get("message") or body[:500].decode(errors="replace").strip() or "no message"
+    details = _mapping(status.get("details"))
+    listed = details.get("causes")
+    causes = tuple(_cause(cause) for cause in listed) if isinstance(listed, list) else ()
+    reason = _text(status.get("reason"))
+    message = _text(status.get("message")) or body[:500].decode(errors="replace").strip() or "no message"
     kind = _conflict(reason, message, causes) if code == 409 else _BY_CODE.get(code)
     if kind is None:
         kind = ServerError if code >= 500 else BadRequest
@@ -203,7 +250,7 @@ def error_from_response(code: int, headers: Mapping[str, str], body: bytes, requ
 def error_from_status(status: Mapping[str, Any], request: str = "") -> StatusError:
     """The typed error for a Status object that came inside a stream (an ERROR event of a watch)."""
     code = status.get("code")
-    if not isinstance(code, int) or code < 400:
+    if not isinstance(code, int) or not 400 <= code < 600:
         code = 410 if status.get("reason") in ("Expired", "Gone") else 500
     return error_from_response(code, {}, msgspec.json.encode(status), request)
 
@@ -223,16 +270,30 @@ def _conflict(reason: str, message: str, causes: tuple[Cause, ...]) -> type[Conf
 def _status_body(body: bytes) -> dict[str, Any]:
     try:
         status = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return status if isinstance(status, dict) and status.get("kind") == "Status" else {}
+
+
+def _cause(cause: Any) -> Cause:
+    cause = _mapping(cause)
+    return Cause(_text(cause.get("reason")), _text(cause.get("message")), _text(cause.get("field")))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _retry_after(headers: Mapping[str, str], details: Mapping[str, Any]) -> float | None:
     for value in (headers.get("retry-after"), details.get("retryAfterSeconds")):
         try:
-            if value is not None:
-                return max(0.0, float(value))
-        except (TypeError, ValueError):
+            seconds = None if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
             continue
+        if seconds is not None and isfinite(seconds):
+            return max(0.0, seconds)
     return None

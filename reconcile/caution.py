@@ -175,7 +175,7 @@ class Lookout:
         while True:
             asked = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
             try:
-                page = _list.decode(await sender.send("GET", path, asked))
+                page = await sender.send("GET", path, _list.decode, asked)
             except NotFound:
                 return
             except Forbidden as error:

@@ -33,7 +33,7 @@ from reconcile.reading import Check
 from reconcile.redaction import SecretValues
 from reconcile.run_record import RunRecord
 from reconcile.selectors import Fields, Labels
-from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation
+from reconcile.sending import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation, json_object
 from reconcile.writing import guard_of
 
 O = TypeVar("O", bound=Object)  # noqa: E741
@@ -43,6 +43,19 @@ MODIFY_ATTEMPTS = 20
 SCALE_ATTEMPTS = 5
 SCALE_WAIT = 0.1
 """Seconds, before chance makes half as much or half as much again of it."""
+
+
+class _ScaleSpec(msgspec.Struct):
+    replicas: int | None = None
+
+
+class _ScaleMetadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Scale(msgspec.Struct):
+    metadata: _ScaleMetadata
+    spec: _ScaleSpec | None = None
 
 
 class Client(Applier):
@@ -203,7 +216,7 @@ class Client(Applier):
         obj = self._placed(obj)
         resource = kind_of(obj).resource
         path = resource.path(obj.namespace, obj.name, subresource)
-        await self._guarded("POST", resource, obj.key, path, body, JSON)
+        await self._guarded("POST", resource, obj.key, path, body, JSON, read=bytes)
         self._journal.unknown(resource, obj.key)
 
     # --- scale ----------------------------------------------------------------------------------
@@ -253,10 +266,11 @@ class Client(Applier):
         }
         path = resource.path(key.namespace, key.name, "scale")
         query = {"force": "true" if force else "false"}
-        answer = await self._guarded("PATCH", resource, key, path, body, APPLY_PATCH, query)
+        scale, scaled = await self._guarded(
+            "PATCH", resource, key, path, body, APPLY_PATCH, query, read=_scale_in
+        )
         if not self.dry_run:
-            self._journal.scaled(resource, Snapshot.from_json(answer))
-        scaled: int = msgspec.json.decode(answer)["spec"].get("replicas", 0)
+            self._journal.scaled(resource, scale)
         return scaled
 
     async def set_scale(self, obj: Object, replicas: int, *, expect: int) -> None:
@@ -384,10 +398,13 @@ class Client(Applier):
         return decode(type(obj), stored.raw)
 
     async def _scale_of(self, obj: Object) -> dict[str, Any]:
-        scale = await self.read_subresource(obj, "scale")
+        resource = kind_of(obj).resource
+        key = self._placed_key(resource, obj.key)
+        path = resource.path(key.namespace, key.name, "scale")
+        scale = await self._ask(resource, key, path, read=_readable_scale)
         if obj.uid and scale["metadata"].get("uid") != obj.uid:
             raise PreconditionFailed(409, "Conflict", f"{str(obj.key)!r} was replaced by another of its name")
-        return {**scale, "spec": scale.get("spec") or {}}
+        return scale
 
     async def _replace_scale(self, obj: Object, scale: Mapping[str, Any], replicas: int) -> None:
         """Spec is compared whole: a Scale of 0 replicas leaves the number out."""
@@ -399,9 +416,11 @@ class Client(Applier):
             {"op": "replace", "path": "/spec", "value": {"replicas": replicas}},
         ]
         path = resource.path(key.namespace, key.name, "scale")
-        answer = await self._guarded("PATCH", resource, key, path, operations, JSON_PATCH)
+        answered, _ = await self._guarded(
+            "PATCH", resource, key, path, operations, JSON_PATCH, read=_scale_in
+        )
         if not self.dry_run:
-            self._journal.scaled(resource, Snapshot.from_json(answer))
+            self._journal.scaled(resource, answered)
 
     async def _decided_on_fresh_state(self, resource: Resource) -> None:
         if not self._for_key or self.cache is None or self.dry_run:
@@ -432,9 +451,21 @@ class Client(Applier):
             options["dryRun"] = ["All"]  # a server that is given a body looks for it there alone
         path = resource.path(key.namespace, key.name)
         try:
-            await self._guarded("DELETE", resource, key, path, options, JSON)
+            await self._guarded("DELETE", resource, key, path, options, JSON, read=json_object)
         except NotFound:
             return False
         if not self.dry_run:
             self._journal.deleted(resource, key, uid)
         return True
+
+
+def _readable_scale(answer: bytes) -> dict[str, Any]:
+    """A Scale with metadata, and with a spec that has a number of replicas or none."""
+    scale = json_object(answer)
+    msgspec.convert(scale, _Scale)
+    return {**scale, "spec": scale.get("spec") or {}}
+
+
+def _scale_in(answer: bytes) -> tuple[Snapshot, int]:
+    """A Scale that a server answered, and its number of replicas."""
+    return Snapshot.from_json(answer), _readable_scale(answer)["spec"].get("replicas") or 0

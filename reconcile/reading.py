@@ -14,6 +14,7 @@ from informers import (
     Expired,
     Informer,
     Key,
+    MalformedAnswer,
     NotDeclared,
     NotFound,
     Resource,
@@ -23,6 +24,7 @@ from informers import (
     error_from_response,
     error_from_status,
 )
+from informers.errors import parsed
 from informers.lines import LineSplitter
 from reconcile.consistency import CacheBehind, Freshness, Journal, NoJournal
 from reconcile.decoded import Decoded
@@ -31,9 +33,10 @@ from reconcile.models import Object, decode, kind_of
 from reconcile.redaction import SecretValues, is_sensitive
 from reconcile.run_record import RunRecord
 from reconcile.selectors import Fields, Labels, matches, parse_labels, selector_text
-from reconcile.sending import JSON, Sender
+from reconcile.sending import JSON, Sender, json_object
 
 O = TypeVar("O", bound=Object)  # noqa: E741
+R = TypeVar("R")
 
 Check: TypeAlias = Callable[[str, Resource, str], None]
 """Told the method, resource and subresource of a write before it is sent; raises where it is not to be."""
@@ -140,29 +143,28 @@ class Reader:
     async def read(self, resource: Resource, key: Key) -> Snapshot | None:
         """The state of an object as the server has it now, or None."""
         try:
-            body = await self._ask(resource, key, resource.path(key.namespace, key.name))
+            found = await self._ask(
+                resource, key, resource.path(key.namespace, key.name), read=Snapshot.from_json
+            )
         except NotFound:
             return None
-        found = Snapshot.from_json(body)
         self._saw(resource, found)
         return found
 
     async def managed_fields(self, resource: Resource, key: Key) -> Sequence[Mapping[str, Any]]:
         """Who wrote which fields of an object, as the server has it now; empty where there is none."""
         try:
-            body = await self._sender.send("GET", resource.path(key.namespace, key.name))
+            path = resource.path(key.namespace, key.name)
+            return await self._sender.send("GET", path, _managed_fields_of)
         except NotFound:
             return ()
-        found: Sequence[Mapping[str, Any]] = msgspec.json.decode(body)["metadata"].get("managedFields") or ()
-        return found
 
     async def read_subresource(self, obj: Object, subresource: str) -> dict[str, Any]:
         """A subresource of an object, such as its Scale, as the server has it now. Raises NotFound."""
         resource = kind_of(obj).resource
         key = self._placed_key(resource, obj.key)
         path = resource.path(key.namespace, key.name, subresource)
-        read: dict[str, Any] = msgspec.json.decode(await self._ask(resource, key, path))
-        return read
+        return await self._ask(resource, key, path, read=json_object)
 
     # --- many objects ---------------------------------------------------------------------------
 
@@ -244,8 +246,7 @@ class Reader:
 
     async def version(self, resource: Resource, namespace: str = "") -> int:
         """The resourceVersion of a resource as of now, from a consistent list of one object."""
-        body = await self._sender.send("GET", resource.path(namespace), {"limit": "1"})
-        return int(_list.decode(body).metadata.resource_version or 0)
+        return await self._sender.send("GET", resource.path(namespace), _version_of_list, {"limit": "1"})
 
     async def settle(self, resource: Resource | None = None) -> None:
         """Wait until the cache shows this key's own writes (of one resource, if given)."""
@@ -311,11 +312,17 @@ class Reader:
         return self._decoded.of(model, snapshot, keep=keep)
 
     async def _ask(
-        self, resource: Resource, key: Key | None, path: str, query: Mapping[str, str] | None = None
-    ) -> bytes:
-        """The answer to a GET; a run remembers one that it did not get."""
+        self,
+        resource: Resource,
+        key: Key | None,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        read: Callable[[bytes], R],
+    ) -> R:
+        """What `read` makes of the answer to a GET; a run remembers one that it did not get."""
         try:
-            answer = await self._sender.send("GET", path, query)
+            answer = await self._sender.send("GET", path, read, query)
         except ApiError as error:
             if self.run is not None and not isinstance(error, NotFound):
                 self.run.failed(resource, key)
@@ -352,20 +359,27 @@ class Reader:
             pages = [page async for page in self._pages(resource, namespace, labels, fields, PAGE)]
         except Expired:
             pages = [page async for page in self._pages(resource, namespace, labels, fields, 0)]
-        return [Snapshot.from_json(item) for page in pages for item in page]
+        request = f"GET {resource.path(namespace)}"
+        return [parsed(Snapshot.from_json, bytes(item), request) for page in pages for item in page]
 
     async def _pages(
         self, resource: Resource, namespace: str, labels: Labels, fields: Fields, size: int
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
         query = _selectors(labels, fields)
+        tokens: set[str] = set()
         if size:
             query["limit"] = str(size)
         while True:
-            page = _list.decode(await self._ask(resource, None, resource.path(namespace), query))
+            path = resource.path(namespace)
+            page = await self._ask(resource, None, path, query, read=_list.decode)
             yield page.items or ()
-            if not page.metadata.continue_:
+            token = page.metadata.continue_
+            if not token:
                 return
-            query["continue"] = page.metadata.continue_
+            if token in tokens:
+                raise MalformedAnswer(f"GET {path}: the server gave the same continue token twice")
+            tokens.add(token)
+            query["continue"] = token
 
 
 def _cached(
@@ -384,15 +398,28 @@ def _selectors(labels: Labels, fields: Fields) -> dict[str, str]:
     return {name: text for name, text in named.items() if text}
 
 
+def _version_of(body: bytes) -> str:
+    return _list.decode(body).metadata.resource_version
+
+
+def _version_of_list(body: bytes) -> int:
+    return int(_version_of(body) or 0)
+
+
+def _managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = json_object(body)["metadata"].get("managedFields") or ()
+    return found
+
+
 async def _events(model: type[O], chunks: AsyncIterator[bytes], request: str) -> AsyncIterator[WatchEvent[O]]:
     lines = LineSplitter()
     async for chunk in chunks:
         for raw in lines.feed(chunk):
-            line = _line.decode(raw)
+            line = parsed(_line.decode, raw, request)
             body = bytes(line.object)
             if line.type == "ERROR":
-                raise error_from_status(msgspec.json.decode(body), request)
-            version = str(msgspec.json.decode(body)["metadata"].get("resourceVersion", ""))
+                raise error_from_status(parsed(json_object, body, request), request)
+            version = parsed(_version_of, body, request)
             if line.type == "BOOKMARK":
                 yield WatchEvent("BOOKMARK", version)
             else:

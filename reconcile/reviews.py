@@ -14,6 +14,8 @@ import msgspec
 from attrs import define, field
 
 from informers import ApiError, Transport, error_from_response, get_logger
+from informers.errors import parsed
+from reconcile.sending import json_object
 
 TOKEN_SECONDS = 60.0
 ALLOWED_SECONDS = 300.0
@@ -111,5 +113,8 @@ class Reviewer:
         answer = await transport.request("POST", path, {}, _HEADERS, msgspec.json.encode(review))
         if answer.status >= 400:
             raise error_from_response(answer.status, answer.headers, answer.body, f"POST {path}")
-        status: Mapping[str, Any] = msgspec.json.decode(answer.body).get("status") or {}
-        return status
+        return parsed(_status_in, answer.body, f"POST {path}")
+
+
+def _status_in(answer: bytes) -> Mapping[str, Any]:
+    return dict(json_object(answer).get("status") or {})

@@ -3,15 +3,17 @@
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
+import msgspec
 from attrs import define, field
 
 from informers import (
     ApiError,
     Clock,
     Forbidden,
+    MalformedAnswer,
     OutcomeUnknown,
     Response,
     ServerError,
@@ -21,7 +23,10 @@ from informers import (
     error_from_response,
     get_logger,
 )
+from informers.errors import parsed
 from reconcile.limiter import RateLimiter
+
+R = TypeVar("R")
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
@@ -36,6 +41,9 @@ JSON = {"content-type": "application/json", "accept": "application/json"}
 MERGE_PATCH = {"content-type": "application/merge-patch+json", "accept": "application/json"}
 JSON_PATCH = {"content-type": "application/json-patch+json", "accept": "application/json"}
 APPLY_PATCH = {"content-type": "application/apply-patch+yaml", "accept": "application/json"}
+
+json_object = msgspec.json.Decoder(dict[str, Any]).decode
+"""Reads an answer that has to be a JSON object."""
 
 _log = get_logger("reconcile.client")
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -61,15 +69,20 @@ class Sender:
         self,
         method: str,
         path: str,
+        read: Callable[[bytes], R],
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = JSON,
         body: bytes | None = None,
-    ) -> bytes:
-        """The body of the answer. Raises an ApiError for every other end."""
+    ) -> R:
+        """What `read` makes of the body of the answer. Raises an ApiError for every other end.
+
+        `read` may raise what readers of JSON raise: the answer is a MalformedAnswer then.
+        """
         attempt = 0
         while True:
             try:
-                return await self._send(method, path, query or {}, headers, body)
+                answer = await self._send(method, path, query or {}, headers, body)
+                return parsed(read, answer, f"{method} {path}")
             except ApiError as error:
                 wait = retry_wait(method, error, attempt, self.clock.random)
                 if wait is None:
@@ -85,9 +98,12 @@ class Sender:
         response = await self.transport.request(method, path, query, headers, body)
         if "warning" in response.headers:
             self._warn(response)
-        if response.status < 400:
+        request = f"{method} {path}"
+        if 200 <= response.status < 300:
             return response.body
-        error = error_from_response(response.status, response.headers, response.body, f"{method} {path}")
+        if response.status < 400:
+            raise MalformedAnswer(f"{request}: expected an answer, got a redirection ({response.status})")
+        error = error_from_response(response.status, response.headers, response.body, request)
         raise with_missing_rule(error) if isinstance(error, Forbidden) else error
 
     def _warn(self, response: Response) -> None:

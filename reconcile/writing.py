@@ -1,6 +1,7 @@
 """What every write has in common: its query, its guard, and what its end says of the cache."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -14,10 +15,8 @@ from informers import (
     Invalid,
     Key,
     NotFound,
-    OutcomeUnknown,
     PreconditionFailed,
     Resource,
-    ServerTimeout,
     Snapshot,
     StaleVersion,
     Transport,
@@ -29,9 +28,10 @@ from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.reading import Reader
 from reconcile.run_record import Sent
-from reconcile.sending import JSON_PATCH, MERGE_PATCH, FieldValidation
+from reconcile.sending import JSON_PATCH, MERGE_PATCH, FieldValidation, json_object
 
 O = TypeVar("O", bound=Object)  # noqa: E741
+R = TypeVar("R")
 
 
 class Writer(Reader):
@@ -147,8 +147,10 @@ class Writer(Reader):
         query: Mapping[str, str] | None = None,
     ) -> Snapshot:
         base = self._cached(resource, key)
-        answer = await self._guarded(method, resource, key, path, body, headers, query, whole=True)
-        written = Snapshot.from_json(answer)
+        read = partial(_with_snapshot, method, resource, key)
+        written, answer = await self._guarded(
+            method, resource, key, path, body, headers, query, read=read, whole=True
+        )
         if not self.dry_run:
             self._journal.wrote(resource, written)
         if self.run is not None:
@@ -174,15 +176,16 @@ class Writer(Reader):
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
         *,
+        read: Callable[[bytes], R],
         whole: bool = False,
-    ) -> bytes:
+    ) -> R:
         """Send a write, and note what a failure says of the cache. `whole`: the answer is the object."""
         part = _subresource_of(resource, key, path)
         if self._check is not None:
             self._check(method, resource, part)
         sent = Sent(method, resource, key, part, body, dry=self.dry_run)
         try:
-            answer = await self._noted(method, resource, key, path, body, headers, query)
+            answer = await self._noted(method, resource, key, path, body, headers, query, read)
         except ApiError as error:
             if self.run is not None:
                 self.run.asked(sent)
@@ -206,24 +209,26 @@ class Writer(Reader):
         body: Any,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None,
-    ) -> bytes:
+        read: Callable[[bytes], R],
+    ) -> R:
         query = {**self._write_query(method), **(query or {})}
         encoded = msgspec.json.encode(body)
         if self._secrets is not None:
             self._secrets.saw(resource, encoded)
         try:
-            return await self._sender.send(method, path, query, headers, encoded)
+            return await self._sender.send(method, path, read, query, headers, encoded)
         except StaleVersion:
             self._note_stale(resource, key, body)
-            raise
-        except (AlreadyExists, PreconditionFailed, NotFound, OutcomeUnknown, ServerTimeout):
-            self._journal.unknown(resource, key)
             raise
         except Invalid as error:
             if not any(cause.field == "metadata.uid" for cause in error.causes):
                 raise
             self._journal.unknown(resource, key)
             raise _replaced(error) from error
+        except ApiError as error:
+            if error.may_have_acted or isinstance(error, AlreadyExists | PreconditionFailed | NotFound):
+                self._journal.unknown(resource, key)
+            raise
         except anyio.get_cancelled_exc_class():
             self._journal.unknown(resource, key)
             raise
@@ -313,6 +318,20 @@ class _Managed(msgspec.Struct):
 
 
 _managed = msgspec.json.Decoder(_Managed)
+
+
+def _with_snapshot(method: str, resource: Resource, key: Key, answer: bytes) -> tuple[Snapshot, bytes]:
+    """The state that a write answered, and the answer itself. Raises ValueError if it is of another object.
+
+    Reviews (of access, of tokens) are created and never stored, so what a POST answers may have no name.
+    """
+    written = Snapshot.from_json(answer)
+    name = written.key.name
+    if name == key.name or (method == "POST" and not key.name and name):
+        return written, answer
+    if method == "POST" and not name and json_object(answer).get("kind") == resource.kind:
+        return written, answer
+    raise ValueError(f"expected {key.name!r}, got {name!r}")
 
 
 def _is_all_of(manager: str, answer: bytes) -> bool:

@@ -10,8 +10,6 @@ from reconcile import (
     Client,
     NotFound,
     Object,
-    OutcomeUnknown,
-    ServerTimeout,
     TooManyRequests,
     Unstructured,
 )
@@ -113,11 +111,10 @@ async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str],
             await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
             marked.append(machine)
         return await _count(client, group, removal.count)
-    except (OutcomeUnknown, ServerTimeout):
-        raise
-    except (ApiError, Refused):
-        for machine in marked:
-            await _unmark(client, machine)
+    except (ApiError, Refused) as error:
+        if not (isinstance(error, ApiError) and error.may_have_acted):
+            for machine in marked:
+                await _unmark(client, machine)
         raise
 
 

@@ -7,9 +7,7 @@ from reconcile import (
     Context,
     Controller,
     Original,
-    OutcomeUnknown,
     Result,
-    ServerTimeout,
     Watch,
     Write,
 )
@@ -189,8 +187,9 @@ async def _remove(this: Pass, one: Candidate) -> None:
         return
     try:
         await delete_nodes(this.client, one.group, [one.instance], this.stamp)
-    except (OutcomeUnknown, ServerTimeout):
-        this.doubtful.add(one.group.id)
+    except ApiError as error:
+        if error.may_have_acted:
+            this.doubtful.add(one.group.id)
         raise
 
 
