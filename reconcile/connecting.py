@@ -8,7 +8,8 @@ import anyio
 
 from informers import Transport
 from reconcile.client import Client
-from reconcile.models import Object, definition_of, kind_of
+from reconcile.models import Object, kind_of, thaw, unstructured
+from reconcile.models.versions import definition_to_install
 
 if TYPE_CHECKING:
     from reconcile.embedded import ApiServer
@@ -32,8 +33,23 @@ async def _close(transport: Transport) -> None:
 
 
 async def define(server: "ApiServer", client: Client, kinds: Iterable[type[Object]]) -> None:
-    """Let an embedded server serve what it does not know yet."""
+    """Let an embedded server serve what it does not know yet.
+
+    Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
+    """
     for kind in dict.fromkeys(kinds):
         served = kind_of(kind).resource
         if server.resources.get(served.group, served.version, served.plural) is None:
-            await client.apply(definition_of(kind))
+            await install(client, kind)
+
+
+async def install(client: Client, kind: type[Object]) -> None:
+    """Apply the definition of a kind with all its versions, beside those that are installed.
+
+    Raises TypeError as `define` does.
+    """
+    installed = await client.find(_DEFINITION, kind_of(kind).resource.name)
+    await client.apply(definition_to_install(kind, None if installed is None else thaw(installed.body)))
+
+
+_DEFINITION = unstructured("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)

@@ -8,6 +8,7 @@ from attrs import frozen
 from reconcile.controller import OBJECT_VERBS, Controller
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
+from reconcile.models.versions import is_custom
 
 READ = ("get", "list", "watch")
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -133,35 +134,6 @@ def _permission(kind: type[Object], verbs: Iterable[str], part: str = "") -> Per
     )
 
 
-def is_custom(kind: type[Object]) -> bool:
-    """Whether a CustomResourceDefinition makes the kind: its group is a domain, and none of Kubernetes."""
-    from reconcile.kinds import BuiltIn  # all built-in kinds come with it
-
-    group = kind_of(kind).resource.group
-    return not issubclass(kind, BuiltIn) and "." in group and group not in _BUILT_IN_GROUPS
-
-
-_BUILT_IN_GROUPS = frozenset(
-    f"{name}.k8s.io"
-    for name in (
-        "admissionregistration",
-        "authentication",
-        "authorization",
-        "certificates",
-        "coordination",
-        "discovery",
-        "events",
-        "flowcontrol.apiserver",
-        "networking",
-        "node",
-        "rbac.authorization",
-        "resource",
-        "scheduling",
-        "storage",
-    )
-)
-
-
 def _ordered(verbs: Iterable[str]) -> tuple[str, ...]:
     wanted = set(verbs)
     return tuple(verb for verb in VERBS if verb in wanted)
@@ -170,7 +142,6 @@ def _ordered(verbs: Iterable[str]) -> tuple[str, ...]:
 __all__ = [
     "Permission",
     "beyond_namespaces",
-    "is_custom",
     "lease_permissions",
     "lookout_permissions",
     "merged",

@@ -1,19 +1,23 @@
 """`reconcile check`: what is wrong with the models of a module before a cluster shows it."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from attrs import asdict
 
+from reconcile.commands.crds import definitions_of_module
 from reconcile.commands.definitions import read_definition
 from reconcile.commands.errors import Problem
 from reconcile.commands.kinds import models_in
 from reconcile.commands.progress import progress
+from reconcile.commands.server_rules import can_compile, has_rules, refusals
 from reconcile.commands.targets import load_module
 from reconcile.models import kind_of
 from reconcile.models.linting import Finding, findings
+from reconcile.models.versions import is_custom
 
 
 @click.command()
@@ -28,32 +32,45 @@ def check(module: str, against: Path | None, as_json: bool) -> int:
     """Say what is wrong with the kinds that MODULE defines; exit status 1 if anything is.
 
     Looked for: replicas that no autoscaler can size, a status that does not say which generation it is
-    about, conditions that writers would take from each other, two fields of one name in JSON, and with
-    --against fields that became required.
+    about, conditions that writers would take from each other, what an API server refuses of a definition,
+    among it CEL rules that do not compile, and with --against fields that became required.
+    Two fields of one name in JSON, and versions that lose each other's fields, are refused as by
+    `reconcile crds`. To compile rules, install the extra: pip install 'reconcile-runtime[embedded]'.
     """
     installed = None if against is None else read_definition(against)
     with progress(f"checking {module}"):
-        found = findings_of_module(load_module(module), installed)
+        loaded = load_module(module)
+        definitions = definitions_of_module(loaded)
+        found = findings_of_module(loaded, installed)
+        found += [finding for definition in definitions for finding in refusals(definition)]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in found], indent=2))
-        return 1 if found else 0
-    for finding in found:
-        click.echo(str(finding))
-    if not found:
+    else:
+        for finding in found:
+            click.echo(str(finding))
+    _require_compiler(definitions)
+    if not found and not as_json:
         click.echo(f"nothing to mend in {module}")
     return 1 if found else 0
 
 
+def _require_compiler(definitions: Sequence[Mapping[str, Any]]) -> None:
+    ruled = next((one for one in definitions if has_rules(one)), None)
+    if ruled is not None and not can_compile():
+        name = ruled["spec"]["names"]["kind"]
+        raise Problem(
+            f"the rules of {name} are not compiled: the extra `embedded` is not installed",
+            "pip install 'reconcile-runtime[embedded]'",
+        )
+
+
 def findings_of_module(module: Any, installed: dict[str, Any] | None) -> list[Finding]:
-    """What to mend in each kind of a module. Raises Problem."""
+    """What to mend in each custom kind of a module. Raises Problem."""
     found: list[Finding] = []
-    models = models_in(module)
+    models = [model for model in models_in(module) if is_custom(model)]
     named = [m for m in models if installed and kind_of(m).resource.name == installed["metadata"]["name"]]
     if installed and not named:
         raise Problem(f"{module.__name__} has no {installed['metadata']['name']}", "give its own definition")
     for model in models:
-        try:
-            found += findings(model, installed if model in named else None)
-        except TypeError as error:
-            raise Problem(f"{model.__name__} has no definition", str(error)) from None
+        found += findings(model, installed if model in named else None)
     return found

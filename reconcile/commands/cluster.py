@@ -13,12 +13,13 @@ from informers.clock import SystemClock
 from reconcile.client import Client
 from reconcile.commands.errors import Problem
 from reconcile.commands.stopping import alone
+from reconcile.connecting import install
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import write_kubeconfig
 from reconcile.kinds import Namespace
 from reconcile.manager import Manager
-from reconcile.models import Object, ObjectMeta, definition_of, kind_of
+from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.nodes import SimulatedNodes
 from reconcile.workloads import SimulatedWorkloads
 
@@ -50,7 +51,7 @@ class Cluster:
         for kind in dict.fromkeys(kinds):
             resource = kind_of(kind).resource
             if self._server.resources.get(resource.group, resource.version, resource.plural) is None:
-                await client.create(await client.unstructured(definition_of(kind)))
+                await install(client, kind)
                 installed.append(resource)
         return installed
 

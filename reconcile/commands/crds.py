@@ -9,10 +9,11 @@ import click
 import yaml
 
 from reconcile.commands.errors import Problem, writing_files
-from reconcile.commands.kinds import by_kind, models_in
+from reconcile.commands.kinds import models_in
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import definition_of
+from reconcile.models.versions import by_kind, is_custom
 
 
 @click.command()
@@ -27,12 +28,17 @@ def crds(module: str, out: Path | None, as_json: bool) -> None:
     """Print the CustomResourceDefinitions of the kinds that MODULE defines.
 
     The same classes always give the same text. Several versions of a kind make one definition, in
-    which the most stable version is the stored one.
+    which the most stable version is the stored one; they have the same fields, as nothing converts them.
+    Models of built-in kinds have no definition.
     """
     if out is not None and as_json:
         raise Problem("--out and --json are both given", "give one of them")
     with progress(f"making definitions of {module}"):
         definitions = definitions_of_module(load_module(module))
+    if not definitions:
+        raise Problem(
+            f"the module {module} has models of built-in kinds only", "these are served without a definition"
+        )
     if as_json:
         click.echo(json_list(definitions))
     elif out is None:
@@ -51,9 +57,9 @@ def _write(folder: Path, definitions: Sequence[dict[str, Any]]) -> None:
 
 
 def definitions_of_module(module: Any) -> list[dict[str, Any]]:
-    """The definition of every kind of a module, in the module's order. Raises Problem."""
+    """The definition of every custom kind of a module, in the module's order. Raises Problem."""
     try:
-        return [definition_of(*versions) for versions in by_kind(models_in(module))]
+        return [definition_of(*versions) for versions in by_kind(filter(is_custom, models_in(module)))]
     except TypeError as error:
         raise Problem(f"the module {module.__name__} has a class without a definition", str(error)) from None
 

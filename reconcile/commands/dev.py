@@ -23,7 +23,7 @@ from reconcile.commands.operators import Operator
 from reconcile.commands.stopping import alone, on_signal
 from reconcile.manager import Manager
 from reconcile.models import definition_of, kind_of
-from reconcile.permissions import is_custom
+from reconcile.models.versions import families
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0
@@ -131,10 +131,8 @@ class Development:
         return running
 
     async def _prepare(self, cluster: Cluster, running: Manager) -> None:
-        kinds = dict.fromkeys(kind for controller in running.controllers for kind in controller.kinds)
-        for kind in kinds:
-            if is_custom(kind):
-                await cluster.client.apply(definition_of(kind))
+        for versions in families(kind for controller in running.controllers for kind in controller.kinds):
+            await cluster.client.apply(definition_of(*versions))
         for namespace in running.options.kept_to:
             await cluster.make_namespace(namespace)
 

@@ -1,15 +1,11 @@
-"""The model classes of a module of the user's, and which versions of one kind they are."""
+"""The model classes of a module of the user's."""
 
 import inspect
-import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from reconcile.commands.errors import Problem
-from reconcile.models import Object, kind_of
-
-_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_STABILITY: Final = {None: 2, "beta": 1, "alpha": 0}
+from reconcile.models import Object
 
 
 def models_in(module: Any) -> Sequence[type[Object]]:
@@ -31,23 +27,3 @@ def models_in(module: Any) -> Sequence[type[Object]]:
 
 def _is_of(cls: type[Any], module: Any) -> bool:
     return cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}.")
-
-
-def by_kind(models: Sequence[type[Object]]) -> Sequence[Sequence[type[Object]]]:
-    """The classes of each kind together, the version that is to be stored first.
-
-    It is the one that Kubernetes prefers: general availability before beta before alpha, newer before
-    older.
-    """
-    groups: dict[tuple[str, str], list[type[Object]]] = {}
-    for model in models:
-        resource = kind_of(model).resource
-        groups.setdefault((resource.group, resource.kind), []).append(model)
-    return [sorted(group, key=_preference, reverse=True) for group in groups.values()]
-
-
-def _preference(model: type[Object]) -> tuple[int, int, int]:
-    found = _VERSION.fullmatch(kind_of(model).resource.version)
-    if found is None:
-        return (-1, 0, 0)
-    return (_STABILITY[found[2]], int(found[1]), int(found[3] or 0))

@@ -1,7 +1,6 @@
 """`reconcile manifests`: what it takes to run an operator in a cluster."""
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,12 +8,12 @@ import click
 
 from reconcile.commands.crds import as_yaml, json_list
 from reconcile.commands.errors import Problem, writing_files
-from reconcile.commands.kinds import by_kind
 from reconcile.commands.manifests_documents import Deployed, Document, documents_of, kustomization
 from reconcile.commands.operators import Operator, load_operator
 from reconcile.configuration import ConfigurationError
-from reconcile.models import Object, definition_of, kind_of
-from reconcile.permissions import beyond_namespaces, is_custom
+from reconcile.models import definition_of
+from reconcile.models.versions import families
+from reconcile.permissions import beyond_namespaces
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -137,28 +136,11 @@ def _label(name: str, option: str) -> str:
 
 def _definitions(operator: Operator) -> Sequence[Document]:
     """Those of the kinds that its controllers keep, with every version that stands beside them."""
-    kept = [controller.kind for controller in operator.manager.controllers if is_custom(controller.kind)]
-    versions = [version for kind in kept for version in _versions(kind)]
+    kept = [controller.kind for controller in operator.manager.controllers]
     try:
-        return [definition_of(*found) for found in by_kind(tuple(dict.fromkeys(versions)))]
+        return [definition_of(*versions) for versions in families(kept)]
     except TypeError as error:
         raise Problem(f"{operator.name} keeps a kind without a definition", str(error)) from None
-
-
-def _versions(kind: type[Object]) -> Sequence[type[Object]]:
-    mine = kind_of(kind).resource
-    beside = [
-        value
-        for value in vars(sys.modules[kind.__module__]).values()
-        if isinstance(value, type) and issubclass(value, Object) and "__kind__" in vars(value)
-    ]
-    same = [one for one in beside if _names(one) == (mine.group, mine.kind)]
-    return same if kind in same else [kind]
-
-
-def _names(kind: type[Object]) -> tuple[str, str]:
-    resource = kind_of(kind).resource
-    return resource.group, resource.kind
 
 
 def _write(folder: Path, files: Mapping[str, Sequence[Document]]) -> None:

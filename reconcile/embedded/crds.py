@@ -308,7 +308,7 @@ def resources_of(definition: Mapping[str, Any]) -> tuple[ServedResource, ...]:
     served.sort(key=lambda version: version_priority(version["name"]))
     storage = next(version for version in spec["versions"] if version.get("storage"))
     kept = compile_schema(storage["schema"]["openAPIV3Schema"])
-    return tuple(_resource(spec, version, kept) for version in served)
+    return tuple(_resource(spec, version, storage["name"], kept) for version in served)
 
 
 def version_priority(version: str) -> tuple[int, int, int, int, str]:
@@ -319,7 +319,9 @@ def version_priority(version: str) -> tuple[int, int, int, int, str]:
     return (0, -_STABILITY[match[2] or ""], -int(match[1]), -int(match[3] or 0), "")
 
 
-def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], kept: Schema) -> ServedResource:
+def _resource(
+    spec: Mapping[str, Any], version: Mapping[str, Any], storage: str, kept: Schema
+) -> ServedResource:
     names, group = spec["names"], spec["group"]
     openapi = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
@@ -333,6 +335,7 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], kept: Schema)
         list_kind=names["listKind"],
         schema=kept if version.get("storage") else compile_schema(openapi),
         storage_schema=None if version.get("storage") else kept,
+        storage_api_version="" if version.get("storage") else f"{group}/{storage}",
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),

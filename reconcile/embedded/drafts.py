@@ -22,7 +22,7 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
-from reconcile.embedded.rendering import JSON, encode, one
+from reconcile.embedded.rendering import JSON, body_in, encode, from_storage, one, to_storage
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.status import Failure, FieldCause
 
@@ -68,12 +68,15 @@ class Write:
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
         version = obj["metadata"].get("resourceVersion", "")
+        if self.resource.storage_schema is not None:
+            obj = from_storage(self.resource, to_storage(self.resource, dict(obj)))
         body = one(self.engine.table, self.resource, encode(obj), self.form, version)
         return self._respond(status, body)
 
     def answer_stored(self, status: int, stored: Stored) -> Response:
-        """The same for an object that was just committed in this very version of the resource."""
-        body = one(self.engine.table, self.resource, stored.body, self.form, str(stored.version))
+        """The same for an object that was just committed."""
+        shown = body_in(stored, self.resource)
+        body = one(self.engine.table, self.resource, shown, self.form, str(stored.version))
         return self._respond(status, body)
 
     def _respond(self, status: int, body: bytes) -> Response:
@@ -264,11 +267,17 @@ def track(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, subreso
     )
 
 
-def to_storage(resource: ServedResource, obj: dict[str, Any]) -> None:
-    """Reduce an object, in place, to what its storage version keeps of it."""
-    if resource.storage_schema is not None:
-        resource.storage_schema.prune(obj)
-        resource.storage_schema.default(obj)
+def changes_nothing(
+    resource: ServedResource, stored: Stored, obj: dict[str, Any], old: Mapping[str, Any]
+) -> bool:
+    """Whether writing `obj` over what is stored, which this version shows as `old`, would be no change.
+
+    Of custom resources, compares what is kept: a write that changes nothing in its own version still loses
+    the fields that only the storage version has, and moves an object to a new storage version or schema.
+    """
+    if not resource.custom or (stored.encoded_by is resource and resource.storage_schema is None):
+        return same_but_for_times(obj, old)
+    return same_but_for_times(to_storage(resource, obj), stored.decode())
 
 
 def same_but_for_times(obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from reconcile.embedded.kinds import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.rendering import encode
+from reconcile.embedded.rendering import encode, to_storage
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import value_at
 
@@ -72,7 +72,7 @@ class Engine:
         return not metadata.get("deletionGracePeriodSeconds")
 
     def put(self, resource: ServedResource, obj: dict[str, Any]) -> Stored:
-        """Commit an object; its `metadata.resourceVersion` is set in place.
+        """Commit an object, in its storage version; its `metadata.resourceVersion` is set in place.
 
         Raises:
             Failure: 500 without a reason for what the store of a real server does not take.
@@ -81,7 +81,7 @@ class Engine:
         version = self.log.version + 1
         metadata["resourceVersion"] = str(version)
         key = Key(metadata.get("namespace", ""), metadata["name"])
-        body = encode(in_order(obj))
+        body = encode(in_order(to_storage(resource, obj)))
         if len(body) > MAX_STORED_BYTES:
             raise untidy("etcdserver: request is too large")
         stored = Stored(
@@ -94,7 +94,7 @@ class Engine:
             owners=owners_of(metadata),
             finalizers=tuple(metadata.get("finalizers") or ()),
             deleting="deletionTimestamp" in metadata,
-            fields={path.lstrip("."): value_at(obj, path) for path in resource.selectable_fields},
+            fields=_selectable(resource, obj),
         )
         self.log.append(resource.storage_key, key, stored)
         return stored
@@ -102,6 +102,13 @@ class Engine:
     def remove(self, storage_key: StorageKey, key: Key) -> Change:
         """Commit that an object is gone."""
         return self.log.append(storage_key, key, None)
+
+
+def _selectable(resource: ServedResource, obj: Mapping[str, Any]) -> dict[str, str]:
+    """What field selectors ask for; what another version is kept as is looked up when it is asked for."""
+    if resource.storage_schema is not None:
+        return {}
+    return {path.lstrip("."): value_at(obj, path) for path in resource.selectable_fields}
 
 
 def timestamp(moment: datetime.datetime) -> str:

@@ -71,6 +71,8 @@ class ServedResource:
     """DELETE on the collection is served."""
     storage_schema: Schema | None = None
     """The schema of the version that objects are kept in, where that is another one."""
+    storage_api_version: str = ""
+    """The apiVersion that objects are kept with, where that is another one."""
     stored_as: tuple[str, str] | None = None
     """Group and plural of another resource whose objects these are (Events of both groups)."""
 

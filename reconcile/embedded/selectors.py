@@ -206,7 +206,10 @@ def field_value(stored: Stored, path: str) -> str:
     if path == "metadata.namespace":
         return stored.key.namespace
     if path not in stored.fields:
-        stored.fields[path] = value_at(stored.decode(), _stored_path(stored, path))
+        obj = stored.decode()
+        if stored.encoded_by.custom:
+            stored.encoded_by.kept_schema.default(obj)
+        stored.fields[path] = value_at(obj, _stored_path(stored, path))
     return stored.fields[path]
 
 

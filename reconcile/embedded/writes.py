@@ -24,12 +24,11 @@ from reconcile.embedded.bodies import (
 from reconcile.embedded.drafts import (
     Write,
     bump_generation,
+    changes_nothing,
     complete,
     complete_new,
     require_namespace,
     restore_system_fields,
-    same_but_for_times,
-    to_storage,
     track,
     validate,
 )
@@ -104,7 +103,6 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
 
 
 def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
-    to_storage(write.resource, obj)
     if write.options.dry_run:
         return write.answer(201, obj)
     return write.answer_stored(201, write.engine.put(write.resource, obj))
@@ -225,12 +223,11 @@ def replace(
     restore_system_fields(obj, old)
     complete(write, obj, old)
     validate(write, obj, old, subresource=part)
-    to_storage(resource, obj)
     bump_generation(resource, obj, old)
     if not tracked:
         track(write, obj, old, through or part)
     obj["metadata"]["resourceVersion"] = str(stored.version)
-    if same_but_for_times(obj, old):
+    if changes_nothing(resource, stored, obj, old):
         return write.answer(200, old)
     if write.options.dry_run:
         return write.answer(200, obj)

@@ -11,6 +11,7 @@ from reconcile.models.schemas import object_schema, rule_of
 
 _AGE: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _NO_CONSTRAINT: Final = frozenset(
     {"description", "default", "properties", "required", "items", "additionalProperties"}
 )
@@ -21,17 +22,17 @@ def definition_of(model: type[Object], *older: type[Object]) -> dict[str, Any]:
     """The CustomResourceDefinition that makes an API server serve the kind of `model`.
 
     The version of `model` is the one that is stored; `older` are more versions of the kind, served
-    without conversion and therefore with the same fields: one may have further optional fields, no
-    more, unless `@resource` says of it that it is `as_installed`. The status subresource is enabled
-    where the class has a `status`. Raises TypeError for a field whose type has no schema, and for
-    versions that differ by more than optional fields.
+    without conversion and therefore with the same fields, since a write in one version loses what only
+    another has; defaults may differ, and so may a version of which `@resource` says that it is
+    `as_installed`. The status subresource is enabled where the class has a `status`. Raises TypeError for
+    a field whose type has no schema, and for versions that differ.
     """
     kind = kind_of(model)
     versions = [_version(one, stored=one is model) for one in (model, *older)]
     for one, version in zip(older, versions[1:], strict=True):
         _refuse_other_kind(kind, kind_of(one))
         if not (kind.as_installed or kind_of(one).as_installed):
-            _refuse_conversion(kind, versions[0], version)
+            refuse_loss(kind.resource.kind, versions[0], version)
     resource = kind.resource
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -147,32 +148,42 @@ def _refuse_other_kind(kind: Kind, other: Kind) -> None:
         raise TypeError(f"two classes are {kind.resource.api_version} {kind.resource.kind}")
 
 
-def _refuse_conversion(kind: Kind, stored: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+def refuse_loss(kind: str, stored: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Refuse two versions of a definition of which one would lose what the other has. Raises TypeError."""
     schemas = (stored["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"])
-    if problem := difference(*schemas, ""):
+    if problem := difference(*schemas, names=(stored["name"], other["name"])):
         raise TypeError(
-            f"{kind.resource.kind}: {stored['name']} and {other['name']} cannot be served side by side "
-            f"without conversion: {problem}"
+            f"{kind}: {stored['name']} and {other['name']} cannot be served side by side without conversion: "
+            f"{problem}: give both versions the same fields, or keep one version"
         )
 
 
-def difference(one: Mapping[str, Any], other: Mapping[str, Any], path: str = "") -> str:
-    """Why objects of one schema are not objects of the other; empty if they are."""
+def difference(
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    path: str = "",
+    names: tuple[str, str] = ("one", "the other"),
+) -> str:
+    """Why not every object of one schema is whole and valid in the other; empty if it is.
+
+    `names` are what the two are called in the answer. Defaults and descriptions may differ.
+    """
+    here = path or "."
     for word in sorted((one.keys() | other.keys()) - _NO_CONSTRAINT):
         if one.get(word) != other.get(word):
-            return f"{path or '.'} has another {word}"
+            return f"{here} has another {word}"
     mine, its = one.get("properties", {}), other.get("properties", {})
-    required = [name for name in one.get("required", ()) if name not in its]
-    required += [name for name in other.get("required", ()) if name not in mine]
-    if required:
-        return f"{path}.{required[0]} is required in one and unknown in the other"
-    if set(one.get("required", ())) != set(other.get("required", ())):
-        name = min(set(one.get("required", ())) ^ set(other.get("required", ())))
-        return f"{path}.{name} is required in one and optional in the other"
+    if not one.get(_PRESERVE):
+        for name in [*mine, *its]:
+            if name not in mine or name not in its:
+                has, lacks = names if name in mine else reversed(names)
+                return f"only {has} has {path}.{name}, which a write in {lacks} loses"
+    if apart := set(one.get("required", ())) ^ set(other.get("required", ())):
+        return f"{path}.{min(apart)} is required in one and optional in the other"
     inner: Sequence[tuple[Any, Any, str]] = [(mine[n], its[n], f"{path}.{n}") for n in mine if n in its]
     for word in ("items", "additionalProperties"):
         if isinstance(one.get(word), Mapping) and isinstance(other.get(word), Mapping):
             inner = [*inner, (one[word], other[word], f"{path}[]")]
         elif one.get(word) != other.get(word):
-            return f"{path or '.'} has another {word}"
-    return next((found for a, b, where in inner if (found := difference(a, b, where))), "")
+            return f"{here} has another {word}"
+    return next((found for a, b, where in inner if (found := difference(a, b, where, names))), "")

@@ -312,7 +312,10 @@ def _schema_of(version: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _conflict(stored: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    return "" if version is stored else difference(_schema_of(stored), _schema_of(version))
+    if version is stored:
+        return ""
+    names = (stored["name"], version["name"])
+    return difference(_schema_of(stored), _schema_of(version), names=names)
 
 
 def _kind(
@@ -350,7 +353,7 @@ def _kind(
         keywords["has_status"] = literal(has_status)
     if conflict:
         keywords["as_installed"] = "True"
-        notes.append(f"It is no view of the stored version without conversion: {conflict}.")
+        notes.append(f"Not the same as the stored version without conversion: {conflict}.")
     api_version = f"{spec['group']}/{version['name']}"
     decorator = Call.of("resource", keywords, literal(api_version))
     return ClassSource(name, schema.get("description", ""), fields, decorator, "Object", notes)

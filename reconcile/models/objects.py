@@ -159,7 +159,7 @@ def resource(
     `scale` makes the kind one that an autoscaler can size; `deprecated` is the warning that users of
     this version get ("" for the server's own words); `has_status` says whether status has its own
     subresource, which it has where the class has a `status`; `as_installed` is for a version that others
-    serve beside the stored one although the two differ by more than optional fields.
+    serve beside the stored one although the two differ, because they convert between them.
 
     Raises TypeError for a class that is no `Object`, for a field that JSON has no form for, for two
     fields of one name in JSON, and for a `scale` that does not hold.

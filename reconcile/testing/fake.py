@@ -9,7 +9,7 @@ import msgspec
 from informers import Resource, error_from_response
 from reconcile.client import Client
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
-from reconcile.models import Object, definition_of, encode, kind_of
+from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.failing import Failure, failing
@@ -53,10 +53,12 @@ class FakeClient(Client):
             self.add(obj)
 
     def serve(self, kind: type[Object]) -> None:
-        """Have the server serve the kind of a model, if it does not yet."""
-        resource = kind_of(kind).resource
-        if self.server.resources.get(resource.group, resource.version, resource.plural) is None:
-            self._send_now("POST", _DEFINITIONS, definition_of(kind))
+        """Have the server serve the kind of a model, if it does not yet, with the versions beside it.
+
+        These are the classes of the kind's other versions in its module, and those that are served already.
+        Raises TypeError for versions that lose each other's fields.
+        """
+        Stage(self.server).serve(kind)
 
     def add(self, obj: Object | Mapping[str, Any]) -> dict[str, Any]:
         """Put an object on the server as it is, its status included; returns what is stored.
@@ -134,4 +136,3 @@ def _fresh() -> ApiServer:
 
 _FIRST_SEED = 1_000_003
 """What a server begins with has uids that those of no test can meet."""
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -11,9 +11,10 @@ from attrs import define, field
 from informers import Clock, Response, StreamingResponse, SystemClock, Transport, Unreachable
 from informers.transport import PassingTransport
 from reconcile.client import Client
+from reconcile.connecting import install
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
-from reconcile.models import Object, ObjectMeta, definition_of, kind_of
+from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.faulty import FaultyTransport
@@ -146,7 +147,7 @@ class ListeningServer:
         async with self.connect() as client:
             for kind in kinds:
                 if not await _served(client, kind):
-                    await client.apply(definition_of(kind))
+                    await install(client, kind)
                     with anyio.fail_after(_SERVED_SECONDS):
                         while not await _served(client, kind):  # noqa: ASYNC110 - nobody tells
                             await anyio.sleep(0.05)

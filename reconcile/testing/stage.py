@@ -12,7 +12,8 @@ from reconcile.client import Client
 from reconcile.embedded import ApiRequest, ApiServer, InProcessTransport, ServedResource
 from reconcile.embedded.api import find_target
 from reconcile.embedded.log import StorageKey
-from reconcile.models import definition_of, kind_of
+from reconcile.models import Object, kind_of
+from reconcile.models.versions import definition_to_install
 from reconcile.nodes import Delays, SimulatedNodes
 from reconcile.testing.acts import (
     Act,
@@ -55,9 +56,7 @@ def set_up(scenario: Scenario) -> ApiServer:
     for definition in scenario.definitions:
         stage.make(definition)
     for kind in dict.fromkeys((*scenario.kinds, *kinds)):
-        resource = kind_of(kind).resource
-        if server.resources.get(resource.group, resource.version, resource.plural) is None:
-            stage.make(definition_of(kind))
+        stage.serve(kind)
     for manifest in scenario.objects:
         stage.make(manifest)
     if scenario.nodes is not None:
@@ -95,6 +94,22 @@ class Stage:
             self._ask(
                 "PATCH", f"{collection}/{metadata['name']}/status", {"status": manifest["status"]}, _MERGE
             )
+
+    def serve(self, kind: type[Object]) -> None:
+        """Have the server serve a kind with all its versions, if it does not serve this one yet.
+
+        Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
+        """
+        resource = kind_of(kind).resource
+        if self.server.resources.get(resource.group, resource.version, resource.plural) is not None:
+            return
+        path = f"{_DEFINITIONS}/{resource.name}"
+        installed = self._ask("GET", path)
+        if "spec" not in installed:
+            self._ask("POST", _DEFINITIONS, definition_to_install(kind, None))
+            return
+        versions = definition_to_install(kind, installed)["spec"]["versions"]
+        self._ask("PATCH", path, {"spec": {"versions": versions}}, _MERGE)
 
     def act(self, act: Act, path: str = "") -> str:
         """Carry out an act on the server, and say what happened; `path` is for an act that names nothing.

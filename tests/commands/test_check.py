@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,6 +135,114 @@ def test_another_kind_s_definition_is_refused(
 def test_clashing_names_are_told(written: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", written(CLASH)]) == 2
     assert "Spec.pod_ip and .other are both 'podIp' in JSON" in capsys.readouterr().err
+
+
+RULED = f"""{HEAD}
+from reconcile import Rule
+
+@frozen
+class Spec:
+    low: int = field(default=1, rule=Rule("self < 'a'"))
+    high: int = 2
+    ports: tuple[int, ...] = field(default=(), rule="self.all(port, port >")
+
+@frozen
+class Status:
+    observed_generation: int | None = None
+
+@resource("example.com/v1", rules=("self.spec.lower <= self.spec.high",))
+class Ruled(Object):
+    spec: Spec
+    status: Status = Status()
+"""
+SOUND = (
+    RULED.replace("self < 'a'", "self > 0").replace("port >", "port > 0)").replace("spec.lower", "spec.low")
+)
+VERSIONS = f"""{HEAD}
+@frozen
+class Spec:
+    image: str
+
+@frozen
+class OldSpec:
+    image: str
+    colour: str | None = None
+
+@resource("example.com/v1")
+class Site(Object):
+    spec: Spec
+
+@resource("example.com/v1beta1", kind="Site")
+class OldSite(Object):
+    spec: OldSpec
+"""
+BUILT_IN = f"""{HEAD}
+@resource("apps/v1")
+class Deployment(Object):
+    spec: dict
+""".replace("spec: dict", "metadata_only: str = ''")
+
+
+def test_rules_that_do_not_compile_are_told_with_their_fields(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", written(RULED)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        "Ruled .x-kubernetes-validations[0].rule",
+        "Ruled .spec.low.x-kubernetes-validations[0].rule",
+        "Ruled .spec.ports.x-kubernetes-validations[0].rule",
+    ]
+    assert "undefined field 'lower'" in lines[0]
+    assert "no matching overload" in lines[1]
+    assert "Syntax error" in lines[2]
+    assert main(["check", written(SOUND)]) == 0
+
+
+def test_what_the_server_refuses_besides_rules_is_told_too(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = RULED.replace("rules=(", 'columns={"Low": ".spec.low["}, rules=(')
+    assert main(["check", written(text.replace("spec.lower", "spec.low"))]) == 1
+    assert (
+        "Ruled definition.spec.additionalPrinterColumns[0].jsonPath: an API server" in capsys.readouterr().out
+    )
+
+
+def test_without_the_extra_it_says_that_rules_are_not_compiled(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "reconcile.embedded.schema.cel", None)
+    assert main(["check", written(SOUND)]) == 2
+    said = capsys.readouterr()
+    assert "pip install 'reconcile-runtime[embedded]'" in said.err
+    assert "nothing to mend" not in said.out
+    assert main(["check", written(GOOD)]) == 0
+
+
+@pytest.mark.rule("model-versions")
+def test_versions_that_lose_fields_are_refused_as_by_crds(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = written(VERSIONS)
+    refused = []
+    for command in ("check", "crds"):
+        assert main([command, module]) == 2
+        refused.append(capsys.readouterr().err)
+    assert refused[0] == refused[1]
+    assert "only v1beta1 has .spec.colour, which a write in v1 loses" in refused[0]
+
+
+def test_models_of_built_in_kinds_have_no_definition(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = written(BUILT_IN)
+    assert main(["check", module]) == 0
+    assert main(["crds", module]) == 2
+    assert "built-in kinds only: these are served without a definition" in capsys.readouterr().err
+    both = written(f"{BUILT_IN}\n{GOOD}")
+    assert main(["crds", both]) == 0
+    assert capsys.readouterr().out.count("kind: CustomResourceDefinition") == 1
 
 
 @pytest.mark.parametrize("module", ["controllers.nodegroups", "controllers.registrysecrets"])

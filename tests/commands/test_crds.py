@@ -42,6 +42,7 @@ class GateStatus:
 @resource("gates.example.com/v1beta1", kind="Gate")
 class OldGate(Object):
     spec: GateSpec
+    status: GateStatus = GateStatus()
 
 
 @resource("gates.example.com/v1", scale=Scale(replicas=".spec.size", status=".status.size"))

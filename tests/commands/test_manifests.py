@@ -21,8 +21,9 @@ from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
+from reconcile.models.versions import is_custom
 from reconcile.originals import Original
-from reconcile.permissions import is_custom, lookout_permissions, permissions_of
+from reconcile.permissions import lookout_permissions, permissions_of
 from reconcile.testing import FakeClient, eventually, run_once
 from reconcile.testing.control_plane import embedded
 from tests.commands.rights import Deployed, Document, rights_of

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 
 from reconcile import Object, ObjectMeta, encode, kind_of
 from reconcile.commands.crds import definitions_of_module
-from reconcile.commands.kinds import by_kind, models_in
+from reconcile.commands.kinds import models_in
 from reconcile.commands.main import main, reconcile
 from reconcile.models import decode
 from reconcile.models.generating import source_of
 from reconcile.models.naming import class_name, plural_of, python_name, singular
+from reconcile.models.versions import by_kind
 from tests.reconcile.by_example import check_wire_names, classes_in
 
 ROOT = Path(__file__).parents[2]
@@ -204,7 +205,7 @@ def test_a_version_that_needs_conversion_is_kept_and_told(tmp_path: Path) -> Non
     definition["spec"]["versions"].append(older)
     check(definition, tmp_path)
     assert (
-        "# It is no view of the stored version without conversion: "
+        "# Not the same as the stored version without conversion: "
         ".spec.class is required in one and optional in the other.\n" in source_of(definition)
     )
 

@@ -6,11 +6,11 @@ import pytest
 
 from reconcile import Context, Controller, Object, Watch, Write, resource
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
+from reconcile.models.versions import is_custom
 from reconcile.originals import Original
 from reconcile.permissions import (
     Permission,
     beyond_namespaces,
-    is_custom,
     lease_permissions,
     lookout_permissions,
     merged,

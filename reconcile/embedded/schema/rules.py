@@ -71,11 +71,12 @@ def rule_faults(openapi: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 
 def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
     """Rules that are kept and not evaluated: all of them where the CEL library is missing, none elsewhere."""
-    if has_rules(openapi) and not _can_evaluate():
+    if has_rules(openapi) and not can_evaluate():
         yield f"any {_KEYWORD}: the extra `embedded` is not installed"
 
 
-def _can_evaluate() -> bool:
+def can_evaluate() -> bool:
+    """Whether the library for CEL, of the extra `embedded`, is installed."""
     try:
         import reconcile.embedded.schema.cel  # noqa: F401
     except ImportError:
