@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from reconcile.installed import NotAsDeclared
     from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
     from reconcile.limiter import RateLimiter
+    from reconcile.logs import configure_logging
     from reconcile.manager import Manager
     from reconcile.models import (
         UNSET,
@@ -183,6 +184,7 @@ __all__ = [
     "WatchEvent",
     "Write",
     "conditions",
+    "configure_logging",
     "definition_of",
     "encode",
     "field",

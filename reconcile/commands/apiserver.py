@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -19,11 +18,11 @@ from informers.clock import SystemClock
 from reconcile.client import Client
 from reconcile.commands.cluster import FIELD_MANAGER, cannot_listen
 from reconcile.commands.errors import Problem
-from reconcile.commands.logs import configure_logs
 from reconcile.commands.stopping import alone, on_signal
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, check_kubeconfig_target, write_kubeconfig
+from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.nodes import SimulatedNodes
 from reconcile.workloads import SimulatedWorkloads
@@ -109,7 +108,7 @@ def apiserver(
         _check_token(token, "--token")
     if token is None and not insecure_http:
         token = SystemClock().uuid().hex
-    configure_logs(sys.stderr, pretty=sys.stderr.isatty())
+    configure_logging()
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
     tls = not insecure_http
     options = Options(port, token, kubeconfig_out, tls, nodes, workloads, rbac, as_json)

@@ -17,12 +17,12 @@ from rich.console import Console
 from reconcile.bundled import CONTROLLERS, entries, sample_of
 from reconcile.commands.cluster import Cluster, embedded_cluster
 from reconcile.commands.errors import Problem
-from reconcile.commands.logs import configure_logs
 from reconcile.commands.playing import Play, play_all
 from reconcile.commands.screen import keep_showing, make_screen
 from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
 from reconcile.commands.targets import bundled_controllers
 from reconcile.incidents import Incident, bundled_incidents
+from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 
 _TRY = re.compile(r"^# try (\d+): (.+)$", re.MULTILINE)
@@ -79,7 +79,7 @@ def demo(
     status = 1
     try:
         with log.open("w") as stream:
-            configure_logs(stream, pretty=True)
+            configure_logging(stream, format="text")
             status = anyio.run(Demo(options, incidents, manager, folder).run)
     finally:
         _tidy(folder, keep_log=status == 1)

@@ -18,9 +18,9 @@ from reconcile.commands.cluster import Cluster, embedded_cluster
 from reconcile.commands.dev_reloading import Sources
 from reconcile.commands.dev_screen import Shown, make_screen
 from reconcile.commands.errors import Problem
-from reconcile.commands.logs import configure_logs
 from reconcile.commands.operators import Operator
 from reconcile.commands.stopping import alone, on_signal
+from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
@@ -59,7 +59,7 @@ def dev(module: str, nodes: int, workloads: bool, port: int) -> None:
         terminal = console.is_terminal and not console.is_dumb_terminal
         log = Path(folder) / "dev.log"
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
-        configure_logs(stream, pretty=True)
+        configure_logging(stream, format="text")
         work = Development(sources, operator, console, log if terminal else None)
         anyio.run(work.run, Path(folder), nodes, workloads, port)
     click.echo("\nstopped")

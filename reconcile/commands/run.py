@@ -22,11 +22,11 @@ from informers.kubernetes import KubernetesTransport, connect
 from reconcile.caution import OriginalAtWork
 from reconcile.commands.cluster import embedded_cluster
 from reconcile.commands.errors import Died, Problem
-from reconcile.commands.logs import configure_logs
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
+from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import kind_of
 from reconcile.serving import CannotServe
@@ -87,7 +87,7 @@ def run(
     Manager, a Controller or a list of Controllers; the current directory is searched first.
     """
     options = Options(kubeconfig, context, yes)
-    configure_logs(sys.stderr, pretty=sys.stderr.isatty(), verbose=verbose)
+    configure_logging(level="DEBUG" if verbose else "INFO")
     manager = load_manager(targets)
     try:
         manager.configure(from_flags({**flags, "namespace": namespace}))

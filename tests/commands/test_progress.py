@@ -57,6 +57,6 @@ def test_run_names_the_lists_that_it_waits_for(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.INFO):
         simulate(story)
-    told = [one for one in caplog.records if one.getMessage() == "waiting for first lists"]
+    told = [one for one in caplog.records if vars(one)["event"] == "waiting for first lists"]
     assert 2 <= len(told) <= 4
     assert told[0].resources == ["configmaps"]  # type: ignore[attr-defined]

@@ -275,7 +275,7 @@ def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
     manager.stop()
     with caplog.at_level(logging.INFO):
         simulate(manager.run)
-    (line,) = [record for record in caplog.records if record.getMessage() == "configuration"]
+    (line,) = [record for record in caplog.records if vars(record)["event"] == "configuration"]
     assert (line.stop_seconds, line.namespace) == (3.0, "shop")  # type: ignore[attr-defined]
 
 

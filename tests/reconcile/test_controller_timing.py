@@ -417,7 +417,7 @@ def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_ag
             await departures.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
 
     anyio.run(run)
-    assert [r.getMessage() for r in caplog.records] == ["gone, and its last state does not fit the model"]
+    assert [vars(r)["event"] for r in caplog.records] == ["gone, and its last state does not fit the model"]
 
 
 @pytest.mark.parametrize("option", ["timeout", "every", "resync"])

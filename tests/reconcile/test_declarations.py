@@ -114,7 +114,7 @@ def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
     with caplog.at_level(logging.WARNING):
         simulate(story)
     assert len(client.transport.writes) == 6
-    told = [one for one in caplog.records if one.getMessage() == "a write is not declared"]
+    told = [one for one in caplog.records if vars(one)["event"] == "a write is not declared"]
     assert [(one.verb, one.resource, one.declare) for one in told] == [  # type: ignore[attr-defined]
         ("create", "secrets", 'Write(Secret, ("create",))'),
         ("patch", "secrets", 'Write(Secret, ("patch",))'),

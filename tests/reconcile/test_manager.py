@@ -406,7 +406,7 @@ def test_a_failure_is_logged_with_controller_key_and_reconcile_id(caplog: pytest
             await anyio.sleep(1)
 
     played(scenario)
-    (record,) = [r for r in caplog.records if r.getMessage() == "failed for good"]
+    (record,) = [r for r in caplog.records if vars(r)["event"] == "failed for good"]
     said = vars(record)
     assert (said["controller"], said["key"], said["error"]) == ("toy", "default/a", "TerminalError: why")
     assert len(said["reconcile_id"]) == 8

@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 
 from informers import Resource
 from reconcile import Cause, Context, Controller, ObjectMeta
-from reconcile.commands.logs import configure_logs
 from reconcile.kinds import Event, Secret
+from reconcile.logs import configure_logging
 from reconcile.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from tests.reconcile.test_manager import Toy, World, played
 
@@ -43,7 +43,7 @@ PLANTED = (PASSWORD, NESTED, KEY_LINE, NEW, *map(encoded, (PASSWORD, DOCKER, PEM
 def everything_logged() -> Any:
     root, stream = logging.getLogger(), io.StringIO()
     handlers, level = list(root.handlers), root.level
-    configure_logs(stream, pretty=False, verbose=True)
+    configure_logging(stream, format="json", level="DEBUG")
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)

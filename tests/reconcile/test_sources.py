@@ -124,7 +124,7 @@ def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.
     gaps = [b - a for a, b in itertools.pairwise(starts)]
     assert len(gaps) == 5
     assert all(2**n <= gap <= 2**n * 1.11 for n, gap in enumerate(gaps))
-    failures = [vars(r) for r in caplog.records if r.getMessage() == "failed; it is started anew"]
+    failures = [vars(r) for r in caplog.records if vars(r)["event"] == "failed; it is started anew"]
     assert {record["part"] for record in failures} == {"flaky"}
     assert "triggered: flaky" in notes.runs[-1][1]
 

@@ -306,7 +306,7 @@ def test_the_log_of_a_run_that_failed_says_what_woke_it(caplog: pytest.LogCaptur
             await anyio.sleep(0.5)
 
     played(scenario)
-    lines = [str(vars(one)) for one in caplog.records if one.getMessage() == "failed"]
+    lines = [str(vars(one)) for one in caplog.records if vars(one)["event"] == "failed"]
     assert "'woken_by': ['toys.toys.example.com default/a added at" in lines[0]
 
 

@@ -92,7 +92,7 @@ def test_a_run_that_is_cancelled_by_nothing_of_ours_is_a_failed_run_of_its_key(
             assert all(task.cancelling() == 0 for task in asyncio.all_tasks())
 
     played(scenario)
-    errors = [vars(record)["error"] for record in caplog.records if record.getMessage() == "failed"]
+    errors = [vars(record)["error"] for record in caplog.records if vars(record)["event"] == "failed"]
     assert all(error.startswith("Interrupted: ") for error in errors), errors
     if way is not cancels_itself:
         assert all(way.__name__ in error for error in errors)
@@ -239,7 +239,7 @@ def test_a_manager_whose_task_is_cancelled_by_other_code_ends_with_an_error_that
             await manager.wait()
 
     played(scenario)
-    (line,) = [record for record in caplog.records if record.getMessage() == "the manager has ended"]
+    (line,) = [record for record in caplog.records if vars(record)["event"] == "the manager has ended"]
     assert line.levelname == "ERROR"
     assert line.exc_info
 

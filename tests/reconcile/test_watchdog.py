@@ -76,7 +76,7 @@ async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
 def test_a_stall_in_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     log_stall(get_logger("t"))(Stall(0.25, "a.py:3 in f: x()", "default/a"))
     (record,) = caplog.records
-    assert record.getMessage() == "the event loop is held: blocking code belongs into ctx.run_sync"
+    assert vars(record)["event"] == "the event loop is held: blocking code belongs into ctx.run_sync"
     said = vars(record)
     assert (said["seconds"], said["place"], said["key"]) == (0.25, "a.py:3 in f: x()", "default/a")
 
