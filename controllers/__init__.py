@@ -4,4 +4,7 @@ Each package here serves one custom resource. Its decisions (`plan.py`) are func
 to values; its reconciler fills their inputs from the cache and carries out what they say.
 """
 
-__all__ = ()
+OPERATOR = "reconcile-runtime.dev"
+"""The domain under which they stand on objects: their finalizers and field managers begin with it."""
+
+__all__ = ("OPERATOR",)

@@ -1,13 +1,15 @@
 """Intents: what an object shall have, created or applied; one that holds already is not sent again."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import anyio
+import msgspec
 
 from informers import Cache, Clock, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
 from informers.discovery import Discovery
 from reconcile.applying import AppliedIntents, Place, intent_of, without_server_set
+from reconcile.former_managers import has_applied, is_in_the_way, renamed
 from reconcile.limiter import RateLimiter
 from reconcile.manifests import manifest_of
 from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
@@ -176,10 +178,47 @@ class Applier(Writer):
         raise StaleVersion(409, "Conflict", f"others keep changing {place.resource} {str(place.key)!r}")
 
     async def _send_intent(self, place: Place, body: Mapping[str, Any], *, force: bool) -> Snapshot:
+        former = self.former_field_managers
+        try:
+            answer, written = await self._send_once(place, body, force=force)
+            if not former or self.dry_run or not has_applied(_entries_of(answer), former, place.subresource):
+                return written
+        except OwnedByOther as error:
+            if self.dry_run or not is_in_the_way(error, former):
+                raise
+        await self._succeed(place)
+        # Once more: now the server drops what only the former field manager had applied.
+        return (await self._send_once(place, body, force=force))[1]
+
+    async def _send_once(
+        self, place: Place, body: Mapping[str, Any], *, force: bool
+    ) -> tuple[bytes, Snapshot]:
         resource, key = place.resource, place.key
         path = resource.path(key.namespace, key.name, place.subresource)
         query = {"force": "true" if force else "false"}
-        return await self._write("PATCH", resource, key, path, body, APPLY_PATCH, query)
+        return await self._answered("PATCH", resource, key, path, body, APPLY_PATCH, query)
+
+    async def _succeed(self, place: Place) -> None:
+        """Make the fields of the former field managers ours. Raises NotFound, and StaleVersion in the end."""
+        resource, key = place.resource, place.key
+        for attempt in range(1, APPLY_ATTEMPTS + 1):
+            stored = await self._ask(resource, key, resource.path(key.namespace, key.name))
+            metadata = Snapshot.from_json(stored)
+            guard = {"uid": metadata.uid, "resourceVersion": str(metadata.version)}
+            entries = renamed(_entries_of(stored), self.former_field_managers, self.field_manager)
+            patch = {"metadata": {"managedFields": entries}}
+            try:
+                await self.patch(resource, key, patch, guard=guard, subresource=place.subresource)
+                return
+            except StaleVersion:
+                if attempt == APPLY_ATTEMPTS:
+                    raise
+
+
+def _entries_of(answer: bytes) -> Sequence[Mapping[str, Any]]:
+    entries: Sequence[Mapping[str, Any]]
+    entries = msgspec.json.decode(answer)["metadata"].get("managedFields") or ()
+    return entries
 
 
 def _names(error: OwnedByOther, fields: Collection[str]) -> bool:

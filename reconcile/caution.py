@@ -109,7 +109,7 @@ class Lookout:
     async def look(self, controllers: Iterable[Controller[Any]]) -> None:
         """See that none of them is at work. Raises OriginalAtWork for the first that is."""
         asked = list(controllers)
-        own = self.own.union(controller.name for controller in asked)
+        own = self.own.union(*map(_own_names, asked))
         for controller in asked:
             original = controller.replaces
             if original is None:
@@ -188,11 +188,15 @@ class Lookout:
                 return
 
 
-def lookout_of(caution: Caution, client: Client, own: Iterable[str]) -> Lookout | None:
-    """Who looks, for a manager whose controllers are `own`; None where it does not matter who is at work."""
+def _own_names(controller: Controller[Any]) -> Iterable[str]:
+    return (controller.field_manager, *controller.former_field_managers)
+
+
+def lookout_of(caution: Caution, client: Client, controllers: Iterable[Controller[Any]]) -> Lookout | None:
+    """The lookout of a manager with those controllers; None where it does not matter who is at work."""
     if caution.dry_run or caution.take_over:
         return None
-    names = frozenset((client.field_manager, *own))
+    names = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
     namespaces = () if client.cache is None else client.cache.namespaces
     return Lookout(client.transport, client.clock, names, namespaces, caution.selector)
 

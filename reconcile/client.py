@@ -4,7 +4,7 @@ A write is a diff of what changed, or an intent that is applied; a write that wo
 is not sent; every answer is remembered for the key that caused it, so that its next read sees it.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -27,6 +27,7 @@ from reconcile.applier import Applier
 from reconcile.consistency import Journal
 from reconcile.diffing import pointers, sets_null
 from reconcile.editing import Draft, finished
+from reconcile.identity import check_field_manager
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.reading import Check
@@ -92,17 +93,25 @@ class Client(Applier):
         )
         self._for_key = False
 
-    def bound(self, journal: Journal, field_manager: str = "", beside: "Client | None" = None) -> Self:
+    def bound(
+        self,
+        journal: Journal,
+        field_manager: str = "",
+        former_field_managers: Sequence[str] | None = None,
+        beside: "Client | None" = None,
+    ) -> Self:
         """The same client for one key: its writes are noted in `journal`, its reads wait for them.
 
+        What was applied under `former_field_managers` belongs to `field_manager` after its next apply.
         What it sees of Secrets, writes and fails at is also known to the client `beside` it, of the same run.
         """
-        manager = field_manager or self.field_manager
+        former = self.former_field_managers if former_field_managers is None else former_field_managers
         return self._copied(
             _journal=journal,
             _secrets=SecretValues() if beside is None else beside._secrets,
             run=RunRecord() if beside is None else beside.run,
-            field_manager=manager,
+            field_manager=field_manager or self.field_manager,
+            former_field_managers=former,
             _for_key=True,
         )
 
@@ -121,7 +130,8 @@ class Client(Applier):
         """A view of the same client: of one namespace, under another name, or for dry runs."""
         given = {
             "namespace": namespace,
-            "field_manager": field_manager,
+            "field_manager": None if field_manager is None else check_field_manager(field_manager),
+            "former_field_managers": None if field_manager is None else (),
             "dry_run": dry_run,
             "field_validation": field_validation,
         }

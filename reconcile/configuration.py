@@ -16,6 +16,7 @@ from reconcile.caution import NO_CAUTION, Caution
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.declarations import Undeclared
 from reconcile.health import Check
+from reconcile.identity import check_field_manager
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, kind_of
@@ -71,7 +72,7 @@ class ManagerOptions:
     """How a manager runs, whatever it runs and wherever; OPTIONS and `Manager` say what each means."""
 
     namespace: str
-    name: str
+    name: str = field(converter=check_field_manager)
     clock: Clock
     sync_seconds: float
     stop_seconds: float
@@ -257,12 +258,6 @@ def _labels(text: str) -> str:
     return Caution(text).selector
 
 
-def _not_empty(text: str) -> str:
-    if not text:
-        raise ValueError("a name is wanted")
-    return text
-
-
 _TERMS = "LeaderElection(terms=)"
 _CAUTIOUS = ("selector", "dry_run", "take_over")
 _LEASE_TIMES = {"lease_seconds": "duration", "renew_seconds": "renew_deadline", "retry_seconds": "retry"}
@@ -296,7 +291,7 @@ OPTIONS = (
         _switch,
         "Caution(take_over=)",
     ),
-    Option("name", "reconcile", "Field manager of writes that belong to no controller.", _not_empty),
+    Option("name", "reconcile", "Field manager of writes that belong to no controller.", check_field_manager),
     Option("embedded", "false", "Run on an API server inside the process.", _switch),
     Option(
         "clusters", "", "Run on these: NAME=CONTEXT of the kubeconfig, with commas; empty: on one.", _clusters
@@ -408,14 +403,6 @@ def of_controller(option: "ByController[N]", name: str, own: N | None) -> N | No
     if not isinstance(option, Mapping):
         return option if own is None else own
     return option.get(name, option.get("") if own is None else own)
-
-
-def check_names(controllers: Collection[Controller[Any]]) -> None:
-    """Raises ValueError where two controllers have one name."""
-    names = [controller.name for controller in controllers]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two controllers are named {name!r}: give one of them another name=")
 
 
 def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:

@@ -6,11 +6,21 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
-from informers import Key
+from informers import Key, Resource
 from reconcile import predicates
 from reconcile.background import InBackground
 from reconcile.context import Context
 from reconcile.departures import OnGone
+from reconcile.identity import (
+    check_field_manager,
+    check_finalizer,
+    check_former,
+    check_former_finalizers,
+    check_name,
+    check_operator,
+    check_own_field_manager,
+    domain_of,
+)
 from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.originals import Original
 from reconcile.predicates import Predicate, as_predicate
@@ -98,6 +108,10 @@ class Write:
             object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
 
 
+def _former(given: "str | Iterable[str]") -> tuple[str, ...]:
+    return check_former_finalizers(_names(given))
+
+
 def _writes(given: "Iterable[type[Object] | Write]") -> tuple["Write", ...]:
     return tuple(one if isinstance(one, Write) else Write(one) for one in given)
 
@@ -135,6 +149,11 @@ class _Options(Generic[T]):
     resync: float | None = RESYNC_SECONDS
     replaces: Original | None = None
     storms: Storms = field(factory=Storms)
+    operator: str = field(default="", converter=check_operator)
+    finalizer: str = field(default="", converter=check_finalizer)
+    former_finalizers: Sequence[str] = field(default=(), converter=_former)
+    field_manager: str = ""
+    former_field_managers: Sequence[str] = field(default=(), converter=_names)
     _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
 
@@ -160,9 +179,9 @@ class Controller(_Options[T]):
     `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions: those may block, run
     in a thread and get a `SyncContext`.
 
-    `name` (default: the kind in lower case) stands in logs and as the field manager of writes;
-    `workers` objects (default: what the manager says, or 10) are worked on at a time; a run longer than
-    `timeout` seconds (default: what the manager says, or 300) fails.
+    `name` (default: the kind in lower case) stands in logs and metrics; `workers` objects (default: what
+    the manager says, or 10) are worked on at a time; a run longer than `timeout` seconds (default: what the
+    manager says, or 300) fails.
 
     `clusters` names those of `Manager(clusters=)` in which it works (default: all). In each it has a queue
     and workers of its own.
@@ -180,6 +199,14 @@ class Controller(_Options[T]):
     (see `Caution`).
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
+
+    `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of
+    `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes,
+    unless `finalizer` or `field_manager` says another. Kinds of Kubernetes have no group that could be
+    yours, so a controller of one that cleans up, owns or writes has to name its operator. Name it also
+    for a kind that another operator defines. After a change of names, `former_finalizers` and
+    `former_field_managers` are the names before it: objects held by the former are cleaned up and let go as
+    if they were held by the present one, and fields applied under the former belong to the present one.
 
     Raises TypeError for functions that do not fit their places, and ValueError for numbers without a sense.
     """
@@ -202,8 +229,36 @@ class Controller(_Options[T]):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
-        if not self.name:
-            object.__setattr__(self, "name", kind_of(self.kind).resource.kind.lower())
+        self._set("name", check_name(self.name or self.resource.kind.lower()))
+        self._set_identity()
+
+    def _set_identity(self) -> None:
+        """Find the names that a cluster knows it by, where they are not given."""
+        if self.finalizer and self.cleanup is None:
+            raise TypeError("finalizer= names what cleanup= adds: give cleanup=, or former_finalizers=")
+        self._set("operator", self.operator or domain_of(self.resource))
+        full = f"{self.operator}/{self.name}" if self.operator else ""
+        writes = bool(self.cleanup or self.owns or self.writes)
+        if self.cleanup is not None:
+            self._set("finalizer", check_finalizer(self.finalizer or full) or self._refuse("finalizer"))
+        if writes and not (self.field_manager or full):
+            self._refuse("field manager")
+        manager = self.field_manager or full or self.name  # what writes nothing needs no name of its own
+        self._set("field_manager", check_own_field_manager(manager))
+        check_former(self.finalizer, self.former_finalizers)
+        check_former(self.field_manager, self.former_field_managers)
+        for former in self.former_field_managers:
+            check_field_manager(former)
+
+    def _refuse(self, what: str) -> str:
+        raise ValueError(
+            f"Controller({self.kind.__name__}, name={self.name!r}): {self.resource.kind} is a kind of "
+            f"Kubernetes, so a controller of another operator may have the same {what}: give operator=, a "
+            "domain of yours such as 'shop.example.com'"
+        )
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
         """Have an object reconciled, in every manager that runs this controller; from any task or thread.
@@ -235,10 +290,14 @@ class Controller(_Options[T]):
         self._triggers[:] = [pair for pair in self._triggers if pair[1] is not trigger]
 
     @property
-    def finalizer(self) -> str:
-        """The finalizer that `cleanup` adds."""
-        resource = kind_of(self.kind).resource
-        return f"{resource.group or 'core'}/{self.name}"
+    def resource(self) -> Resource:
+        """That of its kind."""
+        return kind_of(self.kind).resource
+
+    @property
+    def finalizers(self) -> Sequence[str]:
+        """The finalizers that hold objects for it: its own, if it has `cleanup`, and the former ones."""
+        return (self.finalizer, *self.former_finalizers) if self.finalizer else self.former_finalizers
 
     @property
     def kinds(self) -> Sequence[type[Object]]:

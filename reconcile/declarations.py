@@ -87,7 +87,7 @@ def _allowed_to(controller: Controller[Any]) -> frozenset[tuple[str, str, str]]:
 
     Kept by what is declared: a simulation makes its controllers anew for each of thousands of runs.
     """
-    declared = controller.kind, tuple(controller.owns), tuple(controller.writes), controller.cleanup is None
+    declared = controller.kind, tuple(controller.owns), tuple(controller.writes), not controller.finalizers
     allowed = _KNOWN.get(declared)
     if allowed is None:
         if len(_KNOWN) >= _MOST_KNOWN:

@@ -26,7 +26,6 @@ from reconcile.configuration import (
     ReadyWhen,
     check_clusters,
     check_controllers,
-    check_names,
     check_reach,
     check_serving,
     configured,
@@ -40,6 +39,7 @@ from reconcile.debugging import state_of
 from reconcile.declarations import Undeclared
 from reconcile.desk import Desk
 from reconcile.health import Check, ping
+from reconcile.identity import check_apart
 from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
 from reconcile.life import Life
 from reconcile.limiter import RateLimiter
@@ -147,7 +147,7 @@ class Manager(Life):
         environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        check_names(controllers)
+        check_apart(controllers)
         if bool(embedded) + bool(clusters) + (transport is not None) > 1:
             raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
         self.controllers = controllers
@@ -267,7 +267,7 @@ class Manager(Life):
         or is refused.
         """
         if self._clusters is None:
-            check_names((*self.controllers, controller))
+            check_apart((*self.controllers, controller))
             self.controllers = (*self.controllers, controller)
             return
         check_reach(self.options, [controller])
@@ -437,7 +437,7 @@ class Manager(Life):
             limiter=options.request_limiter(),
         )
         runners = Runners(cache, partial(self._runner, name, client, cache), options.sync_seconds)
-        lookout = lookout_of(caution, client, {controller.name for controller in self.controllers})
+        lookout = lookout_of(caution, client, self.controllers)
         return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 
     def _watched(self, clusters: Clusters) -> AbstractContextManager[object]:
@@ -484,7 +484,9 @@ class Manager(Life):
 
     def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
         options, name = self.options, controller.name
-        recorder = Recorder(Client(client.transport, field_manager=name, clock=options.clock), name)
+        recorder = Recorder(
+            Client(client.transport, field_manager=controller.field_manager, clock=options.clock), name
+        )
         log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
         workers = of_controller(options.workers, name, controller.workers) or DEFAULT_WORKERS
         timeout = of_controller(options.timeout, name, controller.timeout) or DEFAULT_TIMEOUT

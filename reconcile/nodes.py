@@ -135,6 +135,7 @@ class SimulatedNodes:
                 Write(Pod, ("create",), subresource="binding"),
             ],
             name="simulated-nodes",
+            operator="reconcile-runtime.dev",
             wakes=_pod_changed,
             workers=20,
         )

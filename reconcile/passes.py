@@ -151,7 +151,7 @@ class Passes(Generic[T]):
         journal = self._journals.get(request)
         if journal is None:
             journal = self._journals[request] = Journal(self.on_wait)
-        client = self.client.bound(journal, self.controller.name)
+        client = self._bound(self.client, journal)
         record = client.run
         assert record is not None
         if self.rendering or self.debug:
@@ -193,6 +193,11 @@ class Passes(Generic[T]):
             if self._distant:
                 self._forget_distant(request)
 
+    def _bound(self, client: Client, journal: Journal, beside: Client | None = None) -> Client:
+        """The client of one run, which writes under the names of the controller."""
+        controller = self.controller
+        return client.bound(journal, controller.field_manager, controller.former_field_managers, beside)
+
     def _log_of(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)
 
@@ -202,7 +207,7 @@ class Passes(Generic[T]):
             raise LookupError(f"there is no cluster {cluster!r}: the manager has one cluster only")
         journal = self._distant.setdefault((request, cluster), Journal(self.on_wait))
         there = self.client_of(cluster).checked(self.declarations.check)
-        return there.bound(journal, self.controller.name, beside=client)
+        return self._bound(there, journal, client)
 
     def _forget_distant(self, request: Request) -> None:
         for place in [
@@ -217,20 +222,21 @@ class Passes(Generic[T]):
         snapshot = record.primary = await client.snapshot(self._resource, request.key)
         if snapshot is None or not await self._is_kept(snapshot, client):
             return _DONE
-        if snapshot.terminating and controller.on_terminating is not None:
-            return await self._call(controller.on_terminating, make(snapshot))
         if snapshot.terminating:
             return await self._clean_up(snapshot, make(snapshot))
-        if controller.cleanup is not None and controller.finalizer not in snapshot.finalizers:
-            snapshot = await self._add_finalizer(snapshot, client)
+        if controller.finalizers and not self._is_held_rightly(snapshot):
+            snapshot = await self._set_finalizers(snapshot, self._finalizers_of(snapshot), client)
         if self.debug:
             return await self._call_twice(make, snapshot)
         return await self._call(controller.reconcile, make(snapshot))
 
     async def _is_kept(self, snapshot: Snapshot, client: Client) -> bool:
         """Whether the object is among those that the manager is limited to; what we hold we also let go."""
-        held = snapshot.terminating and self.controller.finalizer in snapshot.finalizers
-        return self.selection is None or held or await self.selection.holds(snapshot, client)
+        return (
+            self.selection is None
+            or (snapshot.terminating and self._holds(snapshot))
+            or await self.selection.holds(snapshot, client)
+        )
 
     async def _call_twice(self, make: Callable[[Snapshot], Context[T]], snapshot: Snapshot) -> Result:
         """Rehearse, run, and compare what was wanted. A rehearsal that fails is compared with nothing."""
@@ -348,23 +354,40 @@ class Passes(Generic[T]):
                 "the status of a failed run could not be written", error=context.client.redacted(str(error))
             )
 
-    async def _add_finalizer(self, snapshot: Snapshot, client: Client) -> Snapshot:
-        finalizers = [*snapshot.finalizers, self.controller.finalizer]
-        return await self._set_finalizers(snapshot, finalizers, client)
+    def _holds(self, snapshot: Snapshot) -> bool:
+        """Whether a finalizer of the controller, a present or a former one, is on the object."""
+        return any(finalizer in snapshot.finalizers for finalizer in self.controller.finalizers)
+
+    def _is_held_rightly(self, snapshot: Snapshot) -> bool:
+        """Whether a living object has the present finalizer, if there is one, and no former one."""
+        controller, present = self.controller, snapshot.finalizers
+        held = not controller.finalizer or controller.finalizer in present
+        return held and not any(former in present for former in controller.former_finalizers)
+
+    def _finalizers_of(self, snapshot: Snapshot) -> Sequence[str]:
+        """Those that a living object is to have: the present one takes the place of the former ones."""
+        finalizer = self.controller.finalizer
+        rest = [name for name in snapshot.finalizers if name not in self.controller.finalizers]
+        return [*rest, finalizer] if finalizer else rest
 
     async def _clean_up(self, snapshot: Snapshot, context: Context[T]) -> Result:
-        """Run `cleanup` on an object that is going, then let it go."""
-        finalizer = self.controller.finalizer
-        if self.controller.cleanup is None or finalizer not in snapshot.finalizers:
-            return Result()
-        result = await self._call(self.controller.cleanup, context)
-        if result.wants_run:
+        """Run what the controller does for an object that is going, then let it go, if we hold it."""
+        controller, held = self.controller, self._holds(snapshot)
+        result = _DONE
+        if controller.on_terminating is not None:
+            result = await self._call(controller.on_terminating, context)
+        elif controller.cleanup is not None and held:
+            result = await self._call(controller.cleanup, context)
+            if result.wants_run:
+                return result
+        if not held:
             return result
         fresh = await context.client.snapshot(self._resource, snapshot.key)
         if fresh is not None and fresh.uid == snapshot.uid:
-            rest = [name for name in fresh.finalizers if name != finalizer]
-            await self._set_finalizers(fresh, rest, context.client)
-        return Result()
+            rest = [name for name in fresh.finalizers if name not in controller.finalizers]
+            if len(rest) < len(fresh.finalizers):
+                await self._set_finalizers(fresh, rest, context.client)
+        return result
 
     async def _set_finalizers(
         self, snapshot: Snapshot, finalizers: Sequence[str], client: Client

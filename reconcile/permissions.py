@@ -40,10 +40,10 @@ def permissions_of(
 ) -> Sequence[Permission]:
     """What they do: read what they declare, write what they own and what `writes=` names, tell Events.
 
-    Of its own kind a controller writes the status, if the class has one, and with `cleanup=` the finalizer;
-    anything else has to stand in `writes=`. `owner_finalizers` adds what a server with the admission plugin
-    OwnerReferencesPermissionEnforcement (OpenShift) asks of who makes children. One permission for each
-    resource, in the order of their names.
+    Of its own kind a controller writes the status, if the class has one, and with `cleanup=` or
+    `former_finalizers=` the finalizers; anything else has to stand in `writes=`. `owner_finalizers` adds
+    what a server with the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) asks of who
+    makes children. One permission for each resource, in the order of their names.
     """
     found: list[Permission] = []
     for controller in controllers:
@@ -53,7 +53,7 @@ def permissions_of(
 
 
 def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Iterable[Permission]:
-    yield _permission(controller.kind, (*READ, "patch") if controller.cleanup is not None else READ)
+    yield _permission(controller.kind, (*READ, "patch") if controller.finalizers else READ)
     if any(field.name == "status" for field in fields_of(controller.kind)) and is_custom(controller.kind):
         yield _permission(controller.kind, ("patch",), "status")
     if owner_finalizers and controller.owns:

@@ -111,7 +111,7 @@ class Runner(Generic[T]):
         self.guard = StormGuard(
             controller.storms,
             resource,
-            controller.name,
+            controller.field_manager,
             passes.client,
             self._tell,
             passes.log,

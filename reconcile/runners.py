@@ -10,6 +10,7 @@ from attrs import define, field
 
 from informers import Cache, get_logger
 from reconcile.controller import Controller
+from reconcile.identity import check_apart
 from reconcile.runner import Runner
 from reconcile.supervision import first_error, noted
 
@@ -33,7 +34,7 @@ class Runners:
 
     def declare(self, controller: Controller[Any]) -> None:
         """Take one in before anything runs."""
-        self._check_name(controller.name)
+        self._check_name(controller)
         self._runners[controller.name] = self.make(controller)
 
     def admit(self, controller: Controller[Any]) -> None:
@@ -54,7 +55,7 @@ class Runners:
         meanwhile, and CacheSyncFailed; then it leaves no trace.
         """
         self._refuse_at_the_end(controller.name)
-        self._check_name(controller.name)
+        self._check_name(controller)
         runner = self.make(controller)
         scope = self._joining[controller.name] = anyio.CancelScope()
         try:
@@ -129,6 +130,7 @@ class Runners:
         if self._stopping:
             raise RuntimeError(f"controller {name} is not taken in: the manager is stopping")
 
-    def _check_name(self, name: str) -> None:
-        if name in self._runners or name in self._joining:
-            raise ValueError(f"two controllers are named {name!r}: give one of them another name=")
+    def _check_name(self, controller: Controller[Any]) -> None:
+        if controller.name in self._joining:
+            raise ValueError(f"two controllers are named {controller.name!r}: give one of them another name=")
+        check_apart((*(runner.controller for runner in self), controller))

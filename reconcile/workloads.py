@@ -54,7 +54,8 @@ class SimulatedWorkloads:
 
 def _controller(kind: type[T], keep: Reconciler[T]) -> Controller[T]:
     status = Write(kind, "patch", subresource="status")
-    return Controller(kind, keep, owns=[Pod], writes=[status], name=f"simulated-{kind.__name__.lower()}s")
+    name = f"simulated-{kind.__name__.lower()}s"
+    return Controller(kind, keep, owns=[Pod], writes=[status], name=name, operator="reconcile-runtime.dev")
 
 
 # --- Deployments ----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What every write has in common: its query, its guard, and what its end says of the cache."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from informers import (
 from informers.shape import MANAGED_FIELDS
 from reconcile.applying import SERVER_SET
 from reconcile.diffing import merge_diff, needs_version, overlaid
+from reconcile.identity import check_field_manager
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object, Unstructured, decode, encode, kind_of
 from reconcile.reading import Reader
@@ -50,7 +51,8 @@ class Writer(Reader):
         limiter: RateLimiter | None = None,
     ) -> None:
         super().__init__(transport, cache=cache, clock=clock, namespace=namespace, limiter=limiter)
-        self.field_manager = field_manager
+        self.field_manager = check_field_manager(field_manager)
+        self.former_field_managers: Sequence[str] = ()
         self.dry_run = dry_run
         self.field_validation = field_validation
 
@@ -146,6 +148,19 @@ class Writer(Reader):
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
     ) -> Snapshot:
+        return (await self._answered(method, resource, key, path, body, headers, query))[1]
+
+    async def _answered(
+        self,
+        method: str,
+        resource: Resource,
+        key: Key,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[bytes, Snapshot]:
+        """Send a write of an object; the answer, and what is kept of it, which has no managedFields."""
         base = self._cached(resource, key)
         read = partial(_with_snapshot, method, resource, key)
         written, answer = await self._guarded(
@@ -160,7 +175,7 @@ class Writer(Reader):
             self.run.asked(
                 Sent(method, resource, written.key, part, body, base, written, fresh, self.dry_run)
             )
-        return written
+        return answer, written
 
     def _cached(self, resource: Resource, key: Key) -> Snapshot | None:
         informer = None if self.cache is None else self.cache.find(resource)

@@ -18,6 +18,7 @@ from reconcile.blocks import (
 )
 from reconcile.incidents import Logic
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import hpa, original
 from .models import PodAutoscaler
 from .spec import behaviour_of, policy_of
@@ -146,6 +147,8 @@ def make_controller(
         on_gone=autoscaler.forget,
         replaces=AIBRIX,
         name=NAME,
+        operator=OPERATOR,
+        former_field_managers=[NAME],
         every=every,
     )
 

@@ -25,6 +25,7 @@ from reconcile.kinds import Deployment, DeploymentSpec, Pod
 from reconcile.nodes import BEHAVIOUR
 from reconcile.testing import LateTransport, PodPages
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .controller import make_controller
 from .models import MetricSource, PodAutoscaler, PodAutoscalerSpec, TargetRef
 
@@ -115,7 +116,13 @@ class Workload:
     def controller(self) -> Controller[Deployment]:
         writes = [Write(kind, ("patch",), subresource="status") for kind in (Deployment, Pod)]
         return Controller(
-            Deployment, self._keep, owns=(Pod,), writes=writes, name="demo-deployments", every=2.0
+            Deployment,
+            self._keep,
+            owns=(Pod,),
+            writes=writes,
+            name="demo-deployments",
+            operator=OPERATOR,
+            every=2.0,
         )
 
     async def _keep(self, ctx: Context[Deployment]) -> None:

@@ -32,6 +32,7 @@ from reconcile.blocks import (
     revisions_of,
 )
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
 from .claims import Claimants, claimed
 from .models import (
@@ -75,6 +76,8 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
         on_gone=gone,
         replaces=AIBRIX,
         name=NAME,
+        operator=OPERATOR,
+        former_field_managers=[NAME],
     )
 
 

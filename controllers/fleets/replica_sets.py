@@ -17,6 +17,7 @@ from reconcile import (
     unstructured,
 )
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
 from .claims import Claimants, claimed
 from .clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
@@ -49,6 +50,8 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         on_gone=gone,
         replaces=AIBRIX,
         name=NAME,
+        operator=OPERATOR,
+        former_field_managers=[NAME],
     )
 
 

@@ -15,6 +15,7 @@ from reconcile.blocks import Decision
 from reconcile.incidents import Logic
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
 from .downscale import Candidate, Situation, plan_scale_down
 from .groups import Refused
@@ -61,6 +62,8 @@ def make_controller(
         # Passes come by the clock, so that many pods make one decision; the watches only keep caches.
         watches=[Watch(kind, by=nobody, everywhere=True) for kind in (Pod, Node, DaemonSet, ConfigMap)],
         name="node-groups",
+        operator=OPERATOR,
+        former_field_managers=["node-groups"],
         replaces=CLUSTER_AUTOSCALER,
         writes=_writes(given.api),
         clusters=[management] if management else [],

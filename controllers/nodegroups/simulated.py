@@ -24,6 +24,7 @@ from reconcile import (
 )
 from reconcile.kinds import Node
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
 from .look import ClusterApi
 
@@ -51,7 +52,9 @@ class SimulatedMachines:
             Write(Node, ("get", "create", "patch", "delete")),
             Write(Node, ("patch",), subresource="status"),
         ]
-        return Controller(kind, self._keep, writes=writes, name="simulated-machines", every=30.0)
+        return Controller(
+            kind, self._keep, writes=writes, name="simulated-machines", operator=OPERATOR, every=30.0
+        )
 
     async def _keep(self, ctx: Context[Unstructured]) -> Result | None:
         deployment = encode(ctx.object)

@@ -5,6 +5,7 @@ from reconcile.blocks import Copier
 from reconcile.incidents import Logic
 from reconcile.kinds import Namespace, Secret
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import original
 from .models import KuberoPipeline
 from .wanted import adopts, copies_of, phase_namespaces, removal_of
@@ -44,6 +45,7 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
             writes=[Secret, Write(Namespace, ("create",))],
             storms=Storms(detect=False),  # helm-operator had no such guard
             name=NAME,
+            operator=OPERATOR,
         )
     return Controller(
         KuberoPipeline,
@@ -53,6 +55,9 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
         writes=copier.writes,
         replaces=KUBERO,
         name=NAME,
+        operator=OPERATOR,
+        former_finalizers=["application.kubero.dev/registry-secrets"],
+        former_field_managers=[NAME],
     )
 
 

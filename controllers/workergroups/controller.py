@@ -9,6 +9,7 @@ from reconcile import Context, Controller, Original, Result, Write, encode, unst
 from reconcile.incidents import Logic
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 
+from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .clusters import ClusterView
 from .farewell import let_go
 from .fault_tolerance import FINALIZER
@@ -73,6 +74,8 @@ def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> C
         ],
         replaces=KUBERAY,
         name="worker-groups",
+        operator=OPERATOR,
+        former_field_managers=["worker-groups"],
     )
 
 

@@ -8,6 +8,7 @@ from attrs import define, evolve, field
 
 from informers import ApiError, Delta, Resource, Snapshot
 from reconcile.client import Client
+from reconcile.identity import STORMS
 from reconcile.models.codec import format_time
 from reconcile.requests import Cause, Request, Result
 from reconcile.run_record import RunRecord, Sent
@@ -236,7 +237,7 @@ class StormGuard:
             "metadata": {"name": primary.key.name, "namespace": primary.key.namespace},
             "status": {"conditions": [condition]},
         }
-        writer = self.client.with_options(field_manager=f"{self.manager}-storms")
+        writer = self.client.with_options(field_manager=f"{self.manager}{STORMS}")
         try:
             await writer.apply(manifest, subresource="status", force=True)
         except Exception as error:

@@ -96,10 +96,10 @@ def _created(world: "World") -> Callable[[Place], bool]:
 def finalizers(world: "World") -> None:
     """No object that is to go is still held by a finalizer of these controllers."""
     held = {
-        controller.finalizer
+        finalizer
         for process in world.processes
         for controller in process.controllers
-        if controller.cleanup is not None
+        for finalizer in controller.finalizers
     }
     for place, stored in _touched(world):
         if stored.deleting:

@@ -198,7 +198,7 @@ def test_writes_allow_what_they_name() -> None:
         Write(Pod, ("create",), subresource="eviction"),
         Write(Deployment, subresource="scale"),
     ]
-    rights = granted(Controller(ConfigMap, keep, writes=writes))
+    rights = granted(Controller(ConfigMap, keep, writes=writes, operator="example.com"))
     assert rights["secrets"] == ("get", "create", "update", "patch", "delete")
     assert rights["pods/eviction"] == ("create",)
     assert rights["deployments/scale"] == ("get", "create", "update", "patch")
@@ -229,7 +229,7 @@ async def test_one_pass_tells_what_is_written_without_being_declared(
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    controller = Controller(ConfigMap, keep_more, writes=writes)
+    controller = Controller(ConfigMap, keep_more, writes=writes, operator="example.com")
     done = await run_once(controller, config, FakeClient(config, pod), undeclared="warn")
     assert done.error is None
     assert done.undeclared == said
@@ -247,7 +247,11 @@ def test_a_write_with_a_verb_that_no_role_knows_is_refused() -> None:
 
 def test_several_declarations_of_one_kind_make_one_rule() -> None:
     watches: list[Watch[ConfigMap, Secret]] = [Watch(Secret, by=lambda _: "s")]
-    rights = granted(Controller(ConfigMap, keep, watches=watches, writes=[Write(Secret, ("delete",))]))
+    rights = granted(
+        Controller(
+            ConfigMap, keep, watches=watches, writes=[Write(Secret, ("delete",))], operator="example.com"
+        )
+    )
     assert rights["secrets"] == ("get", "list", "watch", "delete")
 
 

@@ -130,7 +130,7 @@ def scenario() -> Scenario:
     return Scenario(
         controllers=lambda: (
             make_controller(every=2.0, fetch=Pages),
-            Controller(Deployment, run_pods, owns=(Pod,), name="deployments"),
+            Controller(Deployment, run_pods, owns=(Pod,), name="deployments", operator="example.com"),
         ),
         definitions=[definition()],
         objects=[deployment()],

@@ -72,7 +72,13 @@ def scenario() -> Scenario:
         return [
             make_controller(settings=Settings(API)),
             MACHINES.controller,
-            Controller(Pod, find_no_place, writes=[Write(Pod, subresource="status")], name="scheduler"),
+            Controller(
+                Pod,
+                find_no_place,
+                writes=[Write(Pod, subresource="status")],
+                name="scheduler",
+                operator="example.com",
+            ),
         ]
 
     return Scenario(

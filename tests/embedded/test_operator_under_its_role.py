@@ -38,7 +38,9 @@ async def copy_to_secret(ctx: Context[ConfigMap]) -> None:
 
 async def test_what_the_role_allows_is_done() -> None:
     client = FakeClient(ROLE, BINDING, SOURCE, user=COPIER)
-    outcome = await run_once(Controller(ConfigMap, copy_to_config_map, writes=[ConfigMap]), SOURCE, client)
+    outcome = await run_once(
+        Controller(ConfigMap, copy_to_config_map, writes=[ConfigMap], operator="example.com"), SOURCE, client
+    )
     assert outcome.error is None
     assert len(outcome.writes) == 1
     assert (await client.get(ConfigMap, "copy", "default")).data == {"k": "v"}
@@ -48,5 +50,7 @@ async def test_what_the_role_lacks_is_an_error_that_names_it() -> None:
     client = FakeClient(ROLE, BINDING, SOURCE, user=COPIER)
     with pytest.raises(Forbidden, match='cannot patch resource "secrets" in API group ""'):
         await client.apply(Secret(metadata=ObjectMeta("copy", "default")))
-    outcome = await run_once(Controller(ConfigMap, copy_to_secret, writes=[Secret]), SOURCE, client)
+    outcome = await run_once(
+        Controller(ConfigMap, copy_to_secret, writes=[Secret], operator="example.com"), SOURCE, client
+    )
     assert isinstance(outcome.error, Forbidden)

@@ -251,7 +251,13 @@ async def _storm(world: World, guard: StormGuard, operator: Operator, came: Play
     writer = storm.other == (OTHER if case.writers == 2 else "")
     kind = kind_of(case.kind).resource.kind
     trigger = "its own timer" if case.target == "useless" else f"{kind} {case.key}"
-    came.named = place and path and writer and storm.trigger_name() == trigger and storm.manager == "toy"
+    came.named = (
+        place
+        and path
+        and writer
+        and storm.trigger_name() == trigger
+        and storm.manager == "toys.example.com/toy"
+    )
 
 
 async def _slowed(operator: Operator, came: Played) -> None:

@@ -58,7 +58,9 @@ async def stamp(ctx: Context[Pod]) -> None:
 
 
 def stamps(**options: Any) -> Controller[Pod]:
-    return Controller(Pod, stamp, writes=[Pod], name="stamps", replaces=ORIGINAL, **options)
+    return Controller(
+        Pod, stamp, writes=[Pod], name="stamps", replaces=ORIGINAL, **options, operator="example.com"
+    )
 
 
 def pod(name: str = "one", **metadata: Any) -> Pod:
@@ -255,8 +257,8 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
         for name, team in (("mine", "a"), ("theirs", "b")):
             await here.user.create(ConfigMap(metadata=ObjectMeta(name, "default", labels={"team": team})))
         await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
-        above = Controller(ConfigMap, make_child, owns=[Secret], name="above")
-        below = Controller(Secret, mark, writes=[Secret], name="below")
+        above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
+        below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
         await here.runs(here.manager(above, below, caution=Caution("team=a")))
         found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
         assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
@@ -288,7 +290,14 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
             ConfigMap(metadata=ObjectMeta("settings", "default", labels={"do": "x"}), data={"size": "1"})
         )
         before = here.server.log.version
-        controller = Controller(ConfigMap, everything, writes=[ConfigMap, Secret], every=2, name="everything")
+        controller = Controller(
+            ConfigMap,
+            everything,
+            writes=[ConfigMap, Secret],
+            every=2,
+            name="everything",
+            operator="example.com",
+        )
         with caplog.at_level(logging.INFO, "reconcile.shadow"):
             await here.runs(here.manager(controller, caution=Caution("do", dry_run=True)), 10)
         assert here.recorded.writes == []

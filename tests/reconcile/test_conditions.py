@@ -147,7 +147,9 @@ async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_writt
     spec = DeploymentSpec(selector=LabelSelector(labels), template=pod)
     deployment = Deployment(metadata=ObjectMeta("a", "default"), spec=spec)
     client = FakeClient(deployment)
-    controller = Controller(Deployment, keep, writes=[Write(Deployment, "patch", subresource="status")])
+    controller = Controller(
+        Deployment, keep, writes=[Write(Deployment, "patch", subresource="status")], operator="example.com"
+    )
     first = await run_once(controller, deployment, client)
     assert first.writes == ["patch deployments/status default/a"]
     assert (await run_once(controller, deployment, client)).writes == []

@@ -119,7 +119,7 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
         user = world.client
         await user.create(ConfigMap(metadata=ObjectMeta("settings", "default"), data={"asked": "0"}))
         await user.create(ConfigMap(metadata=ObjectMeta("beside", "default"), data={}))
-        async with world.running(Controller(ConfigMap, touch, writes=[ConfigMap])):
+        async with world.running(Controller(ConfigMap, touch, writes=[ConfigMap], operator="example.com")):
             for number in range(20):
                 for name, change in (("settings", "asked"), ("beside", "x"), ("settings", "more")):
                     patch = {"data": {change: str(number)}}
@@ -148,7 +148,7 @@ async def test_a_deletion_that_was_refused_is_decided_anew_on_what_has_changed(
     faults.add(Fault(When("delete", "*/configmaps/settings"), labelled))
     for name in ("settings", "beside"):
         cluster.client.add(ConfigMap(metadata=ObjectMeta(name, "default"), data={}))
-    async with manager(Controller(ConfigMap, clear, writes=[ConfigMap])):
+    async with manager(Controller(ConfigMap, clear, writes=[ConfigMap], operator="example.com")):
         await anyio.sleep(30)
     assert [one.name for one in await cluster.client.list(ConfigMap, "default")] == ["settings"]
     sent = [(one.verb, one.status) for one in faults.requests if one.path.endswith("/settings")]

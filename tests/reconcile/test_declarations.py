@@ -60,7 +60,9 @@ async def test_a_pass_that_writes_what_is_not_declared_fails_with_the_line_to_ad
 
 @pytest.mark.rule("declared-refused")
 async def test_what_is_declared_so_is_written() -> None:
-    controller = Controller(ConfigMap, make_secret, name="toy", writes=[Write(Secret, "create")])
+    controller = Controller(
+        ConfigMap, make_secret, name="toy", writes=[Write(Secret, "create")], operator="example.com"
+    )
     done = await run_once(controller, SOURCE, FakeClient(SOURCE))
     assert done.error is None
     assert done.writes == ["create secrets default/made"]
@@ -145,7 +147,7 @@ def test_a_manager_in_a_cluster_sends_it_and_warns_once_for_each_kind_and_verb(
 def test_each_verb_of_each_part_is_asked_for_by_itself(
     options: dict[str, Any], method: str, kind: type[Object], part: str, lacking: str
 ) -> None:
-    declarations = asked(Controller(ConfigMap, idle, **options), refuse=False)
+    declarations = asked(Controller(ConfigMap, idle, operator="example.com", **options), refuse=False)
     declarations.check(method, resource(kind), part)
     assert declarations.missing == ([lacking] if lacking else [])
 

@@ -38,7 +38,7 @@ async def test_an_operator_leads_works_and_leaves_nothing_behind(tmp_path: Path)
         own = await connect(kubeconfig)
         client = Client(own)
         transport = await connect(kubeconfig)
-        copies = Controller(ConfigMap, copy, owns=[Secret])
+        copies = Controller(ConfigMap, copy, owns=[Secret], operator="example.com")
         leading = LeaderElection("copies", "default")
         async with Manager(
             copies, transport=transport, serve="127.0.0.1:0", leader_election=leading

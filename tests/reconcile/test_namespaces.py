@@ -23,7 +23,7 @@ async def idle(ctx: Context[Any]) -> None:
     """Nothing to do."""
 
 
-copier = Controller(ConfigMap, copy_to_secret, owns=[Secret], name="copier")
+copier = Controller(ConfigMap, copy_to_secret, owns=[Secret], name="copier", operator="example.com")
 
 
 def role_in(namespace: str) -> list[dict[str, Any]]:

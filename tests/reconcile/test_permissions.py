@@ -176,6 +176,7 @@ def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
             watches=[Watch(Node, by=lambda _: "n"), Watch(Secret, by=lambda _: "s", everywhere=True)],
             reads=[Namespace, Pod],
             writes=[Write(Object, ("get",), subresource="scale"), Namespace, Secret],
+            operator="example.com",
         ),
         Controller(Toy, keep),
         Controller(Plain, keep, reads=[Namespace, Node]),

@@ -85,7 +85,7 @@ def test_a_storm_is_told_once_by_event_metric_log_and_state(caplog: pytest.LogCa
             storm = manager.state()["controllers"]["toy"]["storms"]["default/a"]
             assert storm["paths"] == [".data.x"]
             assert storm["trigger"] == "ConfigMap default/child"
-            assert storm["manager"] == "toy"
+            assert storm["manager"] == "toys.example.com/toy"
             assert 180 <= storm["interval"] <= 300
             assert manager._metrics is not None
             text = manager._metrics.text()[0].decode()
@@ -146,7 +146,7 @@ def test_a_condition_says_so_only_where_the_author_wants_it(wanted: bool) -> Non
             await anyio.sleep(0.5)
             assert (len(_status_writes(world)) > 1) is wanted
             managers = await world.client.managed_fields(kind_of(Toy).resource, Key("default", "a"))
-            assert any(one["manager"] == "toy-storms" for one in managers) is wanted
+            assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
 
     played(scenario)
 

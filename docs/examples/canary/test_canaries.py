@@ -27,7 +27,9 @@ async def keep_pods(ctx: Context[Deployment]) -> None:
     )
 
 
-pods = Controller(Deployment, keep_pods, writes=[Write(Deployment, "patch", subresource="status")])
+pods = Controller(
+    Deployment, keep_pods, writes=[Write(Deployment, "patch", subresource="status")], operator="example.com"
+)
 
 
 def image_of(deployment: Deployment) -> str:
