@@ -12,9 +12,11 @@ _SETS = re.compile(r"^\s*(?P<key>[^\s!=<>,()]+)\s+(?P<word>in|notin)\s*\((?P<val
 _EQUALS = re.compile(r"^\s*(?P<key>[^\s!=<>,()]+)\s*(?P<word>==|=|!=)\s*(?P<value>[^\s!=<>,()]*)\s*$")
 _EXISTS = re.compile(r"^\s*(?P<word>!?)\s*(?P<key>[^\s!=<>,()]+)\s*$")
 _SHARD = re.compile(
-    r"^\s*shardRange\(\s*object\.metadata\.(uid|namespace)\s*,"
-    r"\s*'0x([0-9a-fA-F]{1,16})'\s*,\s*'0x([0-9a-fA-F]{1,17})'\s*\)\s*$"
+    r"\s*shardRange\(\s*object\.metadata\.(uid|namespace)\s*,"
+    r"\s*'0x([0-9a-f]{16}|10000000000000000)'\s*,\s*'0x([0-9a-f]{16}|10000000000000000)'\s*\)\s*"
 )
+"""As strict as an API server, which answers 500 to a bound of fewer digits (KEP-5866)."""
+SHARD_EXAMPLE = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
 
 
 def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
@@ -25,6 +27,10 @@ def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
     tests = [*map(_label_test, _split(labels)), *map(_field_test, _split(fields))]
     if shard:
         shards = [_shard_test(part) for part in shard.split("||")]
+        if len(set(re.findall(r"object\.metadata\.(\w+)", shard))) > 1:
+            raise ValueError(
+                f"{shard!r} is no shard selector: expected ranges of uid, or of namespace, not both"
+            )
         tests.append(lambda snapshot: any(within(snapshot) for within in shards))
     return lambda snapshot: all(test(snapshot) for test in tests)
 
@@ -73,12 +79,15 @@ def _text_at(content: Mapping[str, Any], path: list[str]) -> str:
 
 
 def _shard_test(shard: str) -> Matches:
-    found = _SHARD.match(shard)
+    found = _SHARD.fullmatch(shard)
     if found is None:
         raise ValueError(
-            f"{shard!r} is no shard selector: shardRange(object.metadata.uid,'0x0','0x8000000000000000')"
+            f"{shard!r} is no shard selector: expected bounds of 16 lower-case hex digits, "
+            f"such as {SHARD_EXAMPLE}"
         )
     by_uid, start, end = found[1] == "uid", int(found[2], 16), int(found[3], 16)
+    if start >= end:
+        raise ValueError(f"{shard!r} is no shard selector: expected a start below the end")
     return lambda snapshot: start <= _fnv1a(snapshot.uid if by_uid else snapshot.key.namespace) < end
 
 

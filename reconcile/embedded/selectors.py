@@ -274,7 +274,7 @@ def _shard_range(term: str, text: str) -> ShardRange:
 
 def _bound(text: str, selector: str) -> int:
     value = int(text, 16)
-    if len(text) != 18 and value != _END:
+    if len(text) != 18 and text != hex(_END):
         raise untidy(f"invalid shard selector {selector!r}: a bound has 16 hexadecimal digits")
     return value
 
