@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import anyio
-import msgspec
 
 from informers import Cache, Clock, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
 from informers.discovery import Discovery
@@ -13,6 +12,7 @@ from reconcile.former_managers import has_applied, is_in_the_way, renamed
 from reconcile.limiter import RateLimiter
 from reconcile.manifests import manifest_of
 from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.reading import managed_fields_of
 from reconcile.sending import APPLY_PATCH, JSON, FieldValidation
 from reconcile.writing import Writer
 
@@ -181,7 +181,11 @@ class Applier(Writer):
         former = self.former_field_managers
         try:
             answer, written = await self._send_once(place, body, force=force)
-            if not former or self.dry_run or not has_applied(_entries_of(answer), former, place.subresource):
+            if (
+                not former
+                or self.dry_run
+                or not has_applied(managed_fields_of(answer), former, place.subresource)
+            ):
                 return written
         except OwnedByOther as error:
             if self.dry_run or not is_in_the_way(error, former):
@@ -202,10 +206,10 @@ class Applier(Writer):
         """Make the fields of the former field managers ours. Raises NotFound, and StaleVersion in the end."""
         resource, key = place.resource, place.key
         for attempt in range(1, APPLY_ATTEMPTS + 1):
-            stored = await self._ask(resource, key, resource.path(key.namespace, key.name))
-            metadata = Snapshot.from_json(stored)
-            guard = {"uid": metadata.uid, "resourceVersion": str(metadata.version)}
-            entries = renamed(_entries_of(stored), self.former_field_managers, self.field_manager)
+            path = resource.path(key.namespace, key.name)
+            stored, fields = await self._ask(resource, key, path, read=_with_entries)
+            guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}
+            entries = renamed(fields, self.former_field_managers, self.field_manager)
             patch = {"metadata": {"managedFields": entries}}
             try:
                 await self.patch(resource, key, patch, guard=guard, subresource=place.subresource)
@@ -215,10 +219,8 @@ class Applier(Writer):
                     raise
 
 
-def _entries_of(answer: bytes) -> Sequence[Mapping[str, Any]]:
-    entries: Sequence[Mapping[str, Any]]
-    entries = msgspec.json.decode(answer)["metadata"].get("managedFields") or ()
-    return entries
+def _with_entries(answer: bytes) -> tuple[Snapshot, Sequence[Mapping[str, Any]]]:
+    return Snapshot.from_json(answer), managed_fields_of(answer)
 
 
 def _names(error: OwnedByOther, fields: Collection[str]) -> bool:

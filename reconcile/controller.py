@@ -29,6 +29,7 @@ from reconcile.requests import Cause, Named, Request, Result, as_request
 from reconcile.sources import Source, Start, Synced, as_source
 from reconcile.storms import Storms
 from reconcile.synchronous import SyncContext
+from reconcile.verbs import OBJECT_VERBS, PART_VERBS, check_verb
 from workqueue import Backoff
 
 T = TypeVar("T", bound=Object)
@@ -80,18 +81,16 @@ def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
-PART_VERBS = ("get", "create", "update", "patch")
-
-
 @frozen
 class Write:
     """Objects that a controller writes and does not own; what is not declared is no part of its rights.
 
-    `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. With
-    `subresource` (`scale`, `eviction`) they are for that part of the object alone, and `Object` as the kind
-    is then any kind: `Write(Object, ("get", "patch"), subresource="scale")`. Raises ValueError for a verb
-    that is none of RBAC's on objects.
+    `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. They may also
+    be those that a server asks for beside requests: `Write(ClusterRole, ("bind", "escalate"))`, and
+    `impersonate`, `use`, `approve`, `sign` or one of an extension. With `subresource` (`scale`, `eviction`)
+    they are for that part of the object alone, and `Object` as the kind is then any kind:
+    `Write(Object, ("get", "patch"), subresource="scale")`. Raises ValueError for a verb that is misspelt, or
+    that Kubernetes does not ask for of that kind.
     """
 
     kind: type[Object]
@@ -99,11 +98,13 @@ class Write:
     subresource: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if self.kind is not Object or not self.subresource:
-            kind_of(self.kind)
+        any_kind = self.kind is Object and self.subresource
+        resource = None if any_kind else kind_of(self.kind).resource
         for verb in self.verbs:
-            if verb not in (*OBJECT_VERBS, "list", "watch", "deletecollection"):
-                raise ValueError(f"Write({self.kind.__name__}): {verb!r} is no verb of RBAC on objects")
+            try:
+                check_verb(verb, resource)
+            except ValueError as error:
+                raise ValueError(f"Write({self.kind.__name__}): {error}") from None
         if not self.verbs:
             object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
 

@@ -45,7 +45,7 @@ from reconcile.life import Life
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object
 from reconcile.passes import Passes
-from reconcile.recorder import Recorder
+from reconcile.recorder import recorder_of
 from reconcile.redaction import redact_event
 from reconcile.reviews import Reviewer
 from reconcile.runner import Runner
@@ -484,9 +484,7 @@ class Manager(Life):
 
     def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
         options, name = self.options, controller.name
-        recorder = Recorder(
-            Client(client.transport, field_manager=controller.field_manager, clock=options.clock), name
-        )
+        recorder = recorder_of(controller, client)
         log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
         workers = of_controller(options.workers, name, controller.workers) or DEFAULT_WORKERS
         timeout = of_controller(options.timeout, name, controller.timeout) or DEFAULT_TIMEOUT

@@ -5,14 +5,12 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.controller import OBJECT_VERBS, Controller
+from reconcile.controller import Controller
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.models.versions import is_custom
-
-READ = ("get", "list", "watch")
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-"""All of them, in the order in which a rule names them."""
+from reconcile.verbs import OBJECT_VERBS, ordered
+from reconcile.verbs import READ_VERBS as READ
 
 
 @frozen
@@ -101,7 +99,7 @@ def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
     verbs: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
     for one in permissions:
         where = (one.group, one.resource, one.names)
-        verbs[where] = _ordered((*verbs.get(where, ()), *one.verbs))
+        verbs[where] = ordered({*verbs.get(where, ()), *one.verbs})
     return [
         Permission(group, resource, verbs[group, resource, names], names)
         for group, resource, names in sorted(verbs)
@@ -127,16 +125,11 @@ def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
 
 def _permission(kind: type[Object], verbs: Iterable[str], part: str = "") -> Permission:
     if kind is Object:
-        return Permission("*", f"*/{part}", _ordered(verbs))
+        return Permission("*", f"*/{part}", ordered(set(verbs)))
     resource = kind_of(kind).resource
     return Permission(
-        resource.group, f"{resource.plural}/{part}" if part else resource.plural, _ordered(verbs)
+        resource.group, f"{resource.plural}/{part}" if part else resource.plural, ordered(set(verbs))
     )
-
-
-def _ordered(verbs: Iterable[str]) -> tuple[str, ...]:
-    wanted = set(verbs)
-    return tuple(verb for verb in VERBS if verb in wanted)
 
 
 __all__ = [

@@ -155,7 +155,7 @@ class Reader:
         """Who wrote which fields of an object, as the server has it now; empty where there is none."""
         try:
             path = resource.path(key.namespace, key.name)
-            return await self._sender.send("GET", path, _managed_fields_of)
+            return await self._sender.send("GET", path, managed_fields_of)
         except NotFound:
             return ()
 
@@ -406,7 +406,7 @@ def _version_of_list(body: bytes) -> int:
     return int(_version_of(body) or 0)
 
 
-def _managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
+def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
     found: Sequence[Mapping[str, Any]] = json_object(body)["metadata"].get("managedFields") or ()
     return found
 

@@ -13,6 +13,7 @@ from attrs import define, field
 from informers import Clock, Key, NotFound, Resource, get_logger
 from reconcile.client import Client
 from reconcile.context import PendingEvent
+from reconcile.controller import Controller
 from reconcile.event_series import EventLedger, News, Series, Subject
 from reconcile.models import Object, decode, kind_of, unstructured
 
@@ -145,6 +146,12 @@ class Recorder:
     @property
     def _resource(self) -> Resource:
         return kind_of(self._model).resource
+
+
+def recorder_of(controller: Controller[Any], client: Client) -> Recorder:
+    """That of a controller. It writes under the controller's name, past the limiter and cache of `client`."""
+    writer = Client(client.transport, field_manager=controller.field_manager, clock=client.clock)
+    return Recorder(writer, controller.name)
 
 
 def _subject(obj: Object) -> Subject:

@@ -7,12 +7,11 @@ from attrs import frozen
 
 from informers import Key, get_logger
 from reconcile.blocking import InStep
-from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.declarations import Undeclared
 from reconcile.models import Object, kind_of
 from reconcile.passes import Passes
-from reconcile.recorder import Recorder
+from reconcile.recorder import recorder_of
 from reconcile.requests import Request, Result
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.requests import RecordedRequest, target_of
@@ -57,7 +56,7 @@ async def run_once(
         client.serve(kind)
     request = request_of(controller, key)
     log = get_logger(f"reconcile.{controller.name}")
-    recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
+    recorder = recorder_of(controller, client)
     before = len(client.transport.requests)
     passes = Passes(controller, client, recorder, log, InStep())
     passes.declarations.refuse = undeclared == "refuse"

@@ -22,7 +22,7 @@ from reconcile.controller import Controller
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
 from reconcile.passes import Passes
-from reconcile.recorder import Recorder
+from reconcile.recorder import recorder_of
 from reconcile.requests import Request
 from reconcile.storms.purity import Impure, Rendering, impurities, without_server_set
 from reconcile.testing.clock import START, VirtualClock
@@ -97,7 +97,7 @@ async def _rendered(
 
 async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendering:
     log = get_logger(f"reconcile.{controller.name}")
-    recorder = Recorder(Client(client.transport, clock=client.clock), controller.name)
+    recorder = recorder_of(controller, client)
     passes = Passes(controller, client, recorder, log, InStep(), rendering=True)
     passes.declarations.refuse = True
     outcome = await passes.run(request)

@@ -241,7 +241,7 @@ async def test_what_a_site_does_is_declared() -> None:
 
 
 def test_a_write_with_a_verb_that_no_role_knows_is_refused() -> None:
-    with pytest.raises(ValueError, match="'apply' is no verb"):
+    with pytest.raises(ValueError, match="'apply' is not an RBAC verb: use 'patch'"):
         Write(Pod, ("apply",))
 
 
