@@ -6,6 +6,7 @@ the test kit makes virtual.
 
 import datetime
 import random
+import time
 import uuid
 from typing import Protocol
 
@@ -27,6 +28,10 @@ class Clock(Protocol):
         """A fresh version 4 UUID."""
         ...
 
+    def suspended(self) -> float:
+        """Seconds for which the machine was suspended so far, which the event loop's clock left out."""
+        ...
+
 
 @define
 class SystemClock:
@@ -43,3 +48,8 @@ class SystemClock:
     def uuid(self) -> uuid.UUID:
         """A fresh version 4 UUID."""
         return uuid.uuid4()
+
+    def suspended(self) -> float:
+        """Seconds for which the machine was suspended since it started; 0 where the platform cannot tell."""
+        boottime = getattr(time, "CLOCK_BOOTTIME", None)
+        return 0.0 if boottime is None else time.clock_gettime(boottime) - time.monotonic()

@@ -10,7 +10,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import anyio
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.connector import AddrInfoType
+from aiohttp.connector import Connection as HttpConnection
 from attrs import frozen
 from yarl import URL
 
@@ -18,13 +20,14 @@ from informers.cancellation import asked_to_end, cancel_requests
 from informers.credentials import Credentials, Proof, load, load_in_cluster
 from informers.errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
-from informers.transport import Response, StreamingResponse
+from informers.transport import Response, StreamingResponse, about_to_send
 
 # The part of a User-Agent before the slash is the field manager of writes that name none.
 USER_AGENT = "reconcile-runtime/0.1"
 
 _NOTHING: Mapping[str, str] = {}
 _PARALLEL_REQUESTS = 100
+_URGENT = ("/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 _READ_BUFFER = 1 << 18
 _HEADER_BYTES = 1 << 16
 # Sub-delimiters, `:` and `@` stand for themselves in a path: system:node:a is a name.
@@ -135,12 +138,14 @@ class KubernetesTransport:
         stream: bool,
     ) -> aiohttp.ClientResponse:
         url = _url(self.server, path, query)
+        urgent = path.startswith(_URGENT)
         proof = await self._credentials.proof()
-        reply = await self._send_once(method, url, headers, body, stream, proof)
+        reply = await self._send_once(method, url, headers, body, stream, urgent, proof)
         if reply.status != 401 or not await self._credentials.renew(proof):
             return reply
         reply.close()
-        return await self._send_once(method, url, headers, body, stream, await self._credentials.proof())
+        proof = await self._credentials.proof()
+        return await self._send_once(method, url, headers, body, stream, urgent, proof)
 
     async def _send_once(
         self,
@@ -149,10 +154,11 @@ class KubernetesTransport:
         headers: Mapping[str, str],
         body: bytes | None,
         stream: bool,
+        urgent: bool,
         proof: Proof,
     ) -> aiohttp.ClientResponse:
         sessions = await self._sessions_showing(proof)
-        session = sessions.streams if stream else sessions.of(method)
+        session = sessions.streams if stream else sessions.of(method, urgent)
         return await session.request(
             method,
             url,
@@ -216,12 +222,39 @@ class _Chunks:
         return chunk
 
 
+class _Request(aiohttp.ClientRequest):
+    """A request that asks once more whether it may be sent when there is a connection for it."""
+
+    async def send(self, conn: HttpConnection) -> aiohttp.ClientResponse:
+        about_to_send()
+        return await super().send(conn)
+
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: HttpConnection, content_length: int | None = None
+    ) -> None:
+        # On Python 3.11 the body, and the headers with it, leaves in a task of its own: the loop may have
+        # stood still since `send`.
+        try:
+            about_to_send()
+        except Exception as error:
+            if conn.protocol is not None:
+                conn.protocol.set_exception(error)
+            conn.close()
+            return
+        await super().write_bytes(writer, conn, content_length)
+
+
 @frozen
 class _Sessions:
-    """Streams have connections of their own without limit, so that no number of watches stops a request."""
+    """Sets of connections, so that none waits for another's.
+
+    `urgent` ones carry Leases and reviews: leadership and the answers to probes must not wait behind slow
+    writes of reconcilers. Those and `streams` have no limit: there are few, and each is kept for long.
+    """
 
     reads: aiohttp.ClientSession
     writes: aiohttp.ClientSession
+    urgent: aiohttp.ClientSession
     streams: aiohttp.ClientSession
 
     @classmethod
@@ -237,22 +270,26 @@ class _Sessions:
         endless = aiohttp.ClientTimeout(total=None, connect=timeouts.connect, sock_connect=timeouts.connect)
         requests = connector(_PARALLEL_REQUESTS)
         reads, writes = _session(requests, answer), _session(requests, answer)
+        urgent = _session(connector(0), answer)
         # Sent again on a fresh connection, a PUT that was carried out would meet its own traces as a
         # conflict; aiohttp has no public switch for that.
-        writes._retry_connection = False
-        return cls(reads, writes, _session(connector(0), endless))
+        writes._retry_connection = urgent._retry_connection = False
+        return cls(reads, writes, urgent, _session(connector(0), endless))
 
-    def of(self, method: str) -> aiohttp.ClientSession:
+    def of(self, method: str, urgent: bool) -> aiohttp.ClientSession:
+        if urgent:
+            return self.urgent
         return self.reads if method in ("GET", "HEAD") else self.writes
 
     async def close(self) -> None:
-        for session in (self.reads, self.writes, self.streams):
+        for session in (self.reads, self.writes, self.urgent, self.streams):
             await session.close()
 
 
 def _session(connector: aiohttp.TCPConnector, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
+        request_class=_Request,
         timeout=timeout,
         headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip"},
         skip_auto_headers=("Content-Type",),

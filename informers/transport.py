@@ -4,13 +4,41 @@ Two implementations are real, one over HTTPS and one straight into the embedded 
 is the real client on the second, and a fault is a wrapper around either.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from attrs import field, frozen
 
 _NOTHING: Mapping[str, str] = {}
+
+
+_last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", default=None)
+
+
+@contextmanager
+def last_check(check: Callable[[], None]) -> Iterator[None]:
+    """Have `check` called when a request made inside is about to leave; if it raises, nothing is sent.
+
+    It travels beside the request, so that wrappers need not know of it.
+    """
+    token = _last_check.set(check)
+    try:
+        yield
+    finally:
+        _last_check.reset(token)
+
+
+def about_to_send() -> None:
+    """Ask the check of `last_check`, if there is one, whether a request may leave; raises what it raises.
+
+    For transports: right before a request is handed over, after every wait for a connection, TLS or
+    credentials.
+    """
+    check = _last_check.get()
+    if check is not None:
+        check()
 
 
 @frozen
@@ -37,7 +65,8 @@ class Transport(Protocol):
     `path` begins with `/`, is not percent-encoded, and has no query. A status of 400 or more is an
     answer like any other: turning it into an exception is the caller's work. What prevents an
     answer is raised as an `informers.errors.TransportError`: `Unreachable` where the server cannot
-    have seen the request, `OutcomeUnknown` where it may have acted on it.
+    have seen the request, `OutcomeUnknown` where it may have acted on it. A transport calls
+    `about_to_send` each time a request is about to leave.
     """
 
     @property

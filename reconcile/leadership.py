@@ -1,8 +1,9 @@
 """Who may act: one manager at a time, by a Lease.
 
-Only time on the local monotonic clock counts; times that others wrote are never compared. Whoever
-leads believes so only until `renew_deadline` after it *sent* its last successful renewal, and others
-wait for `duration` after they *saw* it: the difference is the safety margin. (client-go's
+Only time on the local monotonic clock counts, and for the leader that during which its machine was
+suspended; times that others wrote are never compared. A leader is certain only until `renew_deadline`
+after it *sent* its last successful renewal, and others wait for `duration` after they *saw* it: the
+difference is the safety margin. (client-go's
 leaderelection, L1-L9, with its known faults mended: a hanging request cannot prolong the belief, and
 another holder ends it at once.) A Lease is still a hint and no fence: versions and uids protect writes.
 """
@@ -11,19 +12,20 @@ import platform
 from collections.abc import Mapping
 
 import anyio
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers import (
     AlreadyExists,
     ApiError,
     Clock,
     NotFound,
+    OutcomeUnknown,
     Response,
     StaleVersion,
     Transport,
     get_logger,
 )
-from informers.transport import PassingTransport
+from informers.transport import PassingTransport, last_check
 from reconcile.client import Client
 from reconcile.kinds import Lease, LeaseSpec
 from reconcile.models import ObjectMeta, kind_of
@@ -124,11 +126,22 @@ class LeaderElector:
         self._client = client
         self._seen: Sighting | None = None
         self._certain_until = float("-inf")
+        self._writes: set[anyio.CancelScope] = set()
 
     @property
     def is_leader(self) -> bool:
         """Whether leadership is certain at this moment."""
-        return anyio.current_time() < self._certain_until
+        return self._time() < self._certain_until
+
+    def write_begins(self) -> anyio.CancelScope:
+        """A scope for one write: it is cancelled when leadership ends or is not renewed in time."""
+        scope = anyio.CancelScope(deadline=self._deadline())
+        self._writes.add(scope)
+        return scope
+
+    def write_ends(self, scope: anyio.CancelScope) -> None:
+        """Forget the scope of a write."""
+        self._writes.discard(scope)
 
     @property
     def leader(self) -> str:
@@ -146,7 +159,7 @@ class LeaderElector:
         terms = self.election.terms
         while True:
             await anyio.sleep(terms.retry)
-            with anyio.move_on_at(self._certain_until):
+            with anyio.move_on_at(self._deadline()):
                 while not await self._attempt():
                     self._stop_if_taken()
                     await anyio.sleep(terms.retry / 4)
@@ -157,7 +170,7 @@ class LeaderElector:
         """Give the Lease away, so that another takes it at once. Call it when nothing acts any more."""
         if self._seen is None or self._seen.lease.spec.holder_identity != self.election.identity:
             return
-        self._certain_until = float("-inf")
+        self._be_certain_until(float("-inf"))
         spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
         with anyio.move_on_after(self.election.terms.renew_deadline):
             try:
@@ -167,7 +180,7 @@ class LeaderElector:
 
     async def _attempt(self) -> bool:
         """Try once to take or renew; a request that hangs is given up."""
-        asked_at = anyio.current_time()
+        asked_at = self._time()
         try:
             with anyio.fail_after(max(1.0, self.election.terms.renew_deadline / 2)):
                 taken = await self._take()
@@ -175,8 +188,21 @@ class LeaderElector:
             _log.info("the lease was not taken", lease=self._place, error=str(error) or "no answer in time")
             return False
         if taken:
-            self._certain_until = asked_at + self.election.terms.renew_deadline
+            self._be_certain_until(asked_at + self.election.terms.renew_deadline)
         return taken
+
+    def _be_certain_until(self, time: float) -> None:
+        self._certain_until = time
+        for scope in self._writes:
+            scope.deadline = self._deadline()
+
+    def _time(self) -> float:
+        """Seconds that have passed for others too: the loop's clock stands still while a machine sleeps."""
+        return anyio.current_time() + self._client.clock.suspended()
+
+    def _deadline(self) -> float:
+        """When certainty ends, on the loop's clock."""
+        return self._certain_until - self._client.clock.suspended()
 
     async def _take(self) -> bool:
         if self._seen is not None and self._is_mine(self._seen):
@@ -249,7 +275,7 @@ class LeaderElector:
             self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
 
     def _lose(self, why: str) -> None:
-        self._certain_until = float("-inf")
+        self._be_certain_until(float("-inf"))
         raise LeadershipLost(why)
 
     def _is_mine(self, seen: Sighting) -> bool:
@@ -263,8 +289,30 @@ class LeaderElector:
         return f"{self.election.namespace}/{self.election.name}"
 
 
+@define
+class _Permit:
+    """Asked when a write is about to leave: notes that it left, or raises NotLeading."""
+
+    elector: LeaderElector
+    request: str
+    sent: bool = False
+
+    def __call__(self) -> None:
+        self.check()
+        self.sent = True
+
+    def check(self) -> None:
+        if not self.elector.is_leader:
+            raise NotLeading(f"{self.request} was held back: this manager does not lead")
+
+
 class LedTransport(PassingTransport):
-    """Lets writes through only while leadership is certain; reads and watches always (a warm standby)."""
+    """Lets writes through only while leadership is certain; reads and watches always (a warm standby).
+
+    The last look is at the moment when a write is handed to the socket: before that it may have waited
+    for a connection, for TLS, for credentials, or in a process that stood still. A write that has left is
+    given up when certainty ends before its answer comes.
+    """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
         super().__init__(inner)
@@ -278,10 +326,24 @@ class LedTransport(PassingTransport):
         headers: Mapping[str, str] = _NOTHING,
         body: bytes | None = None,
     ) -> Response:
-        """Send one request. Raises NotLeading for a write while leadership is not certain."""
-        if method not in _READS and not self._elector.is_leader:
-            raise NotLeading(f"{method} {path} was held back: this manager does not lead")
-        return await self._inner.request(method, path, query, headers, body)
+        """Send one request.
+
+        Raises NotLeading for a write while leadership is not certain, and OutcomeUnknown for one that
+        had left when leadership ended.
+        """
+        if method in _READS:
+            return await self._inner.request(method, path, query, headers, body)
+        permit = _Permit(self._elector, f"{method} {path}")
+        permit.check()  # before it takes a connection
+        scope = self._elector.write_begins()
+        try:
+            with scope, last_check(permit):
+                return await self._inner.request(method, path, query, headers, body)
+        finally:
+            self._elector.write_ends(scope)
+        if permit.sent:
+            raise OutcomeUnknown("leadership ended before the answer came", permit.request)
+        raise NotLeading(f"{permit.request} was held back: leadership ended before it was sent")
 
 
 __all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms", "LedTransport", "NotLeading"]

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio.lowlevel
 
 from informers.errors import Unreachable
-from informers.transport import Response, StreamingResponse
+from informers.transport import Response, StreamingResponse, about_to_send
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.server import ApiServer
@@ -93,6 +93,7 @@ class InProcessTransport:
         await anyio.lowlevel.checkpoint()
         if self._closed:
             raise Unreachable("the transport is closed", f"{method} {path}")
+        about_to_send()
 
 
 class _Stream(AbstractAsyncContextManager[StreamingResponse]):

@@ -23,6 +23,7 @@ class VirtualClock:
 
     seed: int = 0
     start: datetime.datetime = START
+    suspended_seconds: float = field(default=0.0, init=False)
     _base: float = field(default=0.0, init=False)
     _seen: float = field(default=0.0, init=False)
     _origin: float = field(default=0.0, init=False)
@@ -49,6 +50,10 @@ class VirtualClock:
     def uuid(self) -> uuid.UUID:
         """A version 4 UUID that this clock has not given before."""
         return uuid.UUID(int=self._identity.bits() << 64 | self._identity.bits(), version=4)
+
+    def suspended(self) -> float:
+        """What `suspended_seconds` says: a test adds to it to suspend the machine."""
+        return self.suspended_seconds
 
     def advance(self, seconds: float) -> None:
         """Let the wall time jump ahead; timers are not told, as when a machine's clock is set.

@@ -32,6 +32,9 @@ class StillClock:
     def random(self) -> float:
         return self.chance.random()
 
+    def suspended(self) -> float:
+        return 0.0
+
     def uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self.chance.getrandbits(128), version=4)
 
