@@ -26,20 +26,22 @@ class Quotas:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._dirty = False
+        self._dirty: set[str] = set()
+        """Namespaces in which something has changed; a change elsewhere cannot move what a quota counts."""
         self.guard = QuotaGuard(engine.log)
         engine.log.on_change(self._note)
 
     def _note(self, change: Change) -> None:
         if change.resource == QUOTAS or self._engine.log.count(QUOTAS):
-            self._dirty = True
+            self._dirty.add(change.key.namespace)
 
     def sync(self) -> None:
         """Write what is used into the status of every quota that says otherwise."""
         if not self._dirty:
             return
-        self._dirty = False
         for stored in self._engine.log.snapshot(QUOTAS):
+            if stored.key.namespace not in self._dirty:
+                continue
             quota = stored.decode()
             limits = _limits(quota)
             hard = (quota.get("spec") or {}).get("hard") or {}
@@ -47,7 +49,7 @@ class Quotas:
             status = {"hard": {name: hard[name] for name in limits}, "used": used}
             if limits and quota.get("status") != status:
                 self._engine.put(stored.encoded_by, {**quota, "status": status})
-        self._dirty = False
+        self._dirty.clear()
 
 
 @frozen
