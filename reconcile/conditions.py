@@ -1,16 +1,27 @@
 """Conditions: what a status says of an object, one observation a type (apimachinery `meta`)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from reconcile.diffing import same
-from reconcile.models import Condition
 
 __all__ = [
     "find_condition",
     "is_true",
     "merge_conditions",
 ]
+
+
+class _Observation(Protocol):
+    """A `Condition`, or one of a pod or a Job, which has fewer fields."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Observation)
 
 
 def merge_conditions(
@@ -38,12 +49,12 @@ def merge_conditions(
     return list(merged.values())
 
 
-def find_condition(conditions: Iterable[Condition], name: str) -> Condition | None:
-    """The condition of type `name`, if there is one."""
+def find_condition(conditions: Iterable[C], name: str) -> C | None:
+    """The condition of type `name`, if there is one; of a model of yours or of a built-in kind."""
     return next((condition for condition in conditions if condition.type == name), None)
 
 
-def is_true(conditions: Iterable[Condition], name: str, *, generation: int | None = None) -> bool:
+def is_true(conditions: Iterable[_Observation], name: str, *, generation: int | None = None) -> bool:
     """Whether the condition of type `name` is True; absent and Unknown are not.
 
     With `generation`, also whether it was observed of that generation or a later one: what a condition
@@ -52,4 +63,4 @@ def is_true(conditions: Iterable[Condition], name: str, *, generation: int | Non
     found = find_condition(conditions, name)
     if found is None or found.status != "True":
         return False
-    return generation is None or (found.observed_generation or 0) >= generation
+    return generation is None or (getattr(found, "observed_generation", None) or 0) >= generation

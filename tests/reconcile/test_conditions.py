@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reconcile import Condition, Context, Controller, ObjectMeta, Write
 from reconcile.conditions import find_condition, is_true, merge_conditions
-from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
+from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, PodCondition
 from reconcile.testing import FakeClient, run_once
 from tests.reconcile.test_manager import Toy, ToyStatus
 
@@ -153,3 +153,11 @@ async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_writt
     first = await run_once(controller, deployment, client)
     assert first.writes == ["patch deployments/status default/a"]
     assert (await run_once(controller, deployment, client)).writes == []
+
+
+def test_the_conditions_of_a_job_are_found_like_those_of_a_model() -> None:
+    conditions = (PodCondition("Complete", "True"), PodCondition("Failed", "False"))
+    assert find_condition(conditions, "Failed") == conditions[1]
+    assert is_true(conditions, "Complete")
+    assert not is_true(conditions, "Failed")
+    assert not is_true(conditions, "Complete", generation=1)  # it does not say of which generation it is
