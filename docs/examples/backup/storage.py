@@ -1,0 +1,27 @@
+"""What the operator asks of a storage system: your client of one is such a class."""
+
+from typing import Literal, Protocol
+
+from attrs import frozen
+
+
+@frozen
+class Operation:
+    """A backup or a restore, as the storage system has it."""
+
+    state: Literal["Running", "Succeeded", "Failed"] = "Running"
+    message: str = ""
+
+
+class StorageFailed(Exception):
+    """The storage system did not answer, or refused: a timeout, a 503, a backup that is being restored."""
+
+
+class Storage(Protocol):
+    """Each method may raise StorageFailed. The caller names an operation, so that it can be found again."""
+
+    async def find(self, operation: str) -> Operation | None: ...
+    async def back_up(self, operation: str, volume: str) -> Operation: ...
+    async def restore(self, operation: str, backup: str, volume: str) -> Operation: ...
+    async def remove(self, operation: str) -> None:
+        """Stop it if it runs, and delete what it stored. Removing what does not exist is not an error."""

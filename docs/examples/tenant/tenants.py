@@ -1,0 +1,122 @@
+"""An operator that keeps tenants: a namespace each, with limits, rights and settings that all share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from reconcile import (
+    AlreadyExists,
+    Condition,
+    Context,
+    Controller,
+    Intent,
+    Key,
+    Manager,
+    Object,
+    ObjectMeta,
+    Quantity,
+    Result,
+    Watch,
+    field,
+    kind_of,
+    resource,
+    unstructured,
+)
+from reconcile.kinds import ConfigMap, Namespace
+
+SETTINGS = Key("tenants", "settings")
+"""The ConfigMap of which every tenant has a copy."""
+
+RBAC = "rbac.authorization.k8s.io"
+ResourceQuota = unstructured("v1", "ResourceQuota")
+LimitRange = unstructured("v1", "LimitRange")
+RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
+NetworkPolicy = unstructured("networking.k8s.io/v1", "NetworkPolicy", plural="networkpolicies")
+
+
+@frozen
+class TenantSpec:
+    admins: tuple[str, ...] = field(min_items=1)
+    """Users who may do in its namespace what the ClusterRole `admin` allows."""
+    cpu: Quantity = Quantity("4")
+    memory: Quantity = Quantity("8Gi")
+
+
+@frozen
+class TenantStatus:
+    conditions: tuple[Condition, ...] = ()
+
+
+@resource("example.com/v1", namespaced=False)
+class Tenant(Object):  # without a namespace, so it may own a Namespace and what is in it
+    spec: TenantSpec
+    status: TenantStatus = TenantStatus()
+
+
+def namespace_for(tenant: Tenant) -> Intent[Namespace]:
+    return Intent(Namespace, metadata=ObjectMeta(tenant.name, labels={"tenant": tenant.name}))
+
+
+def manifest(cls: type[Object], tenant: Tenant, **content: Any) -> dict[str, Any]:
+    kind = kind_of(cls).resource
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "tenant", "namespace": tenant.name},
+        **content,
+    }
+
+
+def contents_of(tenant: Tenant) -> list[Mapping[str, Any]]:
+    """How much it may use, what a container asks for by default, who may what, and who reaches its pods."""
+    spec = tenant.spec
+    hard = {"requests.cpu": str(spec.cpu), "requests.memory": str(spec.memory), "pods": "100"}
+    default = {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
+    users = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in spec.admins]
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
+    inside: dict[str, Any] = {
+        "podSelector": {},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": {}}]}],
+    }
+    return [
+        manifest(ResourceQuota, tenant, spec={"hard": hard}),
+        manifest(LimitRange, tenant, spec={"limits": [default]}),
+        manifest(RoleBinding, tenant, roleRef=role, subjects=users),
+        manifest(NetworkPolicy, tenant, spec=inside),
+    ]
+
+
+def settings_for(tenant: Tenant, source: ConfigMap) -> Intent[ConfigMap]:
+    return Intent(ConfigMap, metadata=ObjectMeta(source.name, tenant.name), data=source.data)
+
+
+async def keep_tenant(ctx: Context[Tenant]) -> Result | None:
+    tenant = ctx.object
+    try:
+        namespace = await ctx.apply(namespace_for(tenant), adopt=False)
+    except AlreadyExists:  # not a tenant's: `kube-system`, say
+        ctx.condition("Ready", False, reason="Taken", message="its namespace belongs to somebody else")
+        return Result(after=60)  # a foreign namespace that goes wakes nobody
+    if namespace.terminating:
+        ctx.condition("Ready", False, reason="Terminating", message="its namespace is being deleted")
+        return None  # it wakes this tenant when it is gone, and is made anew
+    for child in contents_of(tenant):
+        await ctx.apply(child)
+    source = await ctx.client.find(ConfigMap, SETTINGS.name, SETTINGS.namespace)
+    if source is None:  # a copy that there is stays: what held yesterday is better than nothing
+        ctx.condition("Ready", False, reason="NoSettings", message=f"{SETTINGS} is missing")
+        return None
+    await ctx.apply(settings_for(tenant, source))
+    ctx.condition("Ready", True, reason="Applied")
+    return None
+
+
+tenants = Controller(
+    Tenant,
+    keep_tenant,
+    owns=[Namespace, ResourceQuota, LimitRange, RoleBinding, NetworkPolicy, ConfigMap],
+    watches=[Watch(ConfigMap, by=lambda _: SETTINGS)],
+)
+manager = Manager(tenants)
