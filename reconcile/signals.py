@@ -1,10 +1,11 @@
-"""How a process that stays up is told to end."""
+"""How a process that stays up is told to end, also while its event loop is held."""
 
 import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from attrs import define
 
@@ -15,31 +16,51 @@ INTERRUPTED = 130
 
 @define
 class Stop:
-    """What the first SIGINT or SIGTERM does; whoever has started more to stop says so by `act`."""
+    """What signals do: the first calls `act` in the event loop, the second ends the process at once."""
 
     act: Callable[[], None]
-    _told: bool = False
+    _stopping: bool = False
 
-    def receive(self) -> None:
-        """Called at each signal."""
-        if self._told:
+    def receive(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called at each signal, between any two instructions of the main thread."""
+        if self._stopping:
             os._exit(INTERRUPTED)
-        self._told = True
-        self.act()
+        self._stopping = True
+        loop.call_soon_threadsafe(lambda: self.act())
 
 
 @contextmanager
 def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
     """While inside, the first SIGINT or SIGTERM calls `act`; a second one ends the process at once.
 
-    A second one is for work that does not end: nothing is cleaned up then, and the status is 130.
+    A second one is for work that does not end: nothing is cleaned up then, and the status is 130. It is
+    obeyed while something holds the event loop, too.
     """
     loop = asyncio.get_running_loop()
     stop = Stop(act)
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.receive)
-    try:
+    with handling(lambda: stop.receive(loop), *_SIGNALS):
         yield stop
+
+
+@contextmanager
+def handling(receive: Callable[[], object], *numbers: signal.Signals) -> Iterator[None]:
+    """While inside, these signals call `receive` in the main thread, whatever that is doing.
+
+    They are not handlers of the event loop: those run when the loop gets its turn, and a forked child
+    shares the socket through which they wake it. In such a child the signals do what they do by default.
+    """
+    owner = os.getpid()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if os.getpid() == owner:
+            receive()
+            return
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    former = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
     finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        for number, handler in former.items():
+            signal.signal(number, handler or signal.SIG_DFL)

@@ -30,6 +30,7 @@ from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import kind_of
 from reconcile.serving import CannotServe
+from reconcile.signals import handling
 
 LATE_SECONDS = 10.0
 """Between two lines about first lists that are not there."""
@@ -263,12 +264,15 @@ async def _until_stopped(manager: Manager) -> None:
 def _state_on_signal(manager: Manager) -> Iterator[None]:
     """While inside, SIGUSR1 logs what `/debug/state` says."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, lambda: _log.info("state", state=manager.state()))
-    try:
-        with telling_what_is_late(manager):
-            yield
-    finally:
-        loop.remove_signal_handler(signal.SIGUSR1)
+
+    def log_state() -> None:
+        _log.info("state", state=manager.state())
+
+    with (
+        handling(lambda: loop.call_soon_threadsafe(log_state), signal.SIGUSR1),
+        telling_what_is_late(manager),
+    ):
+        yield
 
 
 @contextmanager

@@ -281,3 +281,94 @@ def test_the_first_signal_stops_cleanly_and_a_second_one_at_once(
         time.sleep(0.2)
     rest, _ = running.communicate(timeout=20)
     assert (begun + rest, running.returncode) == (said, status)
+
+
+HELD = """
+import sys
+import time
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+
+async def hold(ctx: Context[ConfigMap]) -> None:
+    print("begun", flush=True)
+    if sys.argv[1] == "asleep":
+        time.sleep(60)
+    while True:
+        pass
+
+
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+Manager(Controller(ConfigMap, hold), transport=client.transport, environ={}).main()
+"""
+
+
+@pytest.mark.rule("life-signals")
+@pytest.mark.parametrize("held", ["asleep", "busy"])
+def test_a_second_signal_ends_the_process_also_while_the_event_loop_is_held(
+    held: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(HELD))
+    running = subprocess.Popen(
+        [sys.executable, str(program), held],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.send_signal(number)
+        time.sleep(0.3)
+    running.communicate(timeout=10)
+    assert running.returncode == 130
+
+
+FORKING = """
+import multiprocessing
+import time
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+
+def child() -> None:
+    time.sleep(60)
+
+
+async def fork(ctx: Context[ConfigMap]) -> None:
+    started = multiprocessing.get_context("fork").Process(target=child)
+    started.start()
+    time.sleep(0.3)
+    started.terminate()
+    started.join(10)
+    print("child", started.exitcode, flush=True)
+
+
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+Manager(Controller(ConfigMap, fork), transport=client.transport, environ={}).main()
+print("clean", flush=True)
+"""
+
+
+@pytest.mark.rule("life-signals")
+def test_a_signal_to_a_forked_child_ends_the_child_alone(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(FORKING))
+    running = subprocess.Popen(
+        [sys.executable, "-W", "ignore::DeprecationWarning", str(program)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "child -15\n"
+    time.sleep(0.5)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    rest, _ = running.communicate(timeout=10)
+    assert (rest, running.returncode) == ("clean\n", 0)
