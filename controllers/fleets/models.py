@@ -2,11 +2,22 @@
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Condition, LabelSelector, Object, Original, Rule, Scale, definition_of, field, resource
+from reconcile import (
+    Condition,
+    LabelSelector,
+    Object,
+    Original,
+    Rule,
+    Scale,
+    Schema,
+    definition_of,
+    field,
+    resource,
+)
 
 AIBRIX = Original(
     "AIBrix",
@@ -46,7 +57,7 @@ class FleetSpec:
     """So many RayClusters of one template. Times in seconds."""
 
     template: ClusterTemplate
-    selector: LabelSelector = field(rule=Rule("self == oldSelf", "the selector cannot change"))
+    selector: Annotated[LabelSelector, Schema(rules=Rule("self == oldSelf", "the selector cannot change"))]
     replicas: int = 1
     strategy: Strategy | None = None
     min_ready_seconds: int = 0

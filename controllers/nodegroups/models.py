@@ -5,11 +5,11 @@ cluster-autoscaler is told by flags, and its status is what a pass remembers for
 """
 
 import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from reconcile import Condition, Object, definition_of, field, resource
+from reconcile import Condition, Object, Schema, definition_of, resource
 
 from .health import GroupState
 
@@ -24,7 +24,7 @@ class ScaleDownSpec:
     """
 
     enabled: bool = True
-    delay_after_add: int = field(default=600, minimum=0)
+    delay_after_add: Annotated[int, Schema(minimum=0)] = 600
 
 
 @frozen
@@ -41,7 +41,7 @@ class NodeAutoscalerSpec:
     expanders: tuple[ExpanderName, ...] = ("least-waste",)
     priorities: str = "kube-system"
     workload: str = ""
-    scan: int = field(default=10, minimum=1)
+    scan: Annotated[int, Schema(minimum=1)] = 10
     scale_down: ScaleDownSpec = ScaleDownSpec()
 
 

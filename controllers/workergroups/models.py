@@ -6,11 +6,11 @@ gain from knowing them better. What is not here is neither seen nor lost, since 
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Column, Condition, Object, definition_of, field, resource, thaw
+from reconcile import Column, Condition, Object, Schema, definition_of, field, resource, thaw
 
 from .clusters import NO_LIMIT
 
@@ -84,9 +84,9 @@ class HeadInfo:
     """Where the head is. For a headless Service its IP is the pod's."""
 
     pod_name: str = ""
-    pod_ip: str = field(default="", wire="podIP")
+    pod_ip: Annotated[str, Schema(wire="podIP")] = ""
     service_name: str = ""
-    service_ip: str = field(default="", wire="serviceIP")
+    service_ip: Annotated[str, Schema(wire="serviceIP")] = ""
 
 
 @frozen
@@ -104,10 +104,10 @@ class RayClusterStatus:
     max_worker_replicas: int = 0
     available_worker_replicas: int = 0
     ready_worker_replicas: int = 0
-    desired_cpu: int | str | None = field(default=None, wire="desiredCPU")
+    desired_cpu: Annotated[int | str | None, Schema(wire="desiredCPU")] = None
     desired_memory: int | str | None = None
-    desired_gpu: int | str | None = field(default=None, wire="desiredGPU")
-    desired_tpu: int | str | None = field(default=None, wire="desiredTPU")
+    desired_gpu: Annotated[int | str | None, Schema(wire="desiredGPU")] = None
+    desired_tpu: Annotated[int | str | None, Schema(wire="desiredTPU")] = None
     head: HeadInfo = HeadInfo()
     endpoints: Mapping[str, str] | None = None
     conditions: tuple[Condition, ...] = ()

@@ -2,12 +2,12 @@
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 from attrs import frozen
 
-from reconcile.models import Object, ObjectMeta, Open, Quantity, field, resource
+from reconcile.models import Object, ObjectMeta, Open, Quantity, Schema, field, resource
 
 
 class BuiltIn(Object):
@@ -70,7 +70,7 @@ class PodStatus(Open):
     """What became of a pod."""
 
     phase: str = ""
-    pod_ip: str = field(default="", wire="podIP")
+    pod_ip: Annotated[str, Schema(wire="podIP")] = ""
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -93,7 +93,7 @@ class NodeSpec(Open):
     """Whether a node takes pods."""
 
     unschedulable: bool = False
-    pod_cidr: str | None = field(default=None, wire="podCIDR")
+    pod_cidr: Annotated[str | None, Schema(wire="podCIDR")] = None
 
 
 @frozen
@@ -162,7 +162,7 @@ class ServiceSpec(Open):
     selector: Mapping[str, str] = attrs.field(factory=dict)
     ports: tuple[ServicePort, ...] = ()
     type: str | None = None
-    cluster_ip: str | None = field(default=None, wire="clusterIP")
+    cluster_ip: Annotated[str | None, Schema(wire="clusterIP")] = None
 
 
 @resource("v1")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from informers import Snapshot
-from reconcile.models.fields import camel_case, fields_of, wire_name
+from reconcile.models.fields import camel_case, fields_of
 from reconcile.models.frozen import FrozenMapping, thaw
 from reconcile.models.objects import Object, ObjectMeta, Unstructured, kind_of
 from reconcile.models.reading import Fault, Misfit, reader_of
@@ -100,5 +100,4 @@ __all__ = [
     "structure",
     "thaw",
     "unstructure",
-    "wire_name",
 ]

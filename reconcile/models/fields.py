@@ -10,9 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, TypeVar, Unpack, c
 import attrs
 from attrs import frozen
 
-_WIRE: Final = "reconcile.wire"
 _SECRET: Final = "reconcile.secret"
-_SCHEMA: Final = "reconcile.schema"
 FURTHER: Final = "reconcile.further"
 
 T = TypeVar("T")
@@ -61,10 +59,14 @@ def _rules(given: "Rule | str | tuple[Rule | str, ...]") -> tuple[Rule, ...]:
 
 @frozen(kw_only=True)
 class Schema:
-    """What a schema says beyond the type: `tuple[Annotated[str, Schema(max_length=63)], ...]`.
+    """What the schema of a type says beyond it: `image: Annotated[str, Schema(min_length=1)]`.
 
-    On a field, `field(...)` takes the same keywords. The server checks them; the decoder does not,
-    because what is stored may be older than the rule. `extra` is written into the schema as it is.
+    It constrains a field, required or with a default (`replicas: Annotated[int, Schema(minimum=0)] = 1`), and
+    the items of a list or map: `tuple[Annotated[str, Schema(max_length=63)], ...]`. The server checks it; the
+    decoder does not, because what is stored may be older than the rule. `rules` are CEL over `self`: one
+    text or `Rule`, or a tuple of them. `wire` is the name of a field in JSON where that is not the camelCase
+    of the Python name (`pod_ip` is `podIp`). `required` overrides what the default says. `extra` is written
+    into the schema as it is.
     """
 
     minimum: float | None = None
@@ -86,41 +88,16 @@ class Schema:
     map_type: Literal["atomic", "granular"] | None = None
     rules: tuple[Rule, ...] = attrs.field(default=(), converter=_rules)
     required: bool | None = None
+    wire: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
 
 
 NOTHING_MORE: Final = Schema()
 
 
-class SchemaKeywords(TypedDict, total=False):
-    """What `field` takes for the schema: see `Schema`; `rule` is one CEL rule or several."""
+class FieldKeywords(TypedDict, total=False):
+    """What `field` takes besides a default: how the value is held, and attrs' own keywords."""
 
-    rule: Rule | str | tuple[Rule | str, ...]
-    minimum: float
-    maximum: float
-    exclusive_minimum: bool
-    exclusive_maximum: bool
-    multiple_of: float
-    min_length: int
-    max_length: int
-    pattern: str
-    format: str
-    min_items: int
-    max_items: int
-    min_properties: int
-    max_properties: int
-    nullable: bool
-    list_type: Literal["atomic", "set", "map"]
-    list_map_keys: tuple[str, ...]
-    map_type: Literal["atomic", "granular"]
-    required: bool
-    extra: Mapping[str, Any]
-
-
-class FieldKeywords(SchemaKeywords, total=False):
-    """What `field` takes besides a default: its name in JSON, and attrs' own keywords."""
-
-    wire: str
     secret: bool
     further: bool
     converter: Callable[[Any], Any]
@@ -135,32 +112,32 @@ def field(*, default: T, **keywords: Unpack[FieldKeywords]) -> T: ...
 def field(*, factory: type[dict[Any, Any]], **keywords: Unpack[FieldKeywords]) -> dict[Any, Any]: ...
 @overload
 def field(*, factory: Callable[[], T], **keywords: Unpack[FieldKeywords]) -> T: ...
-@overload
-def field(**keywords: Unpack[FieldKeywords]) -> Any: ...
 def field(**keywords: Any) -> Any:
-    """A field of a model: attrs' own keywords, and what the wire and the schema need to know.
+    """A field with a default, of which more is to be said than that: attrs' own keywords, and two of ours.
 
-    `wire` is its name in JSON where that is not the camelCase of the Python name (`pod_ip` is
-    `podIP`). `secret` keeps its value out of `repr` and of errors. `rule` is CEL over `self`, which
-    the server checks. `further` makes it a mapping of every field in JSON that the class does not have.
-    The rest is as in `Schema`; `required` overrides what the default says.
+    `secret` keeps its value out of `repr` and of errors. `further` makes it a mapping of every field in
+    JSON that the class does not have. What the schema says of it stands in its type:
+    `Annotated[int, Schema(minimum=0)]`. Raises TypeError without a default, as type checkers take a field
+    with any value for optional, and for a keyword of `Schema`.
     """
-    wire, secret = keywords.pop("wire", None), keywords.pop("secret", False)
-    further = keywords.pop("further", False)
-    said = {name: keywords.pop(name) for name in _SCHEMA_KEYWORDS if name in keywords}
-    schema = Schema(rules=said.pop("rule", ()), **said)
-    metadata = {
-        **keywords.pop("metadata", {}),
-        _WIRE: wire,
-        _SECRET: secret,
-        _SCHEMA: schema,
-        FURTHER: further,
-    }
+    if misplaced := sorted(keywords.keys() & _SCHEMA_KEYWORDS):
+        word = misplaced[0]
+        raise TypeError(
+            f"field() does not take {word}=: it belongs to the type, as in "
+            f"Annotated[..., Schema({'rules' if word == 'rule' else word}=...)]"
+        )
+    secret, further = keywords.pop("secret", False), keywords.pop("further", False)
+    if "default" not in keywords and "factory" not in keywords:
+        raise TypeError(
+            "field() needs a default= or factory=: a required field has none, and its constraints in its "
+            "type, as in `image: Annotated[str, Schema(min_length=1)]`"
+        )
+    metadata = {**keywords.pop("metadata", {}), _SECRET: secret, FURTHER: further}
     keywords.setdefault("repr", _hidden if secret else True)
     return attrs.field(metadata=metadata, **keywords)
 
 
-_SCHEMA_KEYWORDS: Final = tuple(SchemaKeywords.__annotations__)
+_SCHEMA_KEYWORDS: Final = frozenset({"rule", *(attribute.name for attribute in attrs.fields(Schema))})
 
 
 def _hidden(_: object) -> str:
@@ -197,11 +174,6 @@ def camel_case(name: str) -> str:
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def wire_name(attribute: "attrs.Attribute[Any]") -> str:
-    """The name of a field in JSON."""
-    return cast("str | None", attribute.metadata.get(_WIRE)) or camel_case(attribute.name)
-
-
 def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
     """The fields of a model class, in order.
 
@@ -223,7 +195,7 @@ def _refuse_clashes(cls: type[Any], fields: tuple[ModelField, ...]) -> None:
         if one.wire in seen:
             raise TypeError(
                 f"{cls.__name__}.{seen[one.wire]} and .{one.name} are both {one.wire!r} in JSON: "
-                "give one of them a wire="
+                "give one of them another name in JSON: Annotated[..., Schema(wire=...)]"
             )
         seen[one.wire] = one.name
 
@@ -233,18 +205,18 @@ def _model_field(attribute: "attrs.Attribute[Any]") -> ModelField:
     parts = union_parts(inner)
     kept = tuple(part for part in parts if part not in (type(None), Unset))
     plain, more = split_annotated(kept[0] if len(kept) == 1 else typing.Union[kept] if kept else type(None))  # noqa: UP007
-    declared = attribute.metadata.get(_SCHEMA)
-    schemas = [one for one in (*more, *extras, declared) if isinstance(one, Schema)]
+    schemas = [one for one in (*more, *extras) if isinstance(one, Schema)]
+    schema = functools.reduce(_combined, schemas, NOTHING_MORE)
     return ModelField(
         name=attribute.name,
         argument=attribute.alias or attribute.name,
-        wire=wire_name(attribute),
+        wire=schema.wire or camel_case(attribute.name),
         type=_annotated(plain, more, extras),
         default=_default(attribute),
         nullable=type(None) in parts or inner is Any,
         unset=Unset in parts,
         secret=bool(attribute.metadata.get(_SECRET)),
-        schema=functools.reduce(_combined, schemas, NOTHING_MORE),
+        schema=schema,
     )
 
 

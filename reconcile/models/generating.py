@@ -1,7 +1,7 @@
 """From a CustomResourceDefinition to the source of typed classes, with nothing of its schema lost.
 
 Each object of the schema becomes a class; equal ones become one. A keyword of a schema that a type
-or `field` has no word for goes into `extra` as it is, so that the classes give the schema back.
+or `Schema` has no word for goes into `extra` as it is, so that the classes give the schema back.
 """
 
 import re
@@ -59,8 +59,8 @@ class FieldSource:
     """One field of a class to be written."""
 
     name: str
-    annotation: str
-    value: Code | None
+    annotation: Code
+    value: str | None
     description: str
 
 
@@ -135,12 +135,14 @@ class Generator:
             keywords["nullable"] = "True"
         if extra:
             keywords["extra"] = _with_extra(keywords.get("extra"), extra)
-        value = _value(default, keywords)
-        return FieldSource(name, annotation, value, description)
+        if not keywords:
+            return FieldSource(name, annotation, default, description)
+        constrained = Call("Annotated", [("", annotation), ("", Call.of("Schema", keywords))], "[]")
+        return FieldSource(name, constrained, default, description)
 
     def with_empty_default(self, one: FieldSource) -> FieldSource:
         """A status that may be absent is an empty one, as in classes that people write."""
-        name = one.annotation.removesuffix(" | None")
+        name = str(one.annotation).removesuffix(" | None")
         cls = next((c for c in self.classes if c.name == name), None)
         if one.value != "None" or cls is None or any(field.value is None for field in cls.fields):
             return one
@@ -272,13 +274,6 @@ def _with_extra(given: Code | None, more: Mapping[str, Any]) -> Code:
     if given is None:
         return literal(more)
     return f"{str(given)[:-1]}, {literal(more)[1:]}"
-
-
-def _value(default: str | None, keywords: Mapping[str, Code]) -> Code | None:
-    if not keywords:
-        return default
-    words = {("rule" if word == "rules" else word): value for word, value in keywords.items()}
-    return Call.of("field", {**({} if default is None else {"default": default}), **words})
 
 
 def source_of(definition: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ def _conditions(cls: type[Any], path: str) -> Iterator[tuple[str, str]]:
         here = f"{path}.{wire}"
         item = _item(one)
         if wire == "conditions" and item is not None and not _is_keyed(one):
-            yield here, 'writers undo each other: add field(list_type="map", list_map_keys=("type",))'
+            yield here, 'writers undo each other: add Schema(list_type="map", list_map_keys=("type",))'
         inner = one.type if item is None else item
         if isinstance(inner, type) and attrs.has(inner) and wire != "metadata":
             yield from _conditions(inner, here)

@@ -61,6 +61,10 @@ def schema_of(annotation: Any, where: str = "", inside: tuple[type[Any], ...] = 
     schema = _plain_schema(annotation, where, inside)
     for extra in extras:
         if isinstance(extra, Schema):
+            if extra.wire:
+                raise TypeError(
+                    f"{where}: Schema(wire={extra.wire!r}) names a field, and an item has no name"
+                )
             schema = _with(schema, extra)
     return schema
 
@@ -179,7 +183,7 @@ def keywords_of(schema: Schema) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for attribute in attrs.fields(Schema):
         value = getattr(schema, attribute.name)
-        if value in (None, (), {}) or attribute.name in ("rules", "required", "extra"):
+        if value in (None, (), {}) or attribute.name in ("rules", "required", "wire", "extra"):
             continue
         name = _EXTENSIONS.get(attribute.name) or camel_case(attribute.name)
         said[name] = list(value) if isinstance(value, tuple) else value

@@ -1,11 +1,11 @@
 """Label selectors as objects carry them, and as text."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from attrs import frozen
 
-from reconcile.models.fields import field
+from reconcile.models.fields import Schema
 from reconcile.models.frozen import EMPTY
 
 
@@ -40,7 +40,7 @@ class LabelSelector:
     """Which objects are meant, by their labels; an empty selector means all of them."""
 
     match_labels: Mapping[str, str] = EMPTY
-    match_expressions: tuple[LabelRequirement, ...] = field(default=(), list_type="atomic")
+    match_expressions: Annotated[tuple[LabelRequirement, ...], Schema(list_type="atomic")] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with those labels is meant."""

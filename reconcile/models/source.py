@@ -99,7 +99,7 @@ def _imports(body: str) -> str:
         _from("attrs", ["frozen"], body),
         _from(
             "reconcile",
-            ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "field", "resource"],
+            ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "resource"],
             body,
         ),
     ]
@@ -109,7 +109,7 @@ def _imports(body: str) -> str:
 
 def _from(module: str, names: Iterable[str], body: str) -> str:
     marks = {"Mapping": "Mapping[", "Annotated": "Annotated[", "Literal": "Literal["}
-    calls = ("Column", "Rule", "Scale", "Schema", "field", "resource")
+    calls = ("Column", "Rule", "Scale", "Schema", "resource")
     used = [n for n in names if (marks.get(n) or (f"{n}(" if n in calls else n)) in body]
     return f"from {module} import {', '.join(used)}" if used else ""
 
@@ -128,14 +128,11 @@ def _class(one: _Class) -> str:
 
 
 def _field(member: Any) -> list[str]:
-    head = f"{_INDENT}{member.name}: {member.annotation}"
-    if len(head) + len(" = field(") > WIDTH:
-        lines = [f"{_INDENT}{member.name}: (", f"{_INDENT * 2}{member.annotation}", f"{_INDENT})"]
-        *before, head = lines
-    else:
-        before = []
-    lines = [head] if member.value is None else _laid_out(f"{head} = ", member.value, _INDENT)
-    lines = [*before, *lines]
+    after = "" if member.value is None else f" = {member.value}"
+    head = f"{_INDENT}{member.name}: "
+    lines = _laid_out(head, member.annotation, _INDENT, after)
+    if len(lines) == 1 and len(lines[0]) > WIDTH:
+        lines = [f"{head}(", f"{_INDENT * 2}{member.annotation}", f"{_INDENT}){after}"]
     return [*lines, *_docstring(member.description)] if member.description else lines
 
 

@@ -16,8 +16,10 @@ from reconcile.commands.main import main, reconcile
 _NUMBERS = itertools.count()
 
 HEAD = """
+from typing import Annotated
+
 from attrs import frozen
-from reconcile import Condition, Object, Scale, field, resource
+from reconcile import Condition, Object, Scale, Schema, resource
 """
 GOOD = f"""{HEAD}
 @frozen
@@ -59,7 +61,7 @@ CLASH = f"""{HEAD}
 @frozen
 class Spec:
     pod_ip: str = ""
-    other: str = field(default="", wire="podIp")
+    other: Annotated[str, Schema(wire="podIp")] = ""
 
 @resource("example.com/v1")
 class Clash(Object):
@@ -142,9 +144,9 @@ from reconcile import Rule
 
 @frozen
 class Spec:
-    low: int = field(default=1, rule=Rule("self < 'a'"))
+    low: Annotated[int, Schema(rules=Rule("self < 'a'"))] = 1
     high: int = 2
-    ports: tuple[int, ...] = field(default=(), rule="self.all(port, port >")
+    ports: Annotated[tuple[int, ...], Schema(rules="self.all(port, port >")] = ()
 
 @frozen
 class Status:

@@ -20,8 +20,10 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = sorted((ROOT.parent / "shared" / "samples").glob("*/crd-*.yaml"))
 
 MODULE = '''
+from typing import Annotated
+
 from attrs import frozen
-from reconcile import Object, Scale, field, resource
+from reconcile import Object, Scale, Schema, resource
 from reconcile.kinds import Deployment
 
 
@@ -29,7 +31,7 @@ from reconcile.kinds import Deployment
 class GateSpec:
     """What passes."""
 
-    size: int = field(default=1, minimum=0)
+    size: Annotated[int, Schema(minimum=0)] = 1
     colour: str | None = None
 
 

@@ -3,7 +3,7 @@
 import datetime
 import enum
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -14,6 +14,7 @@ from reconcile import (
     DoesNotFit,
     Object,
     ObjectMeta,
+    Schema,
     definition_of,
     field,
     kind_of,
@@ -52,7 +53,7 @@ class EverySpec:
     ports: tuple[Port, ...] = ()
     labels: Mapping[str, str] = {}
     extra: Mapping[str, Any] = {}
-    pod_ip: str = field(default="", wire="podIP")
+    pod_ip: Annotated[str, Schema(wire="podIP")] = ""
 
 
 @frozen

@@ -54,7 +54,7 @@ class Burst:
 class Port:
     """A port."""
 
-    number: int = field(minimum=1, maximum=65535, format="int32")
+    number: Annotated[int, Schema(minimum=1, maximum=65535, format="int32")]
     """Where it listens."""
     protocol: Literal["TCP", "UDP"] = "TCP"
 
@@ -66,24 +66,24 @@ class GateSpec:
     In two paragraphs.
     """
 
-    image: str = field(min_length=1, pattern="^[a-z:]+$")
-    replicas: int = field(default=1, minimum=0)
+    image: Annotated[str, Schema(min_length=1, pattern="^[a-z:]+$")]
+    replicas: Annotated[int, Schema(minimum=0)] = 1
     """How many of it."""
     low: int | None = None
     high: int | None = None
-    ports: tuple[Port, ...] = field(
-        default=(), list_type="map", list_map_keys=("number", "protocol"), max_items=9
-    )
-    names: tuple[Annotated[str, Schema(max_length=3)], ...] = field(default=(), list_type="set")
+    ports: Annotated[
+        tuple[Port, ...], Schema(list_type="map", list_map_keys=("number", "protocol"), max_items=9)
+    ] = ()
+    names: Annotated[tuple[Annotated[str, Schema(max_length=3)], ...], Schema(list_type="set")] = ()
     every: datetime.timedelta | None = None
     at: MicroTime | None = None
     memory: Quantity | None = None
     speed: Speed = Speed.SLOW
     trigger: Cron | Burst | None = None
-    selector: LabelSelector = field(factory=LabelSelector, map_type="atomic")
-    limits: Mapping[str, Quantity] = field(factory=dict, max_properties=5)
+    selector: Annotated[LabelSelector, Schema(map_type="atomic")] = field(factory=LabelSelector)
+    limits: Annotated[Mapping[str, Quantity], Schema(max_properties=5)] = field(factory=dict)
     template: Mapping[str, Any] | None = None
-    mode: str = field(default="a", rule=Rule("self == oldSelf", "mode cannot be changed"))
+    mode: Annotated[str, Schema(rules=Rule("self == oldSelf", "mode cannot be changed"))] = "a"
     port: int | str | None = None
 
 
@@ -375,7 +375,7 @@ class Lamp:
 def test_keys_that_a_server_would_refuse_are_refused(keys: tuple[str, ...], message: str) -> None:
     @frozen
     class Spec:
-        lamps: tuple[Lamp, ...] = field(default=(), list_type="map", list_map_keys=keys)
+        lamps: Annotated[tuple[Lamp, ...], Schema(list_type="map", list_map_keys=keys)] = ()
 
     made = resource("example.com/v1")(type("House", (Object,), {"__annotations__": {"spec": Spec}}))
     with pytest.raises(TypeError, match=message):

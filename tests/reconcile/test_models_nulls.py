@@ -1,11 +1,11 @@
 """UNSET, None and a default stay three things in changes too: a merge patch alone could not say null."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from attrs import evolve, frozen
 
-from reconcile import UNSET, Key, Object, ObjectMeta, StaleVersion, Unset, field, kind_of, resource
+from reconcile import UNSET, Key, Object, ObjectMeta, Schema, StaleVersion, Unset, kind_of, resource
 from reconcile.diffing import overlaid, sets_null
 from reconcile.testing import FakeClient
 
@@ -20,7 +20,7 @@ class Port:
 class GateSpec:
     colour: str | Unset | None = UNSET
     given: str | None = "g"
-    ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("name",))
+    ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("name",))] = ()
 
 
 @resource("example.com/v1")

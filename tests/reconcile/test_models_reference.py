@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from reconcile import Object, Scale, Schema, kinds, resource
+from reconcile import Object, Scale, Schema, field, kinds, resource
 from reconcile.models.fields import FieldKeywords
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text()
@@ -36,9 +36,16 @@ def test_the_page_has_every_keyword_of_a_field_and_no_other() -> None:
     assert first_column("`field(") == {*FieldKeywords.__annotations__, "default", "factory"}
 
 
-def test_a_schema_takes_what_a_field_takes_of_one() -> None:
+def test_the_page_has_every_keyword_of_a_schema_and_no_other() -> None:
+    assert first_column("`Schema(") == {attribute.name for attribute in attrs.fields(Schema)}
+
+
+def test_what_constrains_a_field_is_said_in_one_place() -> None:
     names = {attribute.name for attribute in attrs.fields(Schema)}
-    assert names - {"rules"} == set(FieldKeywords.__annotations__) & names
+    assert not names & set(FieldKeywords.__annotations__)
+    for word in (*names, "rule"):
+        with pytest.raises(TypeError, match=r"belongs to the type, as in Annotated\[\.\.\., Schema\("):
+            field(default=None, **{word: None})
 
 
 def test_the_page_has_every_path_of_a_scale_with_its_default() -> None:

@@ -1,9 +1,11 @@
 """Several versions of one kind: which are served side by side, and which are refused."""
 
+from typing import Annotated
+
 import pytest
 from attrs import frozen
 
-from reconcile import Object, Open, definition_of, field, resource
+from reconcile import Object, Open, Schema, definition_of, resource
 
 
 @frozen
@@ -69,7 +71,7 @@ class StricterDoor(Object):
 
 @frozen
 class ShortSpec:
-    image: str = field(max_length=9)
+    image: Annotated[str, Schema(max_length=9)]
     replicas: int = 1
 
 

@@ -37,18 +37,20 @@ class Burst:
 
 @frozen
 class Port:
-    number: int = field(minimum=1, maximum=65535, format="int32")
+    number: Annotated[int, Schema(minimum=1, maximum=65535, format="int32")]
     target: int | str | None = None
 
 
 @frozen
 class GateSpec:
-    image: str = field(pattern="^[a-z]+:[0-9]$", max_length=9)
-    replicas: int = field(default=1, minimum=0)
+    image: Annotated[str, Schema(pattern="^[a-z]+:[0-9]$", max_length=9)]
+    replicas: Annotated[int, Schema(minimum=0)] = 1
     colour: str | Unset = UNSET
     speed: Speed = Speed.SLOW
-    ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("number",))
-    names: tuple[Annotated[str, Schema(min_length=1)], ...] = field(default=(), list_type="set", max_items=2)
+    ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("number",))] = ()
+    names: Annotated[
+        tuple[Annotated[str, Schema(min_length=1)], ...], Schema(list_type="set", max_items=2)
+    ] = ()
     trigger: Cron | Burst | None = None
     memory: Quantity | None = None
     every: datetime.timedelta | None = None

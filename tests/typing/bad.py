@@ -1,5 +1,7 @@
 """An operator in which every line that is marked is wrong, and a type checker says so."""
 
+from typing import Annotated
+
 from attrs import frozen
 
 from reconcile import (
@@ -11,6 +13,7 @@ from reconcile import (
     ObjectMeta,
     Result,
     Scale,
+    Schema,
     SyncContext,
     field,
     resource,
@@ -23,8 +26,25 @@ class SiteSpec:
     image: str
     replicas: int = field(default="one")  # wrong
     size: int = field(default=1, minimim=0)  # wrong
-    wire: str = field(default="", wire=1)  # wrong
-    ports: tuple[int, ...] = field(default=(), list_type="bag")  # wrong
+    length: int = field(default=1, minimum=0)  # wrong
+    token: str = field(secret=True)  # wrong
+    wire: Annotated[str, Schema(wire=1)] = ""  # wrong to pyright
+    ports: Annotated[tuple[int, ...], Schema(list_type="bag")] = ()  # wrong to pyright
+
+
+@frozen
+class PortSpec:
+    name: Annotated[str, Schema(min_length=1)]
+    number: Annotated[int, Schema(minimum=1, maximum=65535)]
+    host_ip: Annotated[str, Schema(wire="hostIP")]
+    weight: Annotated[int, Schema(minimum=0)] = 1
+
+
+PortSpec(name="a", number=1, host_ip="::1")
+PortSpec(name="a", number=1)  # wrong
+PortSpec(name="a", host_ip="::1")  # wrong
+PortSpec(number=1, host_ip="::1")  # wrong
+PortSpec(name=1, number=1, host_ip="::1")  # wrong
 
 
 @resource("example.com/v1")

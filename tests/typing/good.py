@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_type
+from typing import Annotated, Any, Literal, assert_type
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ from reconcile import (
     Quantity,
     Result,
     Scale,
+    Schema,
     SyncContext,
     Unset,
     Unstructured,
@@ -32,19 +33,19 @@ from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Pod, PodSpec,
 
 @frozen
 class Port:
-    number: int = field(minimum=1, maximum=65535)
+    number: Annotated[int, Schema(minimum=1, maximum=65535)]
     protocol: Literal["TCP", "UDP"] = "TCP"
 
 
 @frozen
 class SiteSpec:
     image: str
-    replicas: int = field(default=1, minimum=0)
+    replicas: Annotated[int, Schema(minimum=0)] = 1
     pull_secret: str | None = None
     colour: str | Unset | None = UNSET
     every: datetime.timedelta = datetime.timedelta(minutes=5)
     memory: Quantity | None = None
-    ports: tuple[Port, ...] = field(default=(), list_type="map", list_map_keys=("number",))
+    ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("number",))] = ()
     template: Mapping[str, Any] = field(factory=dict)
     pod: PodTemplate = field(factory=PodTemplate)
     token: str = field(default="", secret=True)

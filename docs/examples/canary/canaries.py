@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from attrs import evolve, frozen
 
@@ -14,7 +15,7 @@ from reconcile import (
     Object,
     ObjectMeta,
     Result,
-    field,
+    Schema,
     resource,
 )
 from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
@@ -23,10 +24,10 @@ from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
 @frozen
 class CanarySpec:
     image: str
-    replicas: int = field(default=10, minimum=0)
-    steps: tuple[int, ...] = field(default=(10, 50), min_items=1, rule="self.all(s, s > 0 && s < 100)")
+    replicas: Annotated[int, Schema(minimum=0)] = 10
+    steps: Annotated[tuple[int, ...], Schema(min_items=1, rules="self.all(s, s > 0 && s < 100)")] = (10, 50)
     """Which share of all pods tries a new image, in percent, one step after the other."""
-    step_time: timedelta = field(default=timedelta(minutes=5), rule="self > duration('0s')")
+    step_time: Annotated[timedelta, Schema(rules="self > duration('0s')")] = timedelta(minutes=5)
     """How long a step takes; at its end all its pods have to be available."""
 
 

@@ -1,11 +1,21 @@
 """An operator that deletes what has become too old: by the clock, and never what is to be kept."""
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Annotated, Literal
 
 from attrs import frozen
 
-from reconcile import ApiError, Context, Controller, LabelSelector, Manager, Object, Write, field, resource
+from reconcile import (
+    ApiError,
+    Context,
+    Controller,
+    LabelSelector,
+    Manager,
+    Object,
+    Schema,
+    Write,
+    resource,
+)
 from reconcile.kinds import ConfigMap, Job
 
 CLEANED: dict[str, type[Object]] = {"ConfigMap": ConfigMap, "Job": Job}
@@ -16,7 +26,7 @@ EVERY = 60.0
 @frozen
 class CleanerSpec:
     kind: Literal["ConfigMap", "Job"]
-    max_age: timedelta = field(rule="self > duration('0s')")
+    max_age: Annotated[timedelta, Schema(rules="self > duration('0s')")]
     selector: LabelSelector = LabelSelector()
     dry_run: bool = False
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Annotated, Literal
 
 from attrs import frozen
 from cronsim import CronSim, CronSimError
@@ -16,8 +16,8 @@ from reconcile import (
     Object,
     ObjectMeta,
     Result,
+    Schema,
     TerminalError,
-    field,
     resource,
 )
 from reconcile.conditions import is_true
@@ -35,10 +35,10 @@ class CronJobSpec:
     job: JobSpec
     suspend: bool = False
     concurrency: Literal["Allow", "Forbid", "Replace"] = "Allow"
-    starting_deadline: timedelta | None = field(default=None, rule="self > duration('0s')")
+    starting_deadline: Annotated[timedelta | None, Schema(rules="self > duration('0s')")] = None
     """How late a Job may start; a later one is left out. Without it every Job may, however late."""
-    keep_succeeded: int = field(default=3, minimum=0)
-    keep_failed: int = field(default=1, minimum=0)
+    keep_succeeded: Annotated[int, Schema(minimum=0)] = 3
+    keep_failed: Annotated[int, Schema(minimum=0)] = 1
 
 
 @frozen

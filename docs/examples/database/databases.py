@@ -1,6 +1,7 @@
 """An operator that keeps databases: storage, a password, a schema, and a backup every so often."""
 
 from datetime import timedelta
+from typing import Annotated
 
 import postgres
 import workloads
@@ -12,10 +13,10 @@ from reconcile import (
     Manager,
     Object,
     Result,
+    Schema,
     SyncContext,
     Watch,
     Write,
-    field,
     resource,
 )
 from reconcile.kinds import Job, Secret, Service, StatefulSet
@@ -24,9 +25,9 @@ from reconcile.kinds import Job, Secret, Service, StatefulSet
 @frozen
 class DatabaseSpec:
     backup_image: str
-    backup_every: timedelta = field(default=timedelta(days=1), rule="self >= duration('1m')")
-    keep_jobs: int = field(default=3, minimum=1)
-    storage: str = field(default="1Gi", rule="self == oldSelf")  # a claim's size stays
+    backup_every: Annotated[timedelta, Schema(rules="self >= duration('1m')")] = timedelta(days=1)
+    keep_jobs: Annotated[int, Schema(minimum=1)] = 3
+    storage: Annotated[str, Schema(rules="self == oldSelf")] = "1Gi"  # a claim's size stays
 
 
 @frozen

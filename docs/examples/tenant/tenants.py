@@ -1,7 +1,7 @@
 """An operator that keeps tenants: a namespace each, with limits, rights and settings that all share."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import frozen
 
@@ -17,8 +17,8 @@ from reconcile import (
     ObjectMeta,
     Quantity,
     Result,
+    Schema,
     Watch,
-    field,
     kind_of,
     resource,
     unstructured,
@@ -37,7 +37,7 @@ NetworkPolicy = unstructured("networking.k8s.io/v1", "NetworkPolicy", plural="ne
 
 @frozen
 class TenantSpec:
-    admins: tuple[str, ...] = field(min_items=1)
+    admins: Annotated[tuple[str, ...], Schema(min_items=1)]
     """Users who may do in its namespace what the ClusterRole `admin` allows."""
     cpu: Quantity = Quantity("4")
     memory: Quantity = Quantity("8Gi")
