@@ -67,6 +67,7 @@ class Backgrounds(Generic[T]):
     clock: Clock
     log: structlog.stdlib.BoundLogger
     cluster: str = ""
+    keeps: Callable[[Snapshot], bool] = lambda snapshot: True
     _tasks: dict[Request, _Task] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
 
@@ -98,7 +99,8 @@ class Backgrounds(Generic[T]):
         return sum(not task.ended.is_set() for task in self._tasks.values())
 
     def _keep(self, request: Request, snapshot: Snapshot | None) -> None:
-        wanted = None if snapshot is None or snapshot.terminating else snapshot.uid
+        has_task = snapshot is not None and not snapshot.terminating and self.keeps(snapshot)
+        wanted = snapshot.uid if snapshot is not None and has_task else None
         task = self._tasks.get(request)
         if task is not None and task.uid == wanted:
             return

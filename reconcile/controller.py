@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
-from informers import Key, Resource
+from informers import Key, Resource, Snapshot
 from reconcile import predicates
 from reconcile.background import InBackground
 from reconcile.context import Context
@@ -26,6 +26,7 @@ from reconcile.originals import Original
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.redaction import redacted
 from reconcile.requests import Cause, Named, Request, Result, as_request
+from reconcile.selectors import Labels, Requirement, matches, parse_labels
 from reconcile.sources import Source, Start, Synced, as_source
 from reconcile.storms import Storms
 from reconcile.synchronous import SyncContext
@@ -150,11 +151,13 @@ class _Options(Generic[T]):
     resync: float | None = RESYNC_SECONDS
     replaces: Original | None = None
     storms: Storms = field(factory=Storms)
+    selector: Labels = None
     operator: str = field(default="", converter=check_operator)
     finalizer: str = field(default="", converter=check_finalizer)
     former_finalizers: Sequence[str] = field(default=(), converter=_former)
     field_manager: str = ""
     former_field_managers: Sequence[str] = field(default=(), converter=_names)
+    _labels: tuple[Requirement, ...] = field(default=(), init=False, eq=False, repr=False)
     _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
 
 
@@ -201,6 +204,12 @@ class Controller(_Options[T]):
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
 
+    `selector` chooses objects by their labels: a `LabelSelector`, or text as `kubectl -l` takes it (default:
+    all objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no
+    longer chosen: what was made for it stays, and so does its finalizer. One that is deleted while the
+    finalizer holds it is cleaned up all the same. An object that begins to be chosen is met like a new one.
+    The informer follows all objects, since others may share it; `InformerOptions(labels=)` narrows that.
+
     `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of
     `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes,
     unless `finalizer` or `field_manager` says another. Kinds of Kubernetes have no group that could be
@@ -230,6 +239,7 @@ class Controller(_Options[T]):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
+        self._set("_labels", parse_labels(self.selector))
         self._set("name", check_name(self.name or self.resource.kind.lower()))
         self._set_identity()
 
@@ -281,6 +291,12 @@ class Controller(_Options[T]):
             said = evolve(said, note=note)
         for trigger in triggers:
             trigger(request, said, priority)
+
+    def keeps(self, snapshot: Snapshot) -> bool:
+        """Whether an object is one that it keeps: `selector` chooses it, or it is going and is held by us."""
+        if matches(self._labels, snapshot.labels):
+            return True
+        return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
 
     def connect(self, trigger: Trigger, cluster: str = "") -> None:
         """Let `trigger` reach a manager, in one of its clusters; for the runtime."""

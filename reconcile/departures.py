@@ -45,6 +45,10 @@ class Departures(Generic[T]):
             return
         self._gone.setdefault(old.key, []).append(old)
 
+    def waits(self, key: Key) -> bool:
+        """Whether the end of an object of that key is still to be told."""
+        return key in self._gone
+
     async def tell(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
         """Call `on_gone` for those of this key; one that fails is told again in the next run."""
         waiting = self._gone.get(request.key)

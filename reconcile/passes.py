@@ -231,7 +231,9 @@ class Passes(Generic[T]):
         return await self._call(controller.reconcile, make(snapshot))
 
     async def _is_kept(self, snapshot: Snapshot, client: Client) -> bool:
-        """Whether the object is among those that the manager is limited to; what we hold we also let go."""
+        """Whether controller and manager are for the object; what we hold we also let go."""
+        if not self.controller.keeps(snapshot):
+            return False
         return (
             self.selection is None
             or (snapshot.terminating and self._holds(snapshot))

@@ -89,8 +89,9 @@ def as_predicate(given: "Predicate | Changed") -> Predicate:
 def selector(labels: str = "", fields: str = "") -> Predicate:
     """Objects that a label selector and a field selector choose, in the old state or in the new one.
 
-    So the change that takes an object out of the selection is the last that is seen of it. Raises
-    ValueError for what is no selector.
+    So the change that takes an object out of the selection is the last that is seen of it. It chooses
+    changes: children, watches and timers still have other objects run. `Controller(selector=)` chooses
+    objects. Raises ValueError for what is no selector.
     """
     chosen = selects(labels, fields)
     return Predicate(lambda old, new: any(state is not None and chosen(state) for state in (new, old)))

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from logging import DEBUG, ERROR, WARNING
-from threading import get_ident
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 import structlog
 from anyio import TaskHandle
 from anyio.abc import TaskGroup
@@ -19,8 +16,9 @@ from attrs import evolve, frozen
 from informers import Cache, Delta, Handler, Informer, Registration, Resource, Snapshot
 from informers.cancellation import Interrupted, asked_to_end, live_on
 from reconcile.background import Backgrounds
+from reconcile.choosing import is_left_alone, narrowed, of_chosen
 from reconcile.context import PendingEvent
-from reconcile.controller import DEFAULT_WORKERS, Controller, Trigger, Watch
+from reconcile.controller import DEFAULT_WORKERS, Controller, Watch
 from reconcile.deadlines import Limit
 from reconcile.declarations import Declarations
 from reconcile.handlers import Mapped, Owned, References, Selections, Used, cause_of, wakes
@@ -32,6 +30,7 @@ from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.source_tasks import SourceTasks
 from reconcile.storms import News
 from reconcile.storms.guard import StormGuard
+from reconcile.triggers import trigger_of
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 from workqueue.causes import NO_CAUSES, Causes, joined
 
@@ -82,6 +81,7 @@ class Runner(Generic[T]):
     ) -> None:
         self.controller = controller
         self.cluster = cluster
+        self._narrows = bool(controller.selector)
         self._elsewhere = elsewhere
         self.queue: WorkQueue[Request] = WorkQueue(
             limiter=KeyBackoff(controller.backoff, chance=passes.client.clock.random),
@@ -106,7 +106,7 @@ class Runner(Generic[T]):
         self._declared: list[Resource] = []
         self._indexes: list[str] = []
         self._registrations: list[Registration] = []
-        self._trigger = _trigger_of(self.enqueue_at, traces)
+        self._trigger = trigger_of(self.enqueue_at, traces)
         resource = kind_of(controller.kind).resource
         self.guard = StormGuard(
             controller.storms,
@@ -128,9 +128,16 @@ class Runner(Generic[T]):
             passes.client.clock,
             self._log,
             cluster,
+            controller.keeps,
         )
         self._sources = SourceTasks(
-            controller.sources, self._primary, self.enqueue, passes.client.clock, self._log, cluster
+            controller.sources,
+            self._primary,
+            self.enqueue,
+            passes.client.clock,
+            self._log,
+            cluster,
+            controller.keeps,
         )
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
@@ -250,9 +257,17 @@ class Runner(Generic[T]):
             self._log.error("woken in a cluster that this manager does not have", key=str(request))
 
     def _add(self, request: Request, priority: int, cause: Cause) -> None:
+        if self._narrows and self._is_left_alone(request):
+            return
         self.queue.add(request, priority=priority, cause=cause)
         if self._unbegun and not self._idle:
             self._begin_worker()
+
+    def _is_left_alone(self, request: Request) -> bool:
+        """Whether there is an object of that key and the controller's selector does not choose it."""
+        primary = self._primary.store.get(request.key)
+        left = primary is not None and not self.controller.keeps(primary)
+        return left and not self._passes.departures.waits(request.key)
 
     # --- events to keys -------------------------------------------------------------------------
 
@@ -260,15 +275,21 @@ class Runner(Generic[T]):
         key = delta.last.key
         namespace, name = key
         request = Request(namespace, name, self.cluster)
-        if self.controller.on_gone is not None and self._primary.covers(namespace):
-            self._passes.departures.note(delta)
-        if delta.new is None:
-            self.guard.forget(request)
-        self._backgrounds.follow(delta)
-        if wakes(self.controller.wakes, delta):
-            self._hear(request, cause_of(self._primary, delta, key), delta)
-        else:
-            self._passes.echoes.passes(request, self._primary.resource, delta)
+        seen = narrowed(delta, self.controller.keeps) if self._narrows else delta
+        if seen is not None:
+            if (
+                seen.old is not None
+                and self.controller.on_gone is not None
+                and self._primary.covers(namespace)
+            ):
+                self._passes.departures.note(delta)
+            if seen.new is None:
+                self.guard.forget(request)
+            self._backgrounds.follow(delta)
+            if wakes(self.controller.wakes, seen) and not is_left_alone(seen, delta):
+                self._hear(request, cause_of(self._primary, delta, key), delta)
+                return
+        self._passes.echoes.passes(request, self._primary.resource, delta)
 
     def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
         """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
@@ -293,7 +314,7 @@ class Runner(Generic[T]):
         used = References if watch.by is not None else Selections
         store, function = self._primary.store, used(self.controller.kind, watch, self._log)
         self._indexes.append(index)
-        store.add_index(index, function)
+        store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
         users = partial(function.users, store, index)
         self._listen(informer, Used(watch, informer, users, self._hear))
 
@@ -448,8 +469,8 @@ class Runner(Generic[T]):
 
     def _run_every(self, item: Item[Request]) -> None:
         """Set the timer of an object that is there; a run that comes sooner sets it anew."""
-        seconds = self.controller.every
-        if seconds is None or self._primary.store.get(item.key.key) is None:
+        seconds, primary = self.controller.every, self._primary.store.get(item.key.key)
+        if seconds is None or primary is None or not self.controller.keeps(primary):
             return
         delay = seconds * (1 + EVERY_JITTER * self._passes.client.clock.random())
         self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note="every"))
@@ -469,19 +490,3 @@ def _cancelled(error: asyncio.CancelledError) -> Outcome:
     failure = Interrupted("the task of the run was cancelled, and nothing had asked it to end")
     failure.__cause__ = error
     return Outcome(error=failure)
-
-
-def _trigger_of(enqueue: Trigger, traces: ControllerTraces | None) -> Trigger:
-    """Adds to a queue of this thread's event loop, also from other threads."""
-    thread, token = get_ident(), anyio.lowlevel.current_token()
-
-    def trigger(request: Request, cause: Cause, priority: int) -> None:
-        if traces is not None:
-            traces.triggered(request, cause)
-        add = partial(enqueue, request, cause, priority)
-        if get_ident() == thread:
-            add()
-        else:
-            anyio.from_thread.run_sync(add, token=token)
-
-    return trigger

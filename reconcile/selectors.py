@@ -15,7 +15,7 @@ Labels = Fields | LabelSelector
 """A label selector: labels that must be equal, text (`a=b,c in (d,e),!f`), or the selector of an object."""
 
 _SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
-_EQUAL = re.compile(r"([^\s=!<>]+)\s*(==|=|!=|<|>)\s*([^\s=!<>]*)")
+_EQUAL = re.compile(r"([^\s=!<>()]+)\s*(==|=|!=|<|>)\s*([^\s=!<>()]*)")
 _THERE = re.compile(r"(!?)\s*([^\s=!<>()]+)")
 _INTEGER = re.compile(r"-?[0-9]+")
 _COMMA = re.compile(r",(?![^()]*\))")

@@ -8,7 +8,7 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define
 
-from informers import Clock, Informer
+from informers import Clock, Informer, Snapshot
 from reconcile.requests import Cause, Request, as_request
 from reconcile.sources import Source, Surroundings, Synced
 from reconcile.supervision import supervise
@@ -27,6 +27,7 @@ class SourceTasks:
     clock: Clock
     log: structlog.stdlib.BoundLogger
     cluster: str = ""
+    keeps: Callable[[Snapshot], bool] = lambda snapshot: True
 
     async def start(self, group: TaskGroup) -> None:
         """Start them in `group`, and wait for what those with `initial` know at their start."""
@@ -61,4 +62,4 @@ class SourceTasks:
         synced.set()
 
     def _objects(self) -> Iterator[Request]:
-        return (Request(*snapshot.key, self.cluster) for snapshot in self.informer.store)
+        return (Request(*one.key, self.cluster) for one in self.informer.store if self.keeps(one))

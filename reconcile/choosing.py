@@ -1,0 +1,32 @@
+"""What of a store concerns a controller that has a selector."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from informers import Delta, Snapshot
+
+Keeps = Callable[[Snapshot], bool]
+
+
+def narrowed(delta: Delta, keeps: Keeps) -> Delta | None:
+    """A change as it is where only chosen objects exist: perhaps a beginning or an end; None: no change."""
+    old = delta.old if delta.old is not None and keeps(delta.old) else None
+    new = delta.new if delta.new is not None and keeps(delta.new) else None
+    if old is delta.old and new is delta.new:
+        return delta
+    return None if old is None and new is None else msgspec.structs.replace(delta, old=old, new=new)
+
+
+def is_left_alone(seen: Delta, delta: Delta) -> bool:
+    """Whether an object is still there that has only ceased to be chosen; `seen` is what `narrowed` says."""
+    old, new = seen.old, delta.new
+    return seen.new is None and old is not None and new is not None and old.is_same_object(new)
+
+
+def of_chosen(
+    function: Callable[[Snapshot], Iterable[Any]], keeps: Keeps
+) -> Callable[[Snapshot], Iterable[Any]]:
+    """An index function that knows chosen objects alone."""
+    return lambda snapshot: function(snapshot) if keeps(snapshot) else ()
