@@ -1,6 +1,7 @@
 """Request bodies: from bytes to an object of the right kind, with what was wrong about it."""
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,6 +15,7 @@ from reconcile.embedded.failures import (
     bad_request,
     invalid,
     invalid_options,
+    too_deep,
     unsupported_media_type,
     value_forbidden,
     value_invalid,
@@ -24,9 +26,12 @@ from reconcile.embedded.failures import (
 from reconcile.embedded.metadata import type_fault
 from reconcile.embedded.queries import flag
 from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.schema.values import is_deeper
 from reconcile.embedded.status import Failure, FieldCause
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_DEPTH = 200
+"""How deep an object may be nested; a real server reads 10,000, of which no kind uses a hundredth."""
 MAX_MANAGER_LENGTH = 128
 MAX_WARNINGS = 4096
 """Letters of all warnings of one answer, as in a real server; beyond that each is cut to MAX_LONG_WARNING."""
@@ -34,6 +39,7 @@ MAX_LONG_WARNING = 256
 READABLE = ("application/json", "application/yaml")
 APPLY_PATCH = "application/apply-patch+yaml"
 
+_SHOWN = 40
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -117,10 +123,26 @@ def read_body(request: ApiRequest, duplicates: list[str]) -> Any:
 
 
 def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
-    """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys."""
+    """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys.
+
+    Raises:
+        Failure: 400 for what is not JSON, not Unicode, or nested too deeply, 413 for what is too large.
+    """
     _check_size(body)
     obj = _parse_plain(body)
-    return _parse_closely(body, duplicates) if obj is None else obj
+    return _checked(_parse_closely(body, duplicates) if obj is None else obj, body)
+
+
+def _checked(value: Any, body: bytes) -> Any:
+    """The value, if it is not nested too deeply, for which most bodies have too few brackets."""
+    return value if body.count(b"{") + body.count(b"[") <= MAX_DEPTH else check_depth(value)
+
+
+def check_depth(value: Any) -> Any:
+    """The value, which is nested at most `MAX_DEPTH` deep. Raises Failure (400)."""
+    if is_deeper(value, MAX_DEPTH):
+        raise too_deep()
+    return value
 
 
 def _parse_plain(body: bytes) -> Any:
@@ -143,11 +165,27 @@ def _parse_closely(body: bytes, duplicates: list[str] | None) -> Any:
         return obj
 
     try:
-        return json.loads(
-            body, object_pairs_hook=collect, parse_float=_number, parse_constant=_refuse_constant
+        text = body.decode()  # json would guess at other encodings, and let halves of surrogate pairs pass
+        obj = json.loads(
+            text, object_pairs_hook=collect, parse_float=_number, parse_constant=_refuse_constant
         )
+        json.dumps(obj, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"the object provided is unrecognized (must be of type Object): {error}") from error
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type Object): {_told(error)}"
+        ) from error
+    return obj
+
+
+def _told(error: Exception) -> str:
+    """What is wrong about a body, without the body."""
+    if isinstance(error, UnicodeEncodeError):
+        return "invalid UTF-8: half of a surrogate pair"
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 at byte {error.start}: {error.reason}"
+    if isinstance(error, RecursionError):
+        return "exceeded max depth"
+    return str(error)
 
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
@@ -155,13 +193,17 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     _check_size(body)
     obj = _parse_plain(body)
     if obj is not None:
-        return obj
+        return _checked(obj, body)
     from reconcile.embedded import yaml_text
 
     try:
-        return yaml_text.load(body, duplicates)
+        return yaml_text.load(body, duplicates, MAX_DEPTH)
     except yaml_text.YamlError as error:
         raise bad_request(f"error decoding YAML: {error}") from error
+    except yaml_text.TooDeep:
+        raise too_deep() from None
+    except yaml_text.TooLarge as error:
+        raise Failure(413, "RequestEntityTooLarge", f"Request entity too large: {error}") from None
 
 
 def _check_size(body: bytes) -> None:
@@ -172,6 +214,8 @@ def _check_size(body: bytes) -> None:
 
 def _number(text: str) -> int | float:
     value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"number {text[:_SHOWN]} is out of range")
     return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 

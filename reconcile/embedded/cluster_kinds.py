@@ -110,7 +110,9 @@ def _amount_causes(value: object, path: str) -> list[FieldCause]:
     if not (percent.isascii() and percent.isdigit()) or (isinstance(value, str) and not value.endswith("%")):
         why = "must be an integer or percentage (e.g '5%%')"
         return [value_invalid(path, value, why)]
-    return [value_invalid(path, value, "must not be greater than 100%")] if int(percent) > 100 else []
+    percent = percent.lstrip("0")
+    too_many = len(percent) > 3 or int(percent or "0") > 100
+    return [value_invalid(path, value, "must not be greater than 100%")] if too_many else []
 
 
 def prepare_quota(quota: Object, old: Object | None) -> None:

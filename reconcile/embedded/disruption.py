@@ -68,7 +68,8 @@ def _demand(spec: Object, count: int, scale: int) -> tuple[int, int]:
 def _amount(value: int | str, total: int) -> int:
     if isinstance(value, int):
         return value
-    return math.ceil(int(value.removesuffix("%")) * total / 100)
+    percent = int(value.removesuffix("%").lstrip("0") or "0")  # at most 100, behind any number of zeros
+    return math.ceil(percent * total / 100)
 
 
 def is_ready(pod: Object) -> bool:

@@ -38,6 +38,11 @@ def bad_request(message: str) -> Failure:
     return Failure(400, "BadRequest", message)
 
 
+def too_deep() -> Failure:
+    """400 for an object within objects within objects."""
+    return bad_request("the object is nested too deeply: exceeded max depth")
+
+
 def no_such_resource() -> Failure:
     """404 for a resource that a built-in group does not have."""
     return Failure(404, "NotFound", "the server could not find the requested resource", {})

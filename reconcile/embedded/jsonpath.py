@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 _FIELD = re.compile(r"\.((?:[^.\[\]\\]|\\.)+)")
 _QUOTED = re.compile(r"\[\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*\]")
-_INDEX = re.compile(r"\[\s*(-?\d+)\s*\]")
+_INDEX = re.compile(r"\[\s*(-?\d{1,9})\s*\]")
 _EVERY = re.compile(r"\[\s*\*\s*\]|\.\*")
 _FILTER = re.compile(
     r"\[\?\(\s*@((?:\.(?:[^.\[\]\\=!<>\s()]|\\.)+)+)\s*(?:(==|!=|<=|>=|<|>)\s*('[^']*'|\"[^\"]*\"|[^\s()'\"]+)\s*)?\)\]"

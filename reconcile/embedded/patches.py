@@ -7,6 +7,9 @@ with it.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+from attrs import define
+
 from reconcile.embedded.schema import Schema
 from reconcile.embedded.schema.values import copied, same
 from reconcile.embedded.status import Failure
@@ -15,6 +18,14 @@ from reconcile.embedded.strategic import merge_maps
 __all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
 
 MAX_OPERATIONS: Final = 10_000
+
+MAX_COPIED: Final = 3 * 1024 * 1024
+"""Bytes that the `copy` operations of one patch may add, as in a real server."""
+
+MAX_MOVED: Final = 100_000_000
+"""Items of lists that the operations of one patch may push aside."""
+
+_INDEX_DIGITS: Final = 9
 
 _REJECTED = "the server rejected our request due to an error in our request"
 
@@ -69,7 +80,7 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
 
     Raises:
         Failure: 400 when `ops` is no list of operations, 413 when they are too many, 422 when one of
-            them cannot be applied or a `test` fails.
+            them cannot be applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
         raise _bad_request("a JSON patch must be a list of operations")
@@ -80,9 +91,10 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise Failure(413, "RequestEntityTooLarge", message, {})
     result = copied(doc)
+    effort = _Effort()
     for op in ops:
         try:
-            result = _applied(result, op)
+            result = _applied(result, op, effort)
         except _Inapplicable as error:
             raise Failure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
     if not isinstance(result, dict):
@@ -90,40 +102,71 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     return result
 
 
-def _applied(doc: Any, op: Mapping[str, Any]) -> Any:
+@define
+class _Effort:
+    """What the operations of one patch have taken together."""
+
+    copied: int = 0
+    moved: int = 0
+
+    def copy(self, value: Any) -> Any:
+        """A copy of a part of the document, which may be most of it, and which the next one copies again."""
+        self.copied += _size(value)
+        if self.copied > MAX_COPIED:
+            raise _Inapplicable(
+                "unable to complete the copy, the accumulated size increase of copy is "
+                f"{self.copied}, exceeding the limit {MAX_COPIED}"
+            )
+        return copied(value)
+
+    def shift(self, container: list[Any]) -> None:
+        """Count the items that make room for another one, or close the gap that one leaves."""
+        self.moved += len(container)
+        if self.moved > MAX_MOVED:
+            raise _Inapplicable("the operations insert and remove too much in long lists")
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(msgspec.json.encode(value))
+    except RecursionError:
+        raise _Inapplicable("the result is nested too deeply") from None
+
+
+def _applied(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     name = op.get("op")
     operation = _OPERATIONS.get(name) if isinstance(name, str) else None
     if operation is None:
         raise _Inapplicable(f"unexpected kind of operation: {name}")
-    return operation(doc, op)
+    return operation(doc, op, effort)
 
 
-def _add(doc: Any, op: Mapping[str, Any]) -> Any:
-    return _put(doc, _pointer(op, "path"), copied(_value(op)), insert=True)
+def _add(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
+    return _put(doc, _pointer(op, "path"), copied(_value(op)), effort, insert=True)
 
 
-def _replace(doc: Any, op: Mapping[str, Any]) -> Any:
-    return _put(doc, _pointer(op, "path"), copied(_value(op)), insert=False)
+def _replace(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
+    return _put(doc, _pointer(op, "path"), copied(_value(op)), effort, insert=False)
 
 
-def _remove(doc: Any, op: Mapping[str, Any]) -> Any:
-    _take(doc, _pointer(op, "path"))
+def _remove(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
+    _take(doc, _pointer(op, "path"), effort)
     return doc
 
 
-def _move(doc: Any, op: Mapping[str, Any]) -> Any:
+def _move(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     source, target = _pointer(op, "from"), _pointer(op, "path")
     if target[: len(source)] == source and target != source:
         raise _Inapplicable("cannot move a value into itself")
-    return _put(doc, target, _take(doc, source), insert=True)
+    return _put(doc, target, _take(doc, source, effort), effort, insert=True)
 
 
-def _copy(doc: Any, op: Mapping[str, Any]) -> Any:
+def _copy(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     value = _get(doc, _pointer(op, "from"))
-    return _put(doc, _pointer(op, "path"), copied(value), insert=True)
+    return _put(doc, _pointer(op, "path"), effort.copy(value), effort, insert=True)
 
 
-def _test(doc: Any, op: Mapping[str, Any]) -> Any:
+def _test(doc: Any, op: Mapping[str, Any], effort: _Effort) -> Any:
     path = _pointer(op, "path")
     expected = op.get("value")
     parent = _get(doc, path[:-1]) if path else None
@@ -134,7 +177,7 @@ def _test(doc: Any, op: Mapping[str, Any]) -> Any:
     return doc
 
 
-_OPERATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+_OPERATIONS: Mapping[str, Callable[[Any, Mapping[str, Any], _Effort], Any]] = {
     "add": _add,
     "copy": _copy,
     "move": _move,
@@ -177,13 +220,14 @@ def _member(container: Any, part: str) -> Any:
     raise _Inapplicable(f"missing path: {part}")
 
 
-def _put(doc: Any, path: list[str], value: Any, *, insert: bool) -> Any:
+def _put(doc: Any, path: list[str], value: Any, effort: _Effort, *, insert: bool) -> Any:
     if not path:
         return value
     container, last = _get(doc, path[:-1]), path[-1]
     if isinstance(container, dict):
         container[last] = value
     elif isinstance(container, list) and insert:
+        effort.shift(container)
         container.insert(len(container) if last == "-" else _index(last, len(container)), value)
     elif isinstance(container, list):
         container[_index(last, len(container) - 1)] = value
@@ -192,17 +236,19 @@ def _put(doc: Any, path: list[str], value: Any, *, insert: bool) -> Any:
     return doc
 
 
-def _take(doc: Any, path: list[str]) -> Any:
+def _take(doc: Any, path: list[str], effort: _Effort) -> Any:
     if not path:
         raise _Inapplicable("the whole document cannot be removed")
     container, last = _get(doc, path[:-1]), path[-1]
     value = _member(container, last)
+    if isinstance(container, list):
+        effort.shift(container)
     del container[last if isinstance(container, dict) else int(last)]
     return value
 
 
 def _index(part: str, highest: int) -> int:
-    if not (part.isascii() and part.isdigit()) or int(part) > highest:
+    if not (part.isascii() and part.isdigit() and len(part) <= _INDEX_DIGITS) or int(part) > highest:
         raise _Inapplicable(f"invalid index: {part}")
     return int(part)
 

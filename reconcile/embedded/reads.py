@@ -32,6 +32,8 @@ from reconcile.embedded.watching import Watch
 MIN_WATCH_SECONDS = 1800
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _HIGHEST = 2**64 - 1
+_DIGITS = 20
+_SHOWN = 100
 _WITH_CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
 INCONSISTENT = -1
 """The version in a continue token that goes on from a key in whatever is there now."""
@@ -161,8 +163,8 @@ def _version(query: Mapping[str, str]) -> int:
     text = query.get("resourceVersion", "")
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit() or int(text) > _HIGHEST:
-        raise bad_request(f"invalid resource version: {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) > _HIGHEST:
+        raise bad_request(f"invalid resource version: {text[:_SHOWN]!r}")
     return int(text)
 
 

@@ -14,7 +14,7 @@ from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.resources import ServedResource
 
-_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 

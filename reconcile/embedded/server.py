@@ -23,7 +23,7 @@ from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import PlainText, bad_request
+from reconcile.embedded.failures import PlainText, bad_request, too_deep
 from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.log import Log, StorageKey
 from reconcile.embedded.quotas import Quotas
@@ -149,7 +149,9 @@ class ApiServer:
         except Failure as failure:
             return failure_response(failure)
         except RecursionError:
-            return failure_response(bad_request("the object is nested too deeply: exceeded max depth"))
+            return failure_response(too_deep())
+        except UnicodeEncodeError:
+            return failure_response(bad_request("invalid UTF-8: half of a surrogate pair"))
         except PlainText as answer:
             headers = {"content-type": "text/plain; charset=utf-8"}
             return Response(answer.code, headers, answer.text.encode())

@@ -128,8 +128,8 @@ def item_element(node: Node, item: Any, path: tuple[str, ...] = ()) -> str:
     keys: dict[str, Any] = {}
     for name in node.map_keys:
         value = item.get(name, ABSENT)
-        if value is ABSENT and (member := node.item().child(name)) is not None:
-            value = member.default
+        if value is ABSENT and (member := node.item().child(name)) is not None and member.default:
+            value = member.default.value
         if value is ABSENT:
             why = f"associative list with keys has an element that omits key field {name!r}"
             raise SchemaMismatch(f"{path_text(path)}: {why} (and doesn't have default value)")

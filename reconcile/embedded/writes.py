@@ -10,6 +10,7 @@ from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.refusals import access_denied
 from reconcile.embedded.bodies import (
     APPLY_PATCH,
+    check_depth,
     check_type,
     judge_strictly,
     media_type,
@@ -199,7 +200,7 @@ def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
         raise missing_version(resource, name)
     if not (version.isascii() and version.isdigit()):
         raise untidy(f'strconv.ParseUint: parsing "{version}": invalid syntax')
-    if int(version) != stored.version:
+    if version.lstrip("0") != str(stored.version):  # it may have more digits than a number can be read from
         raise stale(resource, name)
 
 
@@ -292,7 +293,7 @@ def patched(write: Write, old: dict[str, Any], kind: str) -> dict[str, Any]:
     body = parse_json(write.request.body, duplicates)
     _judge_patch(write, strict_problems(duplicates, ()))
     if kind == JSON_PATCH:
-        made = json_patch(old, body)
+        made = check_depth(json_patch(old, body))
     elif kind == MERGE_PATCH:
         made = merge_into(old, _mapping(body))
     else:

@@ -1,39 +1,251 @@
-"""YAML 1.1 as the real server reads it, except that a time stays the text that it was."""
+"""YAML 1.1 as the real server reads it: into JSON, in time and memory in proportion to what was sent.
 
-from typing import Any
+Built from the parser's events, so that depth, size and aliases are counted before anything grows. Keys become
+text as the real server makes them; times stay the text that they were.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 import yaml
+from attrs import define, field
 
 YamlError = yaml.YAMLError
 
+MAX_NODES: Final = 60_000
+"""Values and keys in one document; more have to come as JSON, which is read ten times as fast."""
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader without times, which notes the keys that a mapping has twice."""
+MAX_BYTES: Final = 3 * 1024 * 1024
+"""Bytes of all texts of a document, each counted as often as an alias repeats it."""
 
-    def __init__(self, text: bytes) -> None:
-        super().__init__(text)
-        self.duplicates: list[str] = []
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if len(set(keys)) < len(keys):
-            self.duplicates += [key for index, key in enumerate(keys) if key in keys[:index]]
-        return super().construct_mapping(node, deep)
+_PARSER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = f"{_TAG}merge"
+_FLOATS: Final = {".inf", "+.inf", "-.inf", ".nan"}
+_KINDS: Final = ("binary", "bool", "float", "int", "merge", "null", "str")
+_LONGEST_NUMBER: Final = 400
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+class TooDeep(Exception):
+    """The document is nested more deeply than it may be."""
+
+
+class TooLarge(Exception):
+    """The document has, or its aliases make of it, more than can be read; the text says how much."""
+
+
+class _Scalars(yaml.SafeLoader):
+    """What a scalar is and is worth: SafeLoader without times."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+_Scalars.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_TAG}timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def load(text: bytes, duplicates: list[str] | None = None) -> Any:
-    """The one document in `text`; `duplicates` receives doubled keys."""
-    loader = _Loader(text)
+def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200) -> Any:
+    """The one document in `text`; `duplicates` receives doubled keys.
+
+    Raises:
+        YamlError: It is not YAML, or not what JSON can hold.
+        TooDeep: It is nested more than `max_depth` deep.
+        TooLarge: It has too many values.
+    """
+    events = yaml.parse(text, Loader=_PARSER)
+    return _Reader(events, max_depth, [] if duplicates is None else duplicates).document()
+
+
+@define
+class _Known:
+    """What an anchor stands for, and what a repetition of it costs."""
+
+    value: Any
+    nodes: int
+    size: int
+    depth: int
+
+
+@define
+class _Reader:
+    """Reads one document; what it has read so far is counted in `nodes` and `size`."""
+
+    _events: Iterator[Any]
+    _max_depth: int
+    _duplicates: list[str]
+    _scalars: _Scalars = field(factory=_Scalars)
+    _anchors: dict[str, _Known | None] = field(factory=dict)
+    """None for an anchor whose own value is still being read."""
+    _nodes: int = 0
+    _size: int = 0
+    _deepest: int = 0
+
+    def document(self) -> Any:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                break
+        else:
+            return None
+        value, _ = self._value(next(self._events), 0)
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                raise YamlError("expected a single document in the stream")
+        return value
+
+    def _value(self, event: Any, depth: int) -> tuple[Any, str]:
+        """The value that begins with an event, and the tag of a scalar."""
+        anchor: str = event.anchor
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeated(anchor, depth), ""
+        nodes, size, deepest = self._nodes, self._size, self._deepest
+        if anchor:
+            self._anchors[anchor] = None
+            self._deepest = depth
+        value, tag = self._made(event, depth)
+        if anchor:
+            known = _Known(value, self._nodes - nodes, self._size - size, self._deepest - depth)
+            self._anchors[anchor] = known
+            self._deepest = max(deepest, self._deepest)
+        return value, tag
+
+    def _made(self, event: Any, depth: int) -> tuple[Any, str]:
+        if isinstance(event, yaml.ScalarEvent):
+            self._count(1, len(event.value))
+            return self._scalar(event)
+        if depth >= self._max_depth:
+            raise TooDeep
+        self._deepest = max(self._deepest, depth + 1)
+        self._count(1, 0)
+        if isinstance(event, yaml.SequenceStartEvent):
+            _expect(event.tag, "seq")
+            return self._sequence(depth + 1), ""
+        _expect(event.tag, "map")
+        return self._mapping(depth + 1), ""
+
+    def _count(self, nodes: int, size: int) -> None:
+        self._nodes += nodes
+        self._size += size
+        if self._nodes > MAX_NODES:
+            raise TooLarge(f"YAML of more than {MAX_NODES} values and keys; send it as JSON")
+        if self._size > MAX_BYTES:
+            raise TooLarge(f"YAML of more than {MAX_BYTES} bytes once its aliases are filled in")
+
+    def _repeated(self, anchor: str, depth: int) -> Any:
+        if anchor not in self._anchors:
+            raise YamlError(f"found undefined alias {anchor!r}")
+        known = self._anchors[anchor]
+        if known is None:
+            raise YamlError(f"anchor {anchor!r} value contains itself")
+        self._count(known.nodes, known.size)
+        if depth + known.depth > self._max_depth:
+            raise TooDeep
+        self._deepest = max(self._deepest, depth + known.depth)
+        return _copied(known.value)
+
+    def _sequence(self, depth: int) -> list[Any]:
+        items: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self._value(event, depth)[0])
+        return items
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key, tag = self._value(event, depth)
+            value, _ = self._value(next(self._events), depth)
+            if tag == _MERGE:
+                merged += _mappings(value)
+                continue
+            name = _name(key)
+            if name in made:
+                self._duplicates.append(name)
+            made[name] = value
+        for other in merged:
+            made = {**other, **made}
+        return made
+
+    def _scalar(self, event: Any) -> tuple[Any, str]:
+        text = event.value
+        if _SURROGATE.search(text):
+            raise YamlError("found half of a surrogate pair")
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = str(self._scalars.resolve(yaml.ScalarNode, text, event.implicit))  # type: ignore[no-untyped-call]
+        kind = tag.removeprefix(_TAG)
+        if kind not in _KINDS:
+            raise YamlError(f"could not determine a constructor for the tag {tag!r}")
+        if kind in ("str", "merge"):
+            return text, tag
+        return self._worth(kind, tag, text), tag
+
+    def _worth(self, kind: str, tag: str, text: str) -> Any:
+        if kind in ("int", "float") and (len(text) > _LONGEST_NUMBER or text.lower() in _FLOATS):
+            raise YamlError(f"JSON has no number for {text[:_LONGEST_NUMBER]!r}")
+        try:
+            value = self._scalars.construct_object(yaml.ScalarNode(tag, text))
+        except (ValueError, LookupError, OverflowError) as error:
+            raise YamlError(f"cannot read {text[:_LONGEST_NUMBER]!r} as {kind}: {error}") from None
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return _number(value, text) if is_number else value
+
+
+def _number(value: float, text: str) -> float:
+    """As the real server has it: what no integer of 64 bits holds is a float."""
     try:
-        document = loader.get_single_data()
-    finally:
-        loader.dispose()
-    if duplicates is not None:
-        duplicates += loader.duplicates
-    return document
+        whole = isinstance(value, int) and -(2**63) <= value < 2**64
+        number = value if whole else float(value)
+    except OverflowError:
+        number = math.inf
+    if isinstance(number, float) and not math.isfinite(number):
+        raise YamlError(f"JSON has no number for {text[:_LONGEST_NUMBER]!r}")
+    return number
+
+
+def _expect(tag: str | None, kind: str) -> None:
+    if tag not in (None, "!", f"{_TAG}{kind}"):
+        raise YamlError(f"could not determine a constructor for the tag {tag!r}")
+
+
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    """What a `<<` brings in: the earlier of several wins, and the mapping itself wins over all."""
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, dict) for part in parts):
+        raise YamlError("map merge requires map or sequence of maps as the value")
+    return list(parts)
+
+
+def _name(key: Any) -> str:
+    """A key as JSON can have it: numbers and truth values as text, as the real server makes them."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int):
+        return str(key)
+    if isinstance(key, float):
+        return f"{key:g}"
+    raise YamlError(f"a key has to be a text, a number or a truth value, not {_KIND_NAMES[type(key)]}")
+
+
+_KIND_NAMES: Final = {dict: "a mapping", list: "a sequence", type(None): "null"}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value

@@ -1,15 +1,20 @@
 """Patterns: what they find, and that looking for them ends."""
 
+import sys
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.schema import compile_schema
-from reconcile.embedded.schema.patterns import compile_pattern, searcher
+from reconcile.embedded.schema import Schema, check_structural, compile_schema
+from reconcile.embedded.schema.patterns import PatternError, compile_pattern, searcher
 
 DNS = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def with_pattern(pattern: str) -> Schema:
+    return compile_schema({"type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}})
 
 
 @pytest.mark.rule("api-120")
@@ -21,15 +26,43 @@ DNS = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
         (r"^(a|a?)+$", "a" * 40 + "b"),
         (r"^([a-c]{1,20}){2,30}$", "a" * 60 + "!"),
         (r"a*a*a*a*b", "a" * 20_000),
+        (r"^(?:a|aa)(?:a|aa)*$", "a" * 45 + "b"),
+        (r"^a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a{24}b$", "a" * 24),
+        (r"\s+$", " " * 200_000 + "x"),
+        (r"^.*.*.*.*=$", "x" * 2_000),
+        (r"(a|b)*a(a|b){500}c", "ab" * 500_000),
+        (r"^.{900}x$", "é" * 1_000_000),
     ],
 )
 def test_no_pattern_is_looked_for_without_end(pattern: str, text: str) -> None:
-    schema = compile_schema({"type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}})
+    schema = with_pattern(pattern)
     before = time.process_time()
-    assert [cause.field for cause in schema.validate({"x": text})] == ["x"]
+    assert schema.validate({"x": text})
     assert time.process_time() - before < 1
 
 
+@pytest.mark.rule("api-120")
+@pytest.mark.parametrize("pattern", [r"(?=a)", r"a(?!b)", r"(a)\1", r"a{1001}", r"a\Z", "(", r"\pL{900}"])
+def test_what_re2_does_not_take_is_refused_when_it_is_defined(pattern: str) -> None:
+    openapi = {"type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}}
+    (cause,) = check_structural(openapi, "schema")
+    assert "must be a valid regular expression" in cause.message
+    with pytest.raises(PatternError):
+        compile_pattern(pattern)
+
+
 @given(st.sampled_from([DNS, r"^(a+b)*$", r"(é|x)+", r"^\d+(\.\d+)*$"]), st.text("ab1.-éx\n", max_size=12))
-def test_both_engines_find_the_same(pattern: str, text: str) -> None:
-    assert searcher(pattern)(text) is (compile_pattern(pattern).search(text) is not None)
+def test_a_remembered_answer_is_that_of_the_search(pattern: str, text: str) -> None:
+    compiled = compile_pattern(pattern)
+    assert compiled is not None
+    assert searcher(compiled)(text) is (compiled.search(text) is not None)
+
+
+@pytest.mark.rule("api-120")
+def test_without_the_library_patterns_are_named_as_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    compile_pattern.cache_clear()
+    schema = with_pattern("^only-here$")
+    assert schema.unevaluated_rules == ("x: pattern (the extra `embedded` is not installed)",)
+    assert schema.validate({"x": "a"}) == []
+    compile_pattern.cache_clear()

@@ -255,8 +255,10 @@ def test_compositions_hold_for_any_one_or_all(keyword: str, value: dict[str, str
     ],
 )
 def test_patterns_mean_what_they_mean_in_re2(pattern: str, fits: str, fails: str) -> None:
-    assert compile_pattern(pattern).search(fits)
-    assert not compile_pattern(pattern).search(fails)
+    compiled = compile_pattern(pattern)
+    assert compiled is not None
+    assert compiled.search(fits)
+    assert not compiled.search(fails)
 
 
 @pytest.mark.parametrize(

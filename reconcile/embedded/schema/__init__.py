@@ -8,9 +8,11 @@ from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
 from reconcile.embedded.schema.object_meta import OBJECT_META
+from reconcile.embedded.schema.patterns import compile_pattern
 from reconcile.embedded.schema.rules import Rules, compile_rules, unevaluated_rules
 from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
+from reconcile.embedded.schema.work import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.status import FieldCause
 
 __all__ = ["EMPTY", "Node", "Schema", "Steps", "check_structural", "compile_schema"]
@@ -77,7 +79,16 @@ class Schema:
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldCause]:
         """The faults of an object; with `old`, those that were not already there."""
-        causes: list[FieldCause] = []
+        causes = Causes()
+        try:
+            self._check(obj, old, causes)
+        except TooMuchWork:
+            return [*causes, TOO_MUCH_WORK]
+        except TooManyFaults:
+            return [*causes, TOO_MANY_FAULTS]
+        return [*causes, *(self.rules.causes(obj, old, causes) if self.rules is not None else ())]
+
+    def _check(self, obj: dict[str, Any], old: dict[str, Any] | None, causes: Causes) -> None:
         validate(self.root, obj, "", causes, ABSENT if old is None else old)
         if (
             self._unique_lists
@@ -85,9 +96,6 @@ class Schema:
             and (old is None or not any(duplicates(self.root, old, "")))
         ):
             causes.extend(duplicates(self.root, obj, ""))
-        if self.rules is not None:
-            causes.extend(self.rules.causes(obj, old, causes))
-        return causes
 
     @cached_property
     def unevaluated_rules(self) -> tuple[str, ...]:
@@ -130,6 +138,8 @@ def _unevaluated(schema: Any, path: str) -> Iterator[str]:
         return
     if schema.get("format") in UNCHECKED_FORMATS:
         yield f"{path}: format {schema['format']}"
+    if "pattern" in schema and compile_pattern(schema["pattern"]) is None:
+        yield f"{path}: pattern (the extra `embedded` is not installed)"
     for name, member in schema.get("properties", {}).items():
         yield from _unevaluated(member, f"{path}.{name}" if path else name)
     yield from _unevaluated(schema.get("items"), f"{path}[*]")

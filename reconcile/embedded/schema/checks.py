@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reconcile.embedded.schema.formats import has_format
-from reconcile.embedded.schema.patterns import searcher
+from reconcile.embedded.schema.patterns import compile_pattern, search_cost, searcher
 from reconcile.embedded.schema.quantities import quantity_value
-from reconcile.embedded.schema.values import is_number, quoted, same
+from reconcile.embedded.schema.values import NESTED, is_number, quoted, same
+from reconcile.embedded.schema.work import Causes
 from reconcile.embedded.status import FieldCause
 
-Check = Callable[[Any, str, list[FieldCause]], None]
+Check = Callable[[Any, str, Causes], None]
 """Adds a cause for each rule that the value at the path breaks."""
 
 _WHOLE_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "": (-(2**63), 2**63 - 1)}
@@ -48,15 +49,27 @@ def invalid(path: str, value: Any, why: str) -> FieldCause:
 def _enum(schema: Mapping[str, Any]) -> Sequence[Check]:
     if "enum" not in schema:
         return ()
-    allowed = tuple(schema["enum"])
-    supported = ", ".join(quoted(value) for value in allowed)
+    scalars = frozenset(_told_apart(value) for value in schema["enum"] if not isinstance(value, NESTED))
+    nested = tuple(value for value in schema["enum"] if isinstance(value, NESTED))
+    supported = ", ".join(quoted(value) for value in schema["enum"])
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
-        if not any(same(value, option) for option in allowed):
+    def check(value: Any, path: str, causes: Causes) -> None:
+        if isinstance(value, NESTED):
+            causes.spend(len(nested))
+            held = any(same(value, option) for option in nested)
+        else:
+            held = _told_apart(value) in scalars
+        if not held:
+            causes.spend(len(supported) // 1000)
             message = f"Unsupported value: {quoted(value)}: supported values: {supported}"
             causes.append(FieldCause("FieldValueNotSupported", message, path or "<nil>"))
 
     return (check,)
+
+
+def _told_apart(value: Any) -> tuple[bool, Any]:
+    """A scalar as a key of its own: `true` is not 1, and 1 is 1.0."""
+    return isinstance(value, bool), value
 
 
 def _lengths(schema: Mapping[str, Any]) -> Sequence[Check]:
@@ -64,7 +77,7 @@ def _lengths(schema: Mapping[str, Any]) -> Sequence[Check]:
     if least is None and most is None:
         return ()
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if not isinstance(value, str):
             return
         if most is not None and len(value) > most:
@@ -80,10 +93,16 @@ def _pattern(schema: Mapping[str, Any]) -> Sequence[Check]:
     if "pattern" not in schema:
         return ()
     pattern: str = schema["pattern"]
-    occurs = searcher(pattern)
+    compiled = compile_pattern(pattern)
+    if compiled is None:
+        return ()
+    occurs = searcher(compiled)
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
-        if isinstance(value, str) and not occurs(value):
+    def check(value: Any, path: str, causes: Causes) -> None:
+        if not isinstance(value, str):
+            return
+        causes.spend(search_cost(compiled, value))
+        if not occurs(value):
             causes.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
 
     return (check,)
@@ -94,7 +113,7 @@ def _format(schema: Mapping[str, Any]) -> Sequence[Check]:
     if name is None or name in _PLAIN_FORMATS or schema.get("type") in ("integer", "number"):
         return ()
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if isinstance(value, str) and not has_format(value, name):
             message = (
                 f"Invalid value: {quoted(value)}: {path} in body must be of type {name}: {quoted(value)}"
@@ -113,7 +132,7 @@ def _quantity(schema: Mapping[str, Any]) -> Sequence[Check]:
     if not is_quantity(schema):
         return ()
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if isinstance(value, str) and not _reads(value):
             rule = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
             why = f"quantities must match the regular expression '{rule}'"
@@ -136,7 +155,7 @@ def _bounds(schema: Mapping[str, Any]) -> Sequence[Check]:
         return ()
     above, below = schema.get("exclusiveMinimum", False), schema.get("exclusiveMaximum", False)
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if not is_number(value):
             return
         if least is not None and (value <= least if above else value < least):
@@ -154,11 +173,20 @@ def _multiple(schema: Mapping[str, Any]) -> Sequence[Check]:
         return ()
     factor = schema["multipleOf"]
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
-        if is_number(value) and (value / factor) % 1 != 0:
+    def check(value: Any, path: str, causes: Causes) -> None:
+        if is_number(value) and not _is_multiple(value, factor):
             causes.append(invalid(path, value, f"{path} in body should be a multiple of {quoted(factor)}"))
 
     return (check,)
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    try:
+        return (value / factor) % 1 == 0
+    except OverflowError:  # a whole number that no float holds; schemas in code may have one
+        return False
 
 
 def _whole(schema: Mapping[str, Any]) -> Sequence[Check]:
@@ -169,7 +197,7 @@ def _whole(schema: Mapping[str, Any]) -> Sequence[Check]:
     least, most = _WHOLE_RANGES.get(name, _WHOLE_RANGES[""])
     kind = f"integer with format {name}" if name else "integer (default format)"
 
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if is_number(value) and (value % 1 != 0 or not least <= value <= most):
             causes.append(invalid("", "", f"Checked value must be of type {kind}"))
 
@@ -189,7 +217,7 @@ def _sizes(schema: Mapping[str, Any]) -> Sequence[Check]:
 def _size_check(
     kind: type[list[Any]] | type[dict[str, Any]], least: int | None, most: int | None, noun: str
 ) -> Check:
-    def check(value: Any, path: str, causes: list[FieldCause]) -> None:
+    def check(value: Any, path: str, causes: Causes) -> None:
         if not isinstance(value, kind):
             return
         size = len(value)

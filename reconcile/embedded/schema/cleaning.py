@@ -1,15 +1,22 @@
 """What the API server does to an object before it looks at its values: unknown fields go, defaults come."""
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Node
+from attrs import define
+
+from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Default, Node
 from reconcile.embedded.schema.quantities import canonical_quantity
 from reconcile.embedded.schema.values import copied
+from reconcile.embedded.schema.work import MAX_CAUSES, shortened
+
+MAX_DEFAULTS: Final = 3 * 1024 * 1024
+"""Bytes of defaults that one object may get: twice what can be stored, so that half of it is too much."""
 
 
 def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
-    """Take out, in place, what the schema does not know; its paths are added to `removed`."""
+    """Take out, in place, what the schema does not know; the first paths of it are added to `removed`."""
+    path = shortened(path)
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict | list) and node.items is not None:
@@ -30,7 +37,22 @@ def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
             unknown.append(name)
     for name in unknown:
         del value[name]
-        removed.append(f"{path}.{name}" if path else name)
+        if len(removed) < MAX_CAUSES:
+            removed.append(shortened(f"{path}.{name}" if path else name))
+
+
+@define
+class _Room:
+    """How much of defaults an object has room for: one that every item gets may be any number of times it."""
+
+    left: int = MAX_DEFAULTS
+
+    def copy_of(self, default: Default) -> Any:
+        """A copy of its own; ABSENT where there is no room."""
+        if default.size > self.left:
+            return ABSENT
+        self.left -= default.size
+        return copied(default.value)
 
 
 def fill_defaults(node: Node, value: Any) -> None:
@@ -38,18 +60,25 @@ def fill_defaults(node: Node, value: Any) -> None:
 
     A null gives way to the default where there is one, goes where the field is not nullable, and
     stays where it is. Whole numbers written as `2.0` become integers, and quantities take the one
-    form in which they are stored.
+    form in which they are stored. Once an object has got `MAX_DEFAULTS` the rest is left out: it can no
+    longer be stored.
     """
+    _fill(node, value, _Room())
+
+
+def _fill(node: Node, value: Any, room: _Room) -> None:
     if isinstance(value, dict):
-        _fill_members(node, value)
+        _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:
-        _fill_items(node.items, value)
+        _fill_items(node.items, value, room)
 
 
-def _fill_members(node: Node, value: dict[str, Any]) -> None:
+def _fill_members(node: Node, value: dict[str, Any], room: _Room) -> None:
     for name, default in node.defaulted:
         if name not in value or (value[name] is None and not node.properties[name].nullable):
-            value[name] = copied(default)
+            made = room.copy_of(default)
+            if made is not ABSENT:
+                value[name] = made
     unset: list[str] = []
     for name, member in value.items():
         if type(member) is str and not node.holds_quantities:
@@ -61,19 +90,20 @@ def _fill_members(node: Node, value: dict[str, Any]) -> None:
             if not child.nullable and not _says_nothing(child):
                 unset.append(name)
         elif isinstance(member, dict | list):
-            fill_defaults(child, member)
+            _fill(child, member, room)
         else:
             value[name] = _coerced(child, member)
     for name in unset:
         del value[name]
 
 
-def _fill_items(node: Node, items: list[Any]) -> None:
+def _fill_items(node: Node, items: list[Any], room: _Room) -> None:
     for index, item in enumerate(items):
-        if item is None and not node.nullable and node.default is not ABSENT:
-            items[index] = copied(node.default)
+        if item is None and not node.nullable and node.default is not None:
+            made = room.copy_of(node.default)
+            items[index] = None if made is ABSENT else made
         elif isinstance(item, dict | list):
-            fill_defaults(node, item)
+            _fill(node, item, room)
         elif item is not None:
             items[index] = _coerced(node, item)
 

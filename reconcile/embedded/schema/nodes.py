@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import define, field
+import msgspec
+from attrs import define, field, frozen
 
 from reconcile.embedded.schema.checks import Check, is_quantity, value_checks
 
@@ -12,6 +13,15 @@ ABSENT: Final[Any] = object()
 
 EMBEDDED_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 """What an embedded resource may always have."""
+
+
+@frozen
+class Default:
+    """What a place holds unless something else is said."""
+
+    value: Any
+    size: int
+    """Bytes of its JSON."""
 
 
 @define(eq=False)
@@ -26,8 +36,8 @@ class Node:
     """What every member is that `properties` does not name; None where there may be none."""
     items: "Node | None" = None
     required: tuple[str, ...] = ()
-    default: Any = ABSENT
-    defaulted: tuple[tuple[str, Any], ...] = ()
+    default: "Default | None" = None
+    defaulted: tuple[tuple[str, "Default"], ...] = ()
     """The members that have a default, each with it."""
     preserves_unknown: bool = False
     embedded: bool = False
@@ -98,7 +108,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
             case "required":
                 node.required = tuple(value)
             case "default":
-                node.default = value
+                node.default = Default(value, len(msgspec.json.encode(value)))
             case "nullable":
                 node.nullable = value
             case _ if keyword.startswith("x-kubernetes-"):
@@ -109,7 +119,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
     if not node.checks and node.compositions is None and not node.int_or_string:
         node.plain = _PLAIN.get(node.type)
     node.defaulted = tuple(
-        (name, member.default) for name, member in node.properties.items() if member.default is not ABSENT
+        (name, member.default) for name, member in node.properties.items() if member.default is not None
     )
     node.flat = bool(node.properties) and all(member.type in _SCALARS for member in node.properties.values())
     node.holds_quantities = any(child.quantity for child in _children(node))

@@ -1,117 +1,83 @@
-"""Patterns: RE2's syntax, and searches that end.
+"""Patterns run on RE2 alone, as in the real server, in time linear in the text.
 
-Python's own engine is fast and enough for most patterns. One that repeats what already repeats can keep it
-busy for ever, so such patterns, and long texts, go to RE2 itself where the CEL library brings it.
+Python's own engine is never asked: there are patterns that keep it busy for ever, and no way to know all of
+them. Where the library is missing (the extra `embedded`), patterns are kept and not checked, which the author
+of a definition is warned of.
 """
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, Protocol
 
-LONG_TEXT: Final = 1000
-"""Characters from which on a text is searched by RE2 when a pattern repeats more than once."""
+MAX_MEMORY: Final = 1024 * 1024
+"""Bytes that RE2 may take for one pattern; one that needs more is refused."""
+
+STEPS_A_UNIT: Final = 80
+"""Instructions times characters that RE2 does in about a microsecond where it is slowest."""
+
+_REMEMBERED: Final = 256
+"""Characters up to which a text's answer is kept: calling RE2 from Python costs more than such a search."""
 
 Search = Callable[[str], bool]
 """Whether a pattern occurs in a text."""
 
 
-@lru_cache(maxsize=1024)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A pattern in RE2's syntax as Python's.
-
-    Raises:
-        re.error: It is no pattern, or uses something of RE2 that Python has no word for.
-    """
-    return re.compile(_translated(pattern), re.ASCII)
+class PatternError(ValueError):
+    """RE2 does not take the pattern; the text says why."""
 
 
-_POSIX_CLASSES = {
-    "[:alnum:]": "A-Za-z0-9",
-    "[:alpha:]": "A-Za-z",
-    "[:digit:]": "0-9",
-    "[:lower:]": "a-z",
-    "[:upper:]": "A-Z",
-    "[:space:]": r"\s",
-    "[:word:]": r"\w",
-    "[:xdigit:]": "A-Fa-f0-9",
-}
-_TOKEN = re.compile(r"\\.|\[:\w+:\]|\[\^?\]?|\]|\(\?[=!<#(]|\$|.", re.DOTALL)
+class Pattern(Protocol):
+    """A compiled pattern, as RE2's library has it."""
 
+    programsize: int
 
-def _translated(pattern: str) -> str:
-    """`$` means the very end in RE2 and also "before a last newline" in Python; look-around is not RE2."""
-    parts: list[str] = []
-    in_class = False
-    for token in _TOKEN.findall(pattern):
-        if token == r"\z":
-            parts.append(r"\Z")
-        elif token[:2] in (r"\p", r"\P", r"\Q", r"\C"):
-            raise re.error(f"{token} is not supported by this server", pattern)
-        elif in_class:
-            parts.append(_POSIX_CLASSES.get(token, r"\[" if token == "[" else token))
-            in_class = token != "]"
-        elif token in ("(?=", "(?!", "(?<", "(?(", "(?#"):
-            raise re.error(f"invalid or unsupported Perl syntax: `{token}`", pattern)
-        elif token == "$":
-            parts.append(r"\Z")
-        else:
-            parts.append(token)
-            in_class = token.startswith("[")
-    return "".join(parts)
+    def search(self, text: str) -> Any:
+        """The first match, or None."""
+        ...
 
-
-def searcher(pattern: str) -> Search:
-    """The search for a pattern.
-
-    Raises:
-        re.error: It is no pattern, or uses something of RE2 that Python has no word for.
-    """
-    compiled = compile_pattern(pattern)
-    nested, repeats = repetitions(pattern)
-    if nested:
-        return _in_linear_time(pattern) or (lambda text: compiled.search(text) is not None)
-    if repeats < 2:
-        return lambda text: compiled.search(text) is not None
-
-    def search(text: str) -> bool:
-        if len(text) > LONG_TEXT and (linear := _in_linear_time(pattern)) is not None:
-            return linear(text)
-        return compiled.search(text) is not None
-
-    return search
+    def finditer(self, text: str) -> Any:
+        """All matches that do not overlap."""
+        ...
 
 
 @lru_cache(maxsize=1024)
-def _in_linear_time(pattern: str) -> Search | None:
-    """RE2's own search; None where its library is missing or does not take the pattern."""
+def compile_pattern(pattern: str) -> Pattern | None:
+    """The pattern for RE2; None where its library is missing.
+
+    Raises:
+        PatternError: RE2 refuses it.
+    """
     try:
-        from reconcile.embedded.schema.cel.regex import re2_search
+        import re2
     except ImportError:
         return None
-    return re2_search(pattern)
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MAX_MEMORY
+    try:
+        compiled: Pattern = re2.compile(pattern, options)
+    except re2.error as error:
+        raise PatternError(_words(error)) from None
+    except UnicodeEncodeError:
+        raise PatternError("invalid UTF-8") from None
+    return compiled
 
 
-_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|[()]|[*+]|\{\d*,?\d*\}|.", re.DOTALL)
+def _words(error: Exception) -> str:
+    said = error.args[0] if error.args else ""
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
 
 
-def repetitions(pattern: str) -> tuple[bool, int]:
-    """Whether a group that can match in several ways is repeated, and how many repetitions there are."""
-    open_groups = [False]
-    closed = nested = False
-    count = 0
-    for part in _PART.findall(pattern):
-        repeated = part in ("*", "+") or (len(part) > 1 and part[0] == "{")
-        if repeated:
-            nested = nested or closed
-            count += 1
-            open_groups[-1] = True
-        elif part in ("?", "|"):
-            open_groups[-1] = True
-        closed = False
-        if part == "(":
-            open_groups.append(False)
-        elif part == ")" and len(open_groups) > 1:
-            closed = open_groups.pop()
-            open_groups[-1] = open_groups[-1] or closed
-    return nested, count
+def search_cost(pattern: Pattern, text: str) -> int:
+    """Units of work, of about a microsecond each, that a search may take at worst."""
+    return 1 + pattern.programsize * len(text) // STEPS_A_UNIT
+
+
+def searcher(pattern: Pattern) -> Search:
+    """The search for a pattern."""
+
+    def search(text: str) -> bool:
+        return pattern.search(text) is not None
+
+    remembered = lru_cache(maxsize=64)(search)
+    return lambda text: remembered(text) if len(text) <= _REMEMBERED else search(text)

@@ -1,16 +1,18 @@
 """The rules that make a schema of a CustomResourceDefinition structural."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
-from reconcile.embedded.schema.patterns import compile_pattern
+from reconcile.embedded.schema.patterns import PatternError, compile_pattern
 from reconcile.embedded.schema.rules import rule_faults
 from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted
 from reconcile.embedded.schema.wellformed import malformed
+from reconcile.embedded.schema.work import TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.status import FieldCause
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -108,7 +110,7 @@ def _keywords(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
 def _pattern(pattern: str, path: str) -> Iterator[FieldCause]:
     try:
         compile_pattern(pattern)
-    except re.error as error:
+    except PatternError as error:
         yield _invalid(path, pattern, f"must be a valid regular expression, but isn't: {error}")
 
 
@@ -292,8 +294,13 @@ def _default(schema: Mapping[str, Any], path: str) -> Iterator[FieldCause]:
     prune(node, default, "", removed)
     if removed:
         yield _invalid(path, schema["default"], f"must not have unknown fields: {', '.join(removed)}")
-    causes: list[FieldCause] = []
-    validate(node, default, path, causes)
+    causes = Causes()
+    try:
+        validate(node, default, path, causes)
+    except TooMuchWork:
+        causes.append(evolve(TOO_MUCH_WORK, field=path))
+    except TooManyFaults:
+        pass  # the first ones are enough to refuse the definition
     yield from causes
 
 

@@ -6,8 +6,10 @@ from typing import Any, Final
 from reconcile.embedded.schema.checks import invalid
 from reconcile.embedded.schema.nodes import ABSENT, Compositions, Node
 from reconcile.embedded.schema.values import copied, quoted, same, type_name
+from reconcile.embedded.schema.work import Causes, TooManyFaults, shortened
 from reconcile.embedded.status import FieldCause
 
+_A_BRANCH: Final = 5
 _EMBEDDED_REQUIRED = ("apiVersion", "kind")
 _TYPES: Final[Mapping[str, type]] = {
     "object": dict,
@@ -19,18 +21,23 @@ _TYPES: Final[Mapping[str, type]] = {
 }
 
 
-def validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any = ABSENT) -> None:
+def validate(node: Node, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
     """Add a cause for each fault of `value`.
 
     What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
     a schema that became stricter does not lock objects.
+
+    Raises:
+        TooMuchWork: It would take too long.
+        TooManyFaults: There is no room for another fault.
     """
     if old is not ABSENT and (value is old or (value == old and same(value, old))):
         return
     _validate(node, value, path, causes, old)
 
 
-def _validate(node: Node, value: Any, path: str, causes: list[FieldCause], old: Any) -> None:
+def _validate(node: Node, value: Any, path: str, causes: Causes, old: Any) -> None:
+    causes.spend(1)
     if value is None and node.nullable:
         return
     if type(value) is not _TYPES.get(node.type) and not _passes_for(node, value):
@@ -66,7 +73,7 @@ def _wrong_type(node: Node, value: Any, path: str) -> FieldCause:
 
 
 def _validate_members(
-    node: Node, value: dict[str, Any], path: str, causes: list[FieldCause], old: dict[str, Any]
+    node: Node, value: dict[str, Any], path: str, causes: Causes, old: dict[str, Any]
 ) -> None:
     for name in node.required:
         if name not in value:
@@ -79,6 +86,7 @@ def _validate_members(
                 causes.append(
                     FieldCause("FieldValueRequired", "Required value: must not be empty", f"{path}.{name}")
                 )
+    path = shortened(path)
     properties, additional = node.properties, node.additional
     for name, member in value.items():
         child = properties.get(name, additional)
@@ -87,9 +95,10 @@ def _validate_members(
 
 
 def _validate_items(
-    node: Node, item_node: Node, items: list[Any], path: str, causes: list[FieldCause], old: Any
+    node: Node, item_node: Node, items: list[Any], path: str, causes: Causes, old: Any
 ) -> None:
     earlier = _items_by_key(node, old) if node.list_type == "map" else {}
+    path = shortened(path)
     for index, item in enumerate(items):
         if type(item) is item_node.plain:
             continue
@@ -113,23 +122,23 @@ def _key_text(value: Any) -> str:
     return f'"{value}' if type(value) is str else quoted(value)
 
 
-def _validate_compositions(parts: Compositions, value: Any, path: str, causes: list[FieldCause]) -> None:
+def _validate_compositions(parts: Compositions, value: Any, path: str, causes: Causes) -> None:
     for part in parts.all_of:
         validate(part, value, path, causes)
     if parts.any_of:
-        faults = [_faults(part, value, path) for part in parts.any_of]
+        faults = [_faults(part, value, path, causes) for part in parts.any_of]
         if all(faults):
             causes.append(_composition_fault(path, "must validate at least one schema (anyOf)"))
             nearest = min(faults, key=len)
             causes.extend(nearest)
     if parts.one_of:
         _validate_one_of(parts.one_of, value, path, causes)
-    if parts.negated is not None and not _faults(parts.negated, value, path):
+    if parts.negated is not None and not _faults(parts.negated, value, path, causes):
         causes.append(_composition_fault(path, "must not validate the schema (not)"))
 
 
-def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: list[FieldCause]) -> None:
-    faults = [_faults(option, value, path) for option in options]
+def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: Causes) -> None:
+    faults = [_faults(option, value, path, causes) for option in options]
     valid = sum(not found for found in faults)
     if valid == 1:
         return
@@ -140,10 +149,15 @@ def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: l
         causes.extend(nearest)
 
 
-def _faults(node: Node, value: Any, path: str) -> list[FieldCause]:
-    causes: list[FieldCause] = []
-    validate(node, value, path, causes)
-    return causes
+def _faults(node: Node, value: Any, path: str, causes: Causes) -> Causes:
+    """The faults under one branch, whose work is that of the whole."""
+    found = Causes(causes.left - _A_BRANCH)
+    try:
+        validate(node, value, path, found)
+    except TooManyFaults:
+        found.pop()  # there are some, which is what matters
+    causes.left = found.left
+    return found
 
 
 def _composition_fault(path: str, rule: str) -> FieldCause:
@@ -153,6 +167,7 @@ def _composition_fault(path: str, rule: str) -> FieldCause:
 
 def duplicates(node: Node, value: Any, path: str) -> Iterator[FieldCause]:
     """The items that occur twice in lists of type set and map."""
+    path = shortened(path)
     if isinstance(value, dict):
         for name, member in value.items():
             child = node.properties.get(name) or node.additional

@@ -4,7 +4,6 @@ For the type checker quantities, versions, formats, URLs, IPs and CIDRs are type
 runs they are maps, the one form in which such a value passes between CEL and Python.
 """
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sized
 from datetime import datetime, timedelta
@@ -21,8 +20,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from reconcile.embedded.schema.cel import named_formats, network, versions
 from reconcile.embedded.schema.cel.network import Opaque
-from reconcile.embedded.schema.cel.regex import re2_find_all
-from reconcile.embedded.schema.patterns import compile_pattern, repetitions
+from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
 from reconcile.embedded.schema.quantities import canonical_quantity, quantity_value
 from reconcile.embedded.schema.values import is_number
 
@@ -213,7 +211,11 @@ def reset_meter() -> None:
 
 
 def _visited(items: Sized) -> None:
-    _METER.left -= len(items)
+    _charge(len(items))
+
+
+def _charge(units: int) -> None:
+    _METER.left -= units
     if _METER.left < 0:
         raise ValueError(BUDGET_EXCEEDED)
 
@@ -314,19 +316,14 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _found(text: str, pattern: str) -> Iterator[str]:
-    """Python finds, unless the pattern could keep it busy; then it is RE2's turn."""
-    _visited(text)
-    nested, _ = repetitions(pattern)
-    if nested:
-        return iter(re2_find_all(text, pattern))
-    return (match[0] for match in _compiled(pattern).finditer(text))
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return compile_pattern(pattern)
-    except re.error as error:
+        compiled = compile_pattern(pattern)
+    except PatternError as error:
         raise ValueError(f"Illegal regex: {error}") from None
+    if compiled is None:
+        raise ValueError("the library google-re2 is not installed")
+    _charge(search_cost(compiled, text))
+    return (match[0] for match in compiled.finditer(text))
 
 
 # --- quantities -------------------------------------------------------------------------------
