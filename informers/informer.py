@@ -12,6 +12,7 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, frozen
 
+from informers.applied import Appliers
 from informers.clock import Clock, SystemClock
 from informers.errors import NotFound
 from informers.feed import Collection, Feed, Sink
@@ -99,6 +100,7 @@ class Informer:
         self._handlers = Handlers(self._log)
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
         self._shards = selects(shard=options.shard) if options.shard else None
+        self._appliers: Appliers | None = None
         self._changed: anyio.Event | None = None
         self.on_announce: Callable[[], None] | None = None
         """Called when the first list is there, or was refused: for a cache that waits for its informers."""
@@ -308,6 +310,23 @@ class Informer:
         await self._handlers.settle()
         self._announce()
 
+    # --- applies --------------------------------------------------------------------------------
+
+    def mark_applies(self, manager: str) -> bool:
+        """Have what a field manager applied marked on each object that comes from now on.
+
+        Returns whether an object without a mark has no field that is the manager's by apply: not if objects
+        came before without a look at it, nor where the server sends metadata alone.
+        """
+        if self.store.shape.metadata_only:
+            return False
+        if self._appliers is None:
+            self._appliers = Appliers(self.resource.api_version)
+        if manager not in self._appliers:
+            begun = any(part.feed.status.connects or part.feed.status.lists for part in self._parts.values())
+            self._appliers.add(manager, late=begun or len(self.store) > 0)
+        return self._appliers.saw_all(manager)
+
     # --- feeds ----------------------------------------------------------------------------------
 
     def _part(self, namespace: str) -> _Part:
@@ -319,7 +338,7 @@ class Informer:
         return _Part(namespace, Feed(self._transport, collection, self._read, sink, self._clock, log))
 
     def _read(self, raw: bytes) -> Snapshot:
-        snapshot = Snapshot.from_json(raw, self.store.shape)
+        snapshot = Snapshot.from_json(raw, self.store.shape, self._appliers)
         if not snapshot.place.name or not snapshot.version:
             raise msgspec.DecodeError("an object without metadata.name or without a numeric resourceVersion")
         return snapshot

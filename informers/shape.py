@@ -35,7 +35,13 @@ class Shape:
     metadata_only: bool = False
     codec: Codec | None = None
     type_meta: bytes = b""
+    keeps_all: bool = field(init=False)
+    """Whether what is stored is the object as the server has it, but for managedFields."""
     _paths: tuple[tuple[str, ...], ...] = field(init=False)
+
+    @keeps_all.default
+    def _judge(self) -> bool:
+        return self.transform is None and not self.metadata_only and set(self.drop) <= {MANAGED_FIELDS}
 
     @_paths.default
     def _split(self) -> tuple[tuple[str, ...], ...]:

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from attrs import define, field
 
+from informers.applied import Appliers
 from informers.compression import Codec
 from informers.resource import Key
 from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
@@ -120,7 +121,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     Deeply immutable. Equality is identity of version: two snapshots of one uid at one
     resourceVersion are the same state. `annotations_hash` tells whether annotations differ;
-    `finalizers`, `owners`, `generation` and `deletion_timestamp` are the object's own.
+    `finalizers`, `owners`, `generation` and `deletion_timestamp` are the object's own. `applied` are the
+    marks of what field managers applied (`informers.applied`), where somebody wants to know.
     """
 
     place: Place
@@ -134,12 +136,19 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     _labels: bytes
     _body: bytes
     _codec: Codec | None
+    applied: bytes = b""
 
     @classmethod
-    def from_json(cls, raw: bytes | msgspec.Raw, shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
+    def from_json(
+        cls,
+        raw: bytes | msgspec.Raw,
+        shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS,
+        appliers: Appliers | None = None,
+    ) -> "Snapshot":
         """Read a snapshot from an object's JSON, and keep of it what `shape` says.
 
-        Raises msgspec.DecodeError (of which msgspec.ValidationError is one) for what is no object.
+        What `appliers` applied is marked, whatever `shape` drops. Raises msgspec.DecodeError (of which
+        msgspec.ValidationError is one) for what is no object.
         """
         body = shape.before(bytes(raw))
         decoded = _metadata.decode(body)
@@ -159,6 +168,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
             _labels.of(metadata.labels),
             shape.keep(body, bytes(metadata.managed_fields)),
             shape.codec,
+            b"" if appliers is None else _marks(appliers, bytes(raw), shape, metadata),
         )
 
     @property
@@ -236,6 +246,12 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def __repr__(self) -> str:
         return f"Snapshot({self.key}, version={self.version})"
+
+
+def _marks(appliers: Appliers, raw: bytes, shape: Shape, metadata: _Metadata) -> bytes:
+    if shape.transform is not None:
+        metadata = _metadata.decode(raw).metadata  # a transform may have taken out what is looked for
+    return appliers.marks(raw, bytes(metadata.managed_fields))
 
 
 def _owner(reference: _OwnerReference) -> Owner:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
+from informers.applied import with_marks
 from informers.indexes import Index, IndexFunction, by_namespace, by_owner
 from informers.resource import Key
 from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
@@ -49,6 +50,7 @@ class _Table:
     filled: bool = False
     size: int = 0
     objects: dict[Place, Snapshot] = field(factory=dict)
+    notes: dict[Place, bytes] = field(factory=dict)
 
     @classmethod
     def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
@@ -68,6 +70,7 @@ class _Table:
 
     def unset(self, place: Place) -> Snapshot | None:
         old = self.objects.pop(place, None)
+        self.notes.pop(place, None)
         if old is not None:
             self.size -= old.size
             for index in self.indexes.values():
@@ -167,6 +170,40 @@ class Store:
     def __iter__(self) -> Iterator[Snapshot]:
         return iter(self.list())
 
+    # --- what is known of single objects ------------------------------------------------------------
+
+    def note(self, key: Key, text: bytes) -> None:
+        """Keep this beside the object of that key until it leaves the store; empty: nothing any more.
+
+        The object may be still to come.
+        """
+        table = self._table(key.namespace)
+        if table is None:
+            return
+        place = Place(key.namespace, key.name)
+        known = table.objects.get(place)
+        if text:
+            table.notes[place if known is None else known.place] = text
+        else:
+            table.notes.pop(place, None)
+
+    def noted(self, key: Key) -> bytes:
+        """What is kept beside the object of that key."""
+        table = self._table(key.namespace)
+        if table is None or not table.notes:
+            return b""
+        return table.notes.get(Place(key.namespace, key.name), b"")
+
+    def mark(self, seen: Snapshot) -> None:
+        """Take over what `seen`, an answer of the server, tells of who applied the state that is held."""
+        table = self._table(seen.place.namespace)
+        held = None if table is None else table.objects.get(seen.place)
+        if table is None or held is None or held != seen:
+            return
+        marks = with_marks(held.applied, seen.applied)
+        if marks != held.applied:
+            table.objects[held.place] = msgspec.structs.replace(held, applied=marks)
+
     # --- changing -------------------------------------------------------------------------------
 
     def put(self, snapshot: Snapshot) -> Delta | None:
@@ -230,6 +267,7 @@ class Store:
         before = self._tables[part]
         after = self._staged.pop(part, None) or _Table.empty(self._functions)
         after.version, after.filled = version, True
+        after.notes = {place: text for place, text in before.notes.items() if place in after.objects}
         self._tables[part] = after
         initial = not before.filled
         old, new = before.objects, after.objects

@@ -1,11 +1,10 @@
-"""Intents: what an object shall have, created or applied; one that holds already is not sent again."""
+"""Intents: what an object shall have, created or applied; one that the object has already is not sent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-import anyio
-
-from informers import Cache, Clock, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
+from informers import Cache, Clock, Informer, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
+from informers.applied import Appliers
 from informers.discovery import Discovery
 from reconcile.applying import AppliedIntents, Place, intent_of, without_server_set
 from reconcile.former_managers import has_applied, is_in_the_way, renamed
@@ -96,25 +95,26 @@ class Applier(Writer):
         """Make the object have what `obj` says (server-side apply), whoever else writes the rest.
 
         `obj` is an intent, a mapping, or a manifest in YAML (ValueError where it is none). An object that
-        was read is a type error, and raises TypeError. What was acknowledged within half an hour, and
-        still holds in the cache, is not sent again. With `force`, fields that others own are taken over,
-        except those named in `unforced` (`.spec.replicas`, or a path above); without, and for those,
-        OwnedByOther is raised.
+        was read is a type error, and raises TypeError. Nothing is sent where the object, as it was last
+        seen, says that this field manager applied just that and nothing of it has changed. With `force`,
+        fields that others own are taken over, except those named in `unforced` (`.spec.replicas`, or a path
+        above); without, and for those, OwnedByOther is raised.
         """
         if isinstance(obj, Mapping | str):
             obj = await self.unstructured(obj)
         obj = self._placed(obj.object if isinstance(obj, Intent) else obj)
         resource, body = kind_of(obj).resource, intent_of(obj, subresource)
         place = Place(resource, obj.key, self.field_manager, subresource)
+        mark = place.mark(body)
         if self.run is not None:
             self.run.wants(resource, obj.key, subresource, body)
-        known = await self._acknowledged(place)
-        if known is not None and self._intents.holds(place, body, known):
+        stored = None if self.dry_run else await self._unchanged(place, mark)
+        if stored is not None:
             self._kept(resource, obj.key)
-            return self.decoded(type(obj), known)
+            return self.decoded(type(obj), stored)
         written = await self._apply(place, body, force, unforced)
         if not self.dry_run:
-            self._intents.acknowledged(place, body, written, anyio.current_time())
+            self._intents.applied(place, mark, written, self._holder(place, written))
         return self.decoded(type(obj), written)
 
     async def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:
@@ -133,16 +133,43 @@ class Applier(Writer):
 
     # --- within ---------------------------------------------------------------------------------
 
-    async def _acknowledged(self, place: Place) -> Snapshot | None:
-        """The stored state, if an intent was acknowledged for it: cached, or read where nothing caches it."""
-        if self.dry_run or not self._intents.remembers(place, anyio.current_time()):
-            return None
+    async def _unchanged(self, place: Place, mark: bytes) -> Snapshot | None:
+        """The stored state, if applying the intent of that mark would change nothing of it."""
         resource, key = place.resource, place.key
         informer = self._informer(resource, key.namespace)
-        if informer is None or not self._keeps_all(resource):
-            return await self.read(resource, key)
-        await self.settle(resource)
-        return informer.store.get(key)
+        if informer is not None:
+            saw_all = informer.mark_applies(place.field_manager)
+            if self._journal.doubts(resource, key):
+                await self.settle(resource, key)
+            cached, learned = informer.store.get(key), informer.store.noted(key)
+            if cached is not None and self._holds(place, mark, cached, learned, saw_all=saw_all):
+                if informer.store.shape.keeps_all:
+                    return cached
+                return await self._unchanged_live(place, mark, learned)
+        learned = self._intents.remembers(place, mark)
+        return await self._unchanged_live(place, mark, learned) if learned else None
+
+    async def _unchanged_live(self, place: Place, mark: bytes, learned: bytes) -> Snapshot | None:
+        stored = await self.read(place.resource, place.key, self._appliers(place))
+        return stored if stored is not None and self._holds(place, mark, stored, learned) else None
+
+    def _holds(
+        self, place: Place, mark: bytes, stored: Snapshot, learned: bytes, *, saw_all: bool = True
+    ) -> bool:
+        """Whether the intent holds, and nothing there is still of a former field manager."""
+        return self._intents.holds(mark, stored, learned, saw_all=saw_all) and not any(
+            place.of(manager).owns_in(stored) for manager in self.former_field_managers
+        )
+
+    def _appliers(self, place: Place) -> Appliers:
+        return Appliers(place.resource.api_version, [place.field_manager, *self.former_field_managers])
+
+    def _holder(self, place: Place, written: Snapshot) -> Informer | None:
+        """The informer that has an object, or will have it soon, with its marks."""
+        informer = self._informer(place.resource, place.key.namespace)
+        if informer is None or informer.store.shape.metadata_only or not informer.selects(written):
+            return None
+        return informer
 
     async def _apply(
         self, place: Place, body: Mapping[str, Any], force: bool, unforced: Collection[str]
@@ -200,7 +227,9 @@ class Applier(Writer):
         resource, key = place.resource, place.key
         path = resource.path(key.namespace, key.name, place.subresource)
         query = {"force": "true" if force else "false"}
-        return await self._answered("PATCH", resource, key, path, body, APPLY_PATCH, query)
+        return await self._answered(
+            "PATCH", resource, key, path, body, APPLY_PATCH, query, self._appliers(place)
+        )
 
     async def _succeed(self, place: Place) -> None:
         """Make the fields of the former field managers ours. Raises NotFound, and StaleVersion in the end."""

@@ -1,20 +1,17 @@
-"""What is applied, and when an apply may be left out: it was acknowledged before, and still holds."""
+"""What is applied, and when an apply may be left out: the object says itself that it would change nothing."""
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-from attrs import define, field, frozen
+from attrs import define, field
 
-from informers import Key, Resource, Snapshot
-from reconcile.diffing import projected
+from informers import Informer, Key, Resource, Snapshot
+from informers.applied import MARK, NOTHING, mark_in, mark_of_intent, same_manager
 from reconcile.models import Object, encode
 
 REMEMBERED = 10_000
-LIFETIME = 1800.0
-"""Seconds after which an acknowledgement is forgotten, and the intent is sent once more."""
+"""So many objects that no cache holds are read before they are applied again; others are just applied."""
 
 SERVER_SET = (
     "uid",
@@ -34,57 +31,68 @@ class Place(NamedTuple):
     field_manager: str
     subresource: str = ""
 
+    def mark(self, intent: Mapping[str, Any]) -> bytes:
+        """The mark that an object has while its manager owns there just what `intent` says."""
+        return mark_of_intent(self.field_manager, self.subresource, intent)
 
-@frozen
-class _Acknowledged:
-    intent: bytes
-    answer: bytes
-    uid: str
-    version: int
-    until: float
+    def of(self, field_manager: str) -> "Place":
+        """The same part of the object, for another field manager."""
+        return self._replace(field_manager=field_manager)
+
+    def owns_in(self, stored: Snapshot) -> bool:
+        """Whether the manager owns fields there by apply."""
+        return not mark_in(stored.applied, self.mark({})).endswith(NOTHING)
 
 
 @define
 class AppliedIntents:
-    """The last intent that the server acknowledged at each place; old ones are forgotten.
+    """When an apply may be left out: what the manager owns by apply is what the intent says.
 
-    An apply is left out only if its whole encoded intent is the last one acknowledged for that uid,
-    and the cached object is that acknowledgement or has, in the fields of the intent, just what the
-    acknowledgement had. So drift in an intended field is always repaired, and a field dropped from
-    the intent is always sent. Only digests are kept. `now` is the time of the event loop (s).
+    The mark of the object tells (`informers.applied`), so it takes no memory, and a restart or another
+    leader knows as much. Only where a server stores a value in other words (`1000m` as `1`) they differ:
+    then the answer to the apply says to which mark the intent leads, and that is kept beside the object in
+    the store, as long as the object is there. Of what no cache holds, the last REMEMBERED places are kept
+    here.
     """
 
-    _known: OrderedDict[Place, _Acknowledged] = field(factory=OrderedDict, init=False)
+    _elsewhere: OrderedDict[Place, bytes] = field(factory=OrderedDict, init=False)
 
-    def acknowledged(self, place: Place, intent: Mapping[str, Any], written: Snapshot, now: float) -> None:
-        """The server took `intent` and answered with `written`."""
-        answer = _digest(projected(written.to_dict(), _fields(intent)))
-        self._known[place] = _Acknowledged(
-            _digest(intent), answer, written.uid, written.version, now + LIFETIME
-        )
-        self._known.move_to_end(place)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+    def holds(self, mark: bytes, stored: Snapshot, learned: bytes = b"", *, saw_all: bool = True) -> bool:
+        """Whether sending the intent of that mark would leave `stored` as it is.
 
-    def remembers(self, place: Place, now: float) -> bool:
-        """Whether an intent was acknowledged there, not too long ago."""
-        last = self._known.get(place)
-        if last is not None and last.until <= now:
-            del self._known[place]
-            return False
-        return last is not None
-
-    def holds(self, place: Place, intent: Mapping[str, Any], cached: Snapshot) -> bool:
-        """Whether sending `intent` would change nothing, as far as `cached` can tell."""
-        last = self._known.get(place)
-        if last is None or last.uid != cached.uid or last.intent != _digest(intent):
-            return False
-        if cached.version == last.version:
+        `learned` is what earlier answers taught. `saw_all`: a manager without a mark owns nothing.
+        """
+        marks = stored.applied
+        if marks == mark:
             return True
-        if last.answer != _digest(projected(cached.to_dict(), _fields(intent))):
-            return False
-        self._known[place] = _Acknowledged(last.intent, last.answer, last.uid, cached.version, last.until)
-        return True
+        here = mark_in(marks, mark)
+        if here == mark and (saw_all or not mark.endswith(NOTHING)):
+            return True
+        return learned != b"" and mark + here in _pairs(learned)
+
+    def remembers(self, place: Place, mark: bytes) -> bytes:
+        """What the answer taught, if this intent was the last one applied at a place that no cache holds."""
+        learned = self._elsewhere.get(place, b"")
+        return learned if learned.startswith(mark) else b""
+
+    def applied(self, place: Place, mark: bytes, written: Snapshot, informer: Informer | None) -> None:
+        """The server took the intent of that mark, and answered `written`; `informer` holds the object."""
+        here = mark_in(written.applied, mark)
+        if informer is None:
+            self._elsewhere[place] = mark + here
+            self._elsewhere.move_to_end(place)
+            if len(self._elsewhere) > REMEMBERED:
+                self._elsewhere.popitem(last=False)
+            return
+        store = informer.store
+        store.mark(written)
+        known = store.noted(place.key)
+        pairs = [pair for pair in _pairs(known) if not same_manager(pair, mark)]
+        if mark.endswith(NOTHING) or (here != mark and not here.endswith(NOTHING)):
+            pairs.append(mark + here)
+        learned = b"".join(pairs)
+        if learned != known:
+            store.note(place.key, learned)
 
 
 def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
@@ -116,10 +124,6 @@ def without_server_set(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "metadata": kept}
 
 
-def _fields(intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in intent.items() if name not in ("apiVersion", "kind")}
-
-
-def _digest(value: Any) -> bytes:
-    encoded = msgspec.json.encode(value, order="deterministic")
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+def _pairs(learned: bytes) -> list[bytes]:
+    """Of each manager, the mark of an intent, and the mark to which it led."""
+    return [learned[start : start + 2 * MARK] for start in range(0, len(learned), 2 * MARK)]

@@ -8,14 +8,16 @@ refused as stale a newer state of that very object has to be seen.
 (cluster-api #13720, controller-runtime #3472, KEP-5647.)
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import anyio
 from attrs import define, field, frozen
 
 from informers import Cache, Informer, Key, Resource, Snapshot
+
+P = TypeVar("P", bound=tuple[Resource, Key | None])
 
 PATIENCE = 5.0
 """Seconds to wait for the cache, and once more after a relist."""
@@ -141,15 +143,22 @@ class Journal:
     def __bool__(self) -> bool:
         return bool(self._writes or self._unknown)
 
-    async def settle(self, cache: Cache, live: Live, only: Resource | None = None) -> None:
-        """Wait until the cache shows everything noted here (of one resource, if `only`).
+    def doubts(self, resource: Resource, key: Key) -> bool:
+        """Whether the cache may not show yet what was written to one object."""
+        unknown = self._unknown
+        return (resource, key) in self._writes or (resource, key) in unknown or (resource, None) in unknown
+
+    async def settle(
+        self, cache: Cache, live: Live, only: Resource | None = None, key: Key | None = None
+    ) -> None:
+        """Wait until the cache shows everything noted here (`only`: of one resource; `key`: of one object).
 
         Raises CacheBehind when even a relist did not bring it, and the errors of live reads.
         """
         started = anyio.current_time()
         behind = False
         try:
-            await self._settle(cache, live, only)
+            await self._settle(cache, live, only, key)
         except CacheBehind:
             behind = True
             raise
@@ -157,11 +166,11 @@ class Journal:
             if self.on_wait is not None:
                 self.on_wait(anyio.current_time() - started, behind)
 
-    async def _settle(self, cache: Cache, live: Live, only: Resource | None) -> None:
-        for resource, key in [place for place in self._unknown if only in (None, place[0])]:
-            await self._find_out(cache, live, resource, key)
-            self._unknown.pop((resource, key), None)
-        for place, write in [(p, w) for p, w in self._writes.items() if only in (None, w.resource)]:
+    async def _settle(self, cache: Cache, live: Live, only: Resource | None, key: Key | None) -> None:
+        for resource, unknown in _within(self._unknown, only, key):
+            await self._find_out(cache, live, resource, unknown)
+            self._unknown.pop((resource, unknown), None)
+        for place, write in [(place, self._writes[place]) for place in _within(self._writes, only, key)]:
             informer = cache.find(write.resource)
             if informer is not None and isinstance(write, Refusal):
                 await self._see_newer(cache, live, informer, write)
@@ -192,6 +201,13 @@ class Journal:
             self.wrote(resource, found)
         else:
             self._writes[resource, key] = Absence(resource, key)
+
+
+def _within(places: Collection[P], resource: Resource | None, key: Key | None) -> Sequence[P]:
+    """The places asked about; one without a name may be any of its resource."""
+    if key is None:
+        return [place for place in places if resource in (None, place[0])]
+    return [place for place in ((resource, key), (resource, None)) if place in places]  # type: ignore[misc]
 
 
 class NoJournal(Journal):

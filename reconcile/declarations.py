@@ -57,13 +57,25 @@ class Declarations:
         """What `writes=` lacks for what was asked so far, each as one would write it there."""
         return [_declared(kind, verbs, part) for (kind, part), verbs in self._missing.items()]
 
+    def may_apply(self, resource: Resource) -> bool:
+        """Whether an object of a resource, or a part of one, may be applied."""
+        return any(
+            method == "PATCH"
+            and group in (resource.group, "*")
+            and plural.split("/")[0] in (resource.plural, "*")
+            for method, group, plural in self._known()
+        )
+
     def check(self, method: str, resource: Resource, subresource: str) -> None:
         """Before a request for a change. Raises UndeclaredWrite."""
+        plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        if (method, resource.group, plural) not in self._known():
+            self._doubt(method, resource, plural, subresource)
+
+    def _known(self) -> frozenset[tuple[str, str, str]]:
         if self._allowed is None:
             self._allowed = _allowed_to(self.controller)
-        plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-        if (method, resource.group, plural) not in self._allowed:
-            self._doubt(method, resource, plural, subresource)
+        return self._allowed
 
     def _doubt(self, method: str, resource: Resource, plural: str, subresource: str) -> None:
         if (method, "*", f"*/{subresource}") in (self._allowed or ()):

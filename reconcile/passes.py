@@ -10,7 +10,7 @@ import anyio
 import structlog
 from attrs import define, evolve, field, frozen
 
-from informers import NotFound, Resource, Snapshot, StaleVersion
+from informers import Informer, NotFound, Resource, Snapshot, StaleVersion
 from informers.cancellation import as_failure, cancel_requests
 from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
@@ -133,6 +133,12 @@ class Passes(Generic[T]):
         self.departures = Departures(self.controller.kind, self.controller.on_gone)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
+
+    def follow(self, informer: Informer) -> None:
+        """Have what runs applied marked on the objects of an informer, before the first of them comes."""
+        if self.declarations.may_apply(informer.resource):
+            for manager in (self.controller.field_manager, *self.controller.former_field_managers):
+                informer.mark_applies(manager)
 
     def limit(self) -> Limit:
         """How long each run may take, for a task that does run after run; it closes it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from informers import (
     error_from_response,
     error_from_status,
 )
+from informers.applied import Appliers
 from informers.errors import parsed
 from informers.lines import LineSplitter
 from reconcile.consistency import CacheBehind, Freshness, Journal, NoJournal
@@ -140,12 +142,11 @@ class Reader:
         self._saw(resource, found)
         return found
 
-    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
-        """The state of an object as the server has it now, or None."""
+    async def read(self, resource: Resource, key: Key, appliers: Appliers | None = None) -> Snapshot | None:
+        """The state of an object as the server has it now, or None; with the marks of `appliers`."""
         try:
-            found = await self._ask(
-                resource, key, resource.path(key.namespace, key.name), read=Snapshot.from_json
-            )
+            path = resource.path(key.namespace, key.name)
+            found = await self._ask(resource, key, path, read=partial(Snapshot.from_json, appliers=appliers))
         except NotFound:
             return None
         self._saw(resource, found)
@@ -248,12 +249,12 @@ class Reader:
         """The resourceVersion of a resource as of now, from a consistent list of one object."""
         return await self._sender.send("GET", resource.path(namespace), _version_of_list, {"limit": "1"})
 
-    async def settle(self, resource: Resource | None = None) -> None:
-        """Wait until the cache shows this key's own writes (of one resource, if given)."""
+    async def settle(self, resource: Resource | None = None, key: Key | None = None) -> None:
+        """Wait until the cache shows this key's own writes (of one resource or one object, if given)."""
         if self.cache is None or not self._journal:
             return
         try:
-            await self._journal.settle(self.cache, self, resource)
+            await self._journal.settle(self.cache, self, resource, key)
         except CacheBehind:
             if self.run is not None:
                 self.run.lost()

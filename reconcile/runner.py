@@ -320,6 +320,7 @@ class Runner(Generic[T]):
 
     def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:
         informer = cache.declare(resource, everywhere=everywhere)
+        self._passes.follow(informer)
         self._declared.append(resource)
         return informer
 

@@ -21,7 +21,7 @@ from informers import (
     StaleVersion,
     Transport,
 )
-from informers.shape import MANAGED_FIELDS
+from informers.applied import Appliers
 from reconcile.applying import SERVER_SET
 from reconcile.diffing import merge_diff, needs_version, overlaid
 from reconcile.identity import check_field_manager
@@ -126,10 +126,7 @@ class Writer(Reader):
     def _keeps_all(self, resource: Resource) -> bool:
         """Whether what is read from the cache is the object as the server has it."""
         informer = None if self.cache is None else self.cache.find(resource)
-        if informer is None:
-            return True
-        shape = informer.store.shape
-        return shape.transform is None and not shape.metadata_only and set(shape.drop) <= {MANAGED_FIELDS}
+        return informer is None or informer.store.shape.keeps_all
 
     def lacks(self, resource: Resource, pointer: str) -> bool:
         """Whether the cache does not keep what stands at a JSON pointer in objects of a resource."""
@@ -159,10 +156,11 @@ class Writer(Reader):
         body: Any,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
+        appliers: Appliers | None = None,
     ) -> tuple[bytes, Snapshot]:
         """Send a write of an object; the answer, and what is kept of it, which has no managedFields."""
         base = self._cached(resource, key)
-        read = partial(_with_snapshot, method, resource, key)
+        read = partial(_with_snapshot, method, resource, key, appliers)
         written, answer = await self._guarded(
             method, resource, key, path, body, headers, query, read=read, whole=True
         )
@@ -335,12 +333,14 @@ class _Managed(msgspec.Struct):
 _managed = msgspec.json.Decoder(_Managed)
 
 
-def _with_snapshot(method: str, resource: Resource, key: Key, answer: bytes) -> tuple[Snapshot, bytes]:
+def _with_snapshot(
+    method: str, resource: Resource, key: Key, appliers: Appliers | None, answer: bytes
+) -> tuple[Snapshot, bytes]:
     """The state that a write answered, and the answer itself. Raises ValueError if it is of another object.
 
     Reviews (of access, of tokens) are created and never stored, so what a POST answers may have no name.
     """
-    written = Snapshot.from_json(answer)
+    written = Snapshot.from_json(answer, appliers=appliers)
     name = written.key.name
     if name == key.name or (method == "POST" and not key.name and name):
         return written, answer

@@ -10,7 +10,6 @@ import anyio
 from attrs import evolve, frozen
 
 from informers import StatusError
-from reconcile.applying import LIFETIME
 from reconcile.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import Change
@@ -322,7 +321,7 @@ class World:
             for request in reversed(process.transport.requests):
                 if request.at < since:
                     break
-                if target_of(request.path)[0] not in ("leases", "events") and not _renews(process, request):
+                if target_of(request.path)[0] not in ("leases", "events"):
                     yield request
 
     def _why_restless(self) -> str:
@@ -334,11 +333,3 @@ class World:
 def _end_pause(pause: asyncio.Future[None]) -> None:
     if not pause.done():
         pause.set_result(None)
-
-
-def _renews(process: Process, request: RecordedRequest) -> bool:
-    """Whether an intent is applied once more only because its acknowledgement was too long ago."""
-    if request.verb != "patch" or "force" not in request.query:
-        return False
-    before = [one for one in process.transport.requests if one.path == request.path and one.at < request.at]
-    return bool(before) and request.at - before[-1].at >= LIFETIME

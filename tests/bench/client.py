@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from attrs import frozen
 
-from informers import Cache, Snapshot
+from informers import Cache
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
 from reconcile.consistency import Journal
 from reconcile.testing import FakeClient
@@ -75,9 +75,10 @@ def _cached(fake: FakeClient, of: Client | None = None) -> Client:
     cache = Cache(fake.transport, clock=fake.clock)
     path = kind_of(Site).resource.path()
     listed = fake._send_now("GET", path, {})
-    items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
-    version = int(listed["metadata"]["resourceVersion"])
-    cache.declare(kind_of(Site).resource).store.replace(items, version)
+    informer = cache.declare(kind_of(Site).resource)
+    informer.mark_applies("bench")
+    items = [informer._read(msgspec.json.encode(item)) for item in listed["items"]]
+    informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
     if of is None:
         return Client(fake.transport, cache=cache, clock=fake.clock)
     of.cache = cache

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import anyio
 import msgspec
 import pytest
 
 from informers import Key, Snapshot
+from informers.applied import Appliers
 from reconcile import Client, ObjectMeta, OwnedByOther
-from reconcile.applying import LIFETIME, REMEMBERED, AppliedIntents, Place, intent_of
+from reconcile.applying import REMEMBERED, AppliedIntents, Place, intent_of
 from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
-from reconcile.testing import FakeClient, simulate
+from reconcile.testing import FakeClient
 from tests.reconcile.test_manager import Toy, ToySpec, ToyStatus
 
 PATH = "/api/v1/namespaces/default/configmaps/c"
@@ -35,50 +35,60 @@ def applies(client: FakeClient) -> int:
     return sum(request.verb == "patch" for request in client.transport.writes)
 
 
-# --- what is remembered -------------------------------------------------------------------------------------
+# --- when an intent holds -----------------------------------------------------------------------------------
 
 PLACE = Place(kind_of(ConfigMap).resource, Key("default", "c"), "m")
 INTENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1", "y": "2"}}
+MARK = PLACE.mark(INTENT)
+OWNED = {"f:data": {"f:x": {}, "f:y": {}}}
 
 
-def answered(version: str, uid: str = "u", typed: bool = True, **more: str) -> Snapshot:
-    """What a server has: of what it lists it says no type."""
-    head = {"apiVersion": "v1", "kind": "ConfigMap"} if typed else {}
-    metadata = {"name": "c", "namespace": "default", "uid": uid, "resourceVersion": version}
-    return Snapshot.from_json(msgspec.json.encode({**head, "metadata": metadata, "data": {"x": "1", **more}}))
+def stored(owned: dict[str, Any] | None, **data: str) -> Snapshot:
+    """What a server has of which `m` applied these fields."""
+    entry = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsV1": owned}
+    metadata = {"name": "c", "namespace": "default", "uid": "u", "resourceVersion": "4"}
+    body = {"metadata": {**metadata, "managedFields": [entry] if owned else []}, "data": {"x": "1", **data}}
+    return Snapshot.from_json(msgspec.json.encode(body), appliers=Appliers("v1", ["m"]))
 
 
+@pytest.mark.rule("write-7")
 @pytest.mark.parametrize(
     ("intent", "cached", "holds"),
     [
-        (INTENT, answered("4", y="2"), True),
-        (INTENT, answered("5", y="2", z="foreign"), True),
-        (INTENT, answered("5", y="2", typed=False), True),
-        (INTENT, answered("5", y="3"), False),
-        (INTENT, answered("4", uid="another", y="2"), False),
-        (INTENT, answered("5", uid="another", y="2"), False),
-        ({**INTENT, "data": {"x": "1"}}, answered("4", y="2"), False),
-        ({**INTENT, "data": {"y": "2", "x": "1"}}, answered("5", y="2"), True),
+        (INTENT, stored(OWNED, y="2"), True),
+        (INTENT, stored(OWNED, y="2", z="foreign"), True),
+        (INTENT, stored(OWNED, y="3"), False),
+        (INTENT, stored({"f:data": {"f:x": {}}}, y="2"), False),
+        (INTENT, stored(None, y="2"), False),
+        ({**INTENT, "data": {"x": "1"}}, stored(OWNED, y="2"), False),
+        ({**INTENT, "data": {"y": "2", "x": "1"}}, stored(OWNED, y="2"), True),
     ],
 )
-def test_an_intent_holds_while_its_own_fields_are_as_they_were_acknowledged(
+def test_an_intent_holds_while_it_is_what_its_manager_applied_and_nothing_of_it_has_changed(
     intent: dict[str, Any], cached: Snapshot, holds: bool
 ) -> None:
-    known = AppliedIntents()
-    assert not known.holds(PLACE, intent, cached)
-    known.acknowledged(PLACE, INTENT, answered("4", y="2"), 0.0)
-    assert [known.holds(PLACE, intent, cached) for _ in range(2)] == [holds, holds]
-    assert not known.holds(PLACE._replace(field_manager="n"), intent, cached)
+    intents = AppliedIntents()
+    assert intents.holds(PLACE.mark(intent), cached) == holds
+    assert not intents.holds(PLACE._replace(field_manager="n").mark(intent), cached)
+    assert not intents.holds(PLACE._replace(subresource="status").mark(intent), cached)
 
 
-def test_it_is_known_for_half_an_hour_that_an_intent_was_acknowledged() -> None:
-    known = AppliedIntents()
-    assert not known.remembers(PLACE, 0.0)
-    known.acknowledged(PLACE, INTENT, answered("4"), 100.0)
-    assert known.holds(PLACE, INTENT, answered("5"))
-    assert known.remembers(PLACE, 100.0 + LIFETIME - 1)
-    assert [known.remembers(PLACE, 100.0 + LIFETIME) for _ in range(2)] == [False, False]
-    assert not known.holds(PLACE, INTENT, answered("5"))
+def test_an_intent_of_nothing_holds_where_every_apply_would_have_been_seen() -> None:
+    nothing = PLACE.mark({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+    intents = AppliedIntents()
+    assert intents.holds(nothing, stored(None))
+    assert not intents.holds(nothing, stored(None), saw_all=False)
+    assert not intents.holds(nothing, stored(OWNED, y="2"))
+
+
+def test_of_objects_without_a_cache_the_last_ten_thousand_are_known() -> None:
+    intents = AppliedIntents()
+    places = [PLACE._replace(key=Key("default", str(number))) for number in range(REMEMBERED + 1)]
+    for place in places:
+        intents.applied(place, MARK, stored(OWNED, y="2"), None)
+    known = [bool(intents.remembers(place, MARK)) for place in (places[0], places[1], places[-1])]
+    assert known == [False, True, True]
+    assert not intents.remembers(places[1], PLACE.mark({"data": {"x": "2"}}))
 
 
 # --- what is an intent --------------------------------------------------------------------------------------
@@ -131,7 +141,7 @@ async def test_a_manifest_with_an_empty_creation_time_is_an_intent() -> None:
     assert made.name == "c"
 
 
-async def test_an_intent_is_sent_again_by_a_process_that_does_not_remember_it() -> None:
+async def test_a_client_without_a_cache_applies_at_once_what_it_has_not_applied_before() -> None:
     client = FakeClient()
     await client.apply(config(a="1", b="2"))
     restarted = Client(client.transport, clock=client.clock)
@@ -177,36 +187,6 @@ async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> No
         client._send_now("PATCH", "/api/v1/namespaces/default/pods/p", labels)
         await client.apply(manifest)
     assert applies(client) == 1
-
-
-def test_an_acknowledgement_is_forgotten_after_half_an_hour() -> None:
-    async def run() -> None:
-        client = FakeClient()
-        await client.apply(config(a="1"))
-        await anyio.sleep(LIFETIME - 1)
-        await client.apply(config(a="1"))
-        assert applies(client) == 1
-        await anyio.sleep(2)
-        await client.apply(config(a="1"))
-        assert applies(client) == 2
-
-    simulate(run, limit_seconds=4000)
-
-
-async def test_only_so_many_acknowledgements_are_kept() -> None:
-    client = FakeClient()
-    await client.apply(config(a="1"))
-    stored = await client.read(kind_of(ConfigMap).resource, config().key)
-    assert stored is not None
-    intents = AppliedIntents()
-    places = [Place(kind_of(ConfigMap).resource, stored.key, str(n)) for n in range(REMEMBERED + 1)]
-    for place in places:
-        intents.acknowledged(place, {}, stored, 0.0)
-    assert [intents.remembers(place, 1.0) for place in (places[0], places[1], places[-1])] == [
-        False,
-        True,
-        True,
-    ]
 
 
 async def test_named_fields_are_left_to_their_owner_and_all_others_taken_over() -> None:

@@ -71,17 +71,24 @@ def test_a_world_whose_news_are_held_back_is_not_at_rest() -> None:
 @pytest.mark.rule("sim-extra-run")
 @pytest.mark.rule("sim-stays")
 @pytest.mark.parametrize("every", [None, 3000.0])
-def test_an_intent_that_is_applied_anew_after_half_an_hour_is_no_such_run(every: float | None) -> None:
+def test_an_intent_that_holds_is_not_applied_however_much_time_goes_by(every: float | None) -> None:
     long = scenario(
         toys.keep, Apply(PLOT), quiet_seconds=2000, limit_seconds=9000, controller={"every": every}
     )
     assert not replay(long, FaultPlan()).failed
 
 
+class Forgetful(AppliedIntents):
+    """Applies whatever it is asked to."""
+
+    def holds(self, *args: Any, **more: Any) -> bool:
+        return False
+
+
 @pytest.mark.rule("sim-extra-run")
 def test_an_intent_that_is_applied_in_each_run_is_told() -> None:
     async def forget(ctx: Context[Plot]) -> None:
-        ctx.client._intents = AppliedIntents()  # as a client without a memory
+        ctx.client._intents = Forgetful()
         await toys.keep(ctx)
 
     assert "extra-run" in rules_broken_by(scenario(forget, Apply(PLOT)))
