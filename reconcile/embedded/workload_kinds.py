@@ -133,12 +133,17 @@ def validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
         why = "`selector` does not match template `labels`"
         causes.append(value_invalid("spec.template.metadata.labels", labels, why))
     causes += _template_causes(spec["template"], "spec.template", ("Always",))
-    if old is not None and old["spec"].get("selector") != spec.get("selector"):
+    if old is not None and _filled(old["spec"].get("selector")) != _filled(spec.get("selector")):
         causes.append(value_invalid("spec.selector", selector, "field is immutable"))
     replicas = spec.get("replicas")
     if isinstance(replicas, int) and replicas < 0:
         causes.append(value_invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
     return causes
+
+
+def _filled(selector: Object | None) -> Object:
+    """A selector without its empty members, which say the same as those that are absent."""
+    return {name: value for name, value in (selector or {}).items() if value}
 
 
 # --- jobs -------------------------------------------------------------------------------------

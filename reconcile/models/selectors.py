@@ -1,7 +1,7 @@
 """Label selectors as objects carry them, and as text."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from attrs import frozen
 
@@ -12,6 +12,8 @@ from reconcile.models.frozen import EMPTY
 @frozen
 class LabelRequirement:
     """One expression of a selector: a label, and what its value must be."""
+
+    __sparse__: ClassVar[bool] = True
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -38,6 +40,9 @@ class LabelRequirement:
 @frozen
 class LabelSelector:
     """Which objects are meant, by their labels; an empty selector means all of them."""
+
+    # A server drops what is empty from the selectors of its own kinds: what is sent is what comes back.
+    __sparse__: ClassVar[bool] = True
 
     match_labels: Mapping[str, str] = EMPTY
     match_expressions: Annotated[tuple[LabelRequirement, ...], Schema(list_type="atomic")] = ()

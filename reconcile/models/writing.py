@@ -82,7 +82,7 @@ def _object_writer(cls: type[Any]) -> Writer:
 
 
 def _omitted(field: ModelField, sparse: bool) -> Any:
-    """The value that is left out: None where that is the default; in metadata every default."""
+    """The value that is left out: None where that is the default; in metadata and selectors every default."""
     if field.default is None or (sparse and not field.needed):
         return field.default
     return UNSET

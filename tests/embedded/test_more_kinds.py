@@ -194,3 +194,12 @@ def test_a_stateful_set_is_scaled_through_its_subresource(api: Api) -> None:
 def test_endpoints_are_said_to_be_out_of_date(api: Api) -> None:
     answer = api.send("GET", path_of("endpoints"))
     assert "EndpointSlice" in answer.headers["warning"]
+
+
+def test_a_selector_with_empty_members_is_the_one_without_them(api: Api) -> None:
+    make(api, "daemonsets")
+    change = {"spec": {"selector": {"matchLabels": {"app": "a"}, "matchExpressions": []}}}
+    answer = api.send(
+        "PATCH", f"{path_of('daemonsets')}/a", change, content_type="application/merge-patch+json"
+    )
+    assert answer.status == 200

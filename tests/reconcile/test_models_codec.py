@@ -250,6 +250,13 @@ def test_a_selector_matches_as_its_text_says() -> None:
     assert not selector.matches({"app": "web"})
 
 
+def test_a_selector_is_written_without_what_is_empty_since_servers_drop_that() -> None:
+    assert unstructure(LabelSelector({"app": "web"})) == {"matchLabels": {"app": "web"}}
+    exists = LabelSelector(match_expressions=(LabelRequirement("tier", "Exists"),))
+    assert unstructure(exists) == {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+    assert unstructure(LabelSelector()) == {}
+
+
 @frozen
 class Port:
     number: int = attrs.field(converter=abs)
