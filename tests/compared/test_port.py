@@ -1,0 +1,86 @@
+"""Notebooks of an operator on kopf go on under its port: nothing is made anew, and nothing of kopf stays."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from notebooks import KOPF, Notebook, NotebookSpec, notebooks
+
+from reconcile import ObjectMeta, definition_of
+from reconcile.kinds import Deployment, PersistentVolumeClaim, Service
+from reconcile.testing import ListeningServer, ManagerOf, eventually
+
+HERE = Path(__file__).parent
+NOTEBOOK = HERE.parents[1] / "docs" / "examples" / "notebook"
+CHILDREN = (Deployment, PersistentVolumeClaim, Service)
+PATIENCE = 30.0
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@contextmanager
+def kopf(server: ListeningServer, log: Path) -> Iterator[None]:
+    """The operator as it was, in a process of its own."""
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(server.kubeconfig),
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(NOTEBOOK)]),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "kopf",
+        "run",
+        "--standalone",
+        "-n",
+        server.namespace,
+        "-m",
+        "notebooks_kopf",
+    ]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+async def test_notebooks_that_kopf_made_go_on_under_the_port(
+    api_server: ListeningServer, manager: ManagerOf, tmp_path: Path
+) -> None:
+    where = api_server.namespace
+    async with api_server.connect() as client:
+
+        async def of_kopf() -> bool:
+            found = await client.get(Notebook, "ada", where)
+            return bool(
+                found.status.url and any(name.startswith(KOPF) for name in found.metadata.annotations)
+            )
+
+        async def of_ours() -> bool:
+            metadata = (await client.get(Notebook, "ada", where)).metadata
+            return metadata.finalizers == (notebooks.finalizer,) and not metadata.annotations
+
+        async def uids() -> list[str]:
+            return [(await client.get(kind, "ada", where)).metadata.uid for kind in CHILDREN]
+
+        async def gone() -> bool:
+            return await client.find(Notebook, "ada", where) is None
+
+        await client.apply(definition_of(Notebook))
+        with kopf(api_server, tmp_path / "log"):
+            await client.create(Notebook(metadata=ObjectMeta("ada", where), spec=NotebookSpec("jupyter:1")))
+            await eventually(of_kopf, within=PATIENCE)
+        before = await uids()
+        async with manager(notebooks, namespace=where):
+            await eventually(of_ours, within=PATIENCE)
+            assert await uids() == before
+            await client.delete(await client.get(Deployment, "ada", where))
+            await eventually(lambda: client.find(Deployment, "ada", where), within=PATIENCE)
+            await client.delete(await client.get(Notebook, "ada", where))
+            await eventually(gone, within=PATIENCE)
