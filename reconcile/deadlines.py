@@ -55,6 +55,12 @@ class Limit:
 
     deadlines: Deadlines
     _scope: anyio.CancelScope | None = field(default=None, init=False)
+    _struck: TracebackType | None = field(default=None, init=False)
+
+    def struck(self) -> TracebackType | None:
+        """Where the last block was when it was ended; asked once, as a traceback holds on to its frames."""
+        trace, self._struck = self._struck, None
+        return trace
 
     def __enter__(self) -> float:
         # To enter and leave a scope costs as much as a short run: one serves until it has struck.
@@ -72,7 +78,7 @@ class Limit:
         self.deadlines.forget(scope)
         if not scope.cancel_called:
             return False
-        self._scope = None
+        self._scope, self._struck = None, trace
         return bool(scope.__exit__(kind, error, trace))
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import asdict
 
+from reconcile.failures import DistinctError
 from reconcile.frames import Frame, authors
 from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
@@ -46,6 +47,7 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
         "running": [running_run(run, now) for run in runner.history.running()],
         "resting": [str(request) for request in runner.resting],
         "storms": {str(storm.request): storm.shown(now) for storm in runner.guard.storms()},
+        "errors": [distinct_error(error, now) for error in runner.failures.distinct()],
         "runs_last_minute": {
             str(request): count for request, count in runner.history.last_minute(now).items()
         },
@@ -90,6 +92,19 @@ def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
         "wrote": list(run.writes),
         "result": run.result,
         "error": run.error,
+        "at": run.at,
+        "members": [member._asdict() for member in run.members],
+    }
+
+
+def distinct_error(error: DistinctError, now: float) -> Mapping[str, Any]:
+    """An error that runs failed with, as often as they did."""
+    return {
+        "error": error.message,
+        "at": error.at,
+        "count": error.count,
+        "last_ago": round(now - error.last, 3),
+        "traceback": error.traceback,
     }
 
 

@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
 
 def place_of_error(error: BaseException) -> Frame | None:
-    """Where an error was raised: the innermost line of the author, else the innermost; None if nowhere."""
+    """Where an error was raised: the innermost line of the author, else ours; None if it never was."""
     frames = [
         Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
         for frame, line in walk_tb(error.__traceback__)
@@ -43,7 +43,10 @@ def place_of_error(error: BaseException) -> Frame | None:
     if not frames:
         return None
     number = authors(frames)
-    return frames[-1 if number is None else number]
+    if number is None:
+        ours = [frame for frame in frames if is_library(frame.file)]
+        return (ours or frames)[-1]
+    return frames[number]
 
 
 def authors(frames: Sequence[Frame]) -> int | None:

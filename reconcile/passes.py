@@ -21,6 +21,7 @@ from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
 from reconcile.deadlines import Deadlines, Limit
 from reconcile.declarations import Declarations
 from reconcile.departures import Departures
+from reconcile.failures import Failed, Member, described, identity_of, members_of, place_text
 from reconcile.models import DoesNotFit, Object, kind_of
 from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
@@ -53,7 +54,8 @@ class Outcome:
 
     `stale` is true where the run stopped because it had worked on an old state: it is repeated at
     once, and has not failed. `reconcile_id` is what its log lines carry. `redact` takes what Secrets
-    hold out of the texts. `record` has what the run read and wrote.
+    hold out of the texts, and `secretive` says that the run has seen any. `record` has what it read and
+    wrote.
     """
 
     result: Result = field(factory=Result)
@@ -61,6 +63,7 @@ class Outcome:
     stale: bool = False
     reconcile_id: str = ""
     redact: Callable[[str], str] = field(default=str, repr=False, eq=False)
+    secretive: bool = field(default=False, repr=False, eq=False)
     record: RunRecord | None = field(default=None, repr=False, eq=False)
 
     @property
@@ -84,13 +87,32 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """The error as a log line says it; empty if there is none."""
-        return "" if self.error is None else self.redact(f"{type(self.error).__name__}: {self.error}")
+        """The error as a log line says it, and those of a group; empty if there is none."""
+        return "" if self.error is None else self.redact(described(self.error))
+
+    @property
+    def at(self) -> str:
+        """Where the error was raised: file and line of the author's innermost frame; empty if nowhere."""
+        return place_text(self.error)
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """The first errors of a group, each with its place."""
+        return [one._replace(error=self.redact(one.error)) for one in members_of(self.error)]
 
     @property
     def traceback(self) -> str:
         """Where the error came from, as Python prints it."""
         return "" if self.error is None else self.redact("".join(format_exception(self.error)))
+
+    @property
+    def failed(self) -> Failed:
+        """All that is told of its error. Raises ValueError if there is none."""
+        error = self.error
+        if error is None:
+            raise ValueError("the run has not failed")
+        shown = redaction.veiled(error, self.redact) if self.secretive else error
+        return Failed(identity_of(error), self.message, self.at, self.traceback, shown)
 
 
 @define
@@ -181,8 +203,8 @@ class Passes(Generic[T]):
                 result = await self._pass(request, client, record, make)
                 return Outcome(result, reconcile_id=reconcile_id, record=record)
             await self._report_late(made)
-            late = ReconcileTimeout(f"took longer than {self.timeout:g} s")
-            return Outcome(error=late, reconcile_id=reconcile_id, record=record)
+            late = ReconcileTimeout(f"took longer than {self.timeout:g} s").with_traceback(limit.struck())
+            return self._failed(late, reconcile_id, client, record)
         except BaseException as raised:
             error = as_failure(raised, "the run", cancels)
             if error is None:
@@ -190,7 +212,7 @@ class Passes(Generic[T]):
             if _all_are(error, StaleVersion):
                 bind_log().info("worked on an old state; running again", error=client.redacted(str(error)))
                 return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
-            return Outcome(error=error, reconcile_id=reconcile_id, redact=client.redacted, record=record)
+            return self._failed(error, reconcile_id, client, record)
         finally:
             self.echoes.end(request, wrote=bool(record.sent))
             redaction.seen.reset(hidden)
@@ -203,6 +225,15 @@ class Passes(Generic[T]):
         """The client of one run, which writes under the names of the controller."""
         controller = self.controller
         return client.bound(journal, controller.field_manager, controller.former_field_managers, beside)
+
+    def _failed(self, error: Exception, reconcile_id: str, client: Client, record: RunRecord) -> Outcome:
+        return Outcome(
+            error=error,
+            reconcile_id=reconcile_id,
+            redact=client.redacted,
+            secretive=bool(client.secrets),
+            record=record,
+        )
 
     def _log_of(self, request: Request, reconcile_id: str) -> structlog.stdlib.BoundLogger:
         return self.log.bind(key=str(request), reconcile_id=reconcile_id)

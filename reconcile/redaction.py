@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any
@@ -63,15 +63,26 @@ def redacted(text: str) -> str:
 
 
 def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A log line without them, for structlog: its text, its values and its traceback."""
+    """A log line without them, for structlog: its text, its values, and its error (`veiled`)."""
     values = seen.get()
     if not values:
         return event
     clean = {name: _clean(value, values) for name, value in event.items() if name != "exc_info"}
     if error := _error_of(event.get("exc_info")):
-        clean["exc_info"] = False
-        clean["traceback"] = values.redact("".join(format_exception(error)))
+        clean["exc_info"] = veiled(error, values.redact)
     return clean
+
+
+def veiled(error: BaseException, redact: Callable[[str], str]) -> BaseException:
+    """An error of the same name whose text is clean, with the clean traceback as a note.
+
+    It has no frames of its own: what reports errors reads the local variables of frames, and those of a run
+    that has seen Secrets hold them.
+    """
+    kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    copy: Exception = kind(redact(str(error)))
+    copy.add_note(redact("".join(format_exception(error))).rstrip())
+    return copy
 
 
 def _clean(value: Any, values: SecretValues) -> Any:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from logging import DEBUG, ERROR, WARNING
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -21,6 +20,7 @@ from reconcile.context import PendingEvent
 from reconcile.controller import DEFAULT_WORKERS, Controller, Watch
 from reconcile.deadlines import Limit
 from reconcile.declarations import Declarations
+from reconcile.failures import Failures
 from reconcile.handlers import Mapped, Owned, References, Selections, Used, cause_of, wakes
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes
@@ -93,7 +93,7 @@ class Runner(Generic[T]):
         self._passes = passes
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0
-        self._failures = 0
+        self.failures = Failures(passes.log)
         self._paused: anyio.Event | None = None
         """Set where it is resumed; None where it is not paused."""
         self._ended: anyio.Event | None = None
@@ -162,7 +162,7 @@ class Runner(Generic[T]):
     def status(self) -> ControllerStatus:
         """What the controller does now."""
         return ControllerStatus(
-            self.name, self.queue.status(), self._runs, self._failures, self._paused is not None
+            self.name, self.queue.status(), self._runs, self.failures.count, self._paused is not None
         )
 
     async def run(self) -> None:
@@ -477,17 +477,14 @@ class Runner(Generic[T]):
         self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note="every"))
 
     def _fail(self, outcome: Outcome, item: Item[Request], event: str, **more: Any) -> None:
-        self._failures += 1
-        log = self._log.bind(key=str(item.key), reconcile_id=outcome.reconcile_id)
         causes = item.causes if outcome.record is None else outcome.record.causes
-        woken_by = [str(cause) for cause in causes]
-        level = ERROR if outcome.terminal else WARNING
-        log.log(level, event, error=outcome.message, woken_by=woken_by, **more)
-        if log.isEnabledFor(DEBUG):
-            log.debug("traceback", traceback=outcome.traceback)
+        more |= {"woken_by": [str(cause) for cause in causes], "reconcile_id": outcome.reconcile_id}
+        now = anyio.current_time()
+        self.failures.tell(outcome.failed, event, now, terminal=outcome.terminal, key=str(item.key), **more)
 
 
 def _cancelled(error: asyncio.CancelledError) -> Outcome:
     failure = Interrupted("the task of the run was cancelled, and nothing had asked it to end")
     failure.__cause__ = error
-    return Outcome(error=failure)
+    # What the run has seen is not known here any more, so the error is told without its frames.
+    return Outcome(error=failure.with_traceback(error.__traceback__), secretive=True)

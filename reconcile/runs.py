@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from attrs import define, field
 
+from reconcile.failures import Member
 from reconcile.passes import Outcome
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Place
@@ -59,7 +60,8 @@ class PastRun(NamedTuple):
     """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
 
     Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`. `reads`
-    are the first objects that it read, `writes` the changes that it asked for, as people read them.
+    are the first objects that it read, `writes` the changes that it asked for, as people read them. `at` is
+    where its error was raised, `members` are the errors of a group.
     """
 
     started: float
@@ -71,6 +73,8 @@ class PastRun(NamedTuple):
     error: str
     reads: tuple[Place, ...] = ()
     writes: tuple[str, ...] = ()
+    at: str = ""
+    members: tuple[Member, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -200,4 +204,6 @@ def _past(run: Run, now: float) -> PastRun:
         outcome.message,
         () if record is None else record.reads,
         () if record is None or not record.sent else tuple(map(written, record.sent[:WRITES_KEPT])),
+        outcome.at,
+        tuple(outcome.members),
     )

@@ -7,6 +7,7 @@ import structlog
 
 from informers import Clock
 from informers.cancellation import Interrupted, as_failure, leaf_errors, live_on, no_silent_end
+from reconcile.failures import described, place_text
 from workqueue import Backoff
 
 RESTARTS = Backoff(base=1.0, limit=60.0)
@@ -36,7 +37,14 @@ async def supervise(
                 failures = 0
             delay = RESTARTS.delay(failures, clock.random())
             failures += 1
-            log.error("failed; it is started anew", part=what, restart_in=round(delay, 3), exc_info=failure)
+            log.error(
+                "failed; it is started anew",
+                part=what,
+                error=described(failure),
+                at=place_text(failure),
+                restart_in=round(delay, 3),
+                exc_info=failure,
+            )
             await anyio.sleep(delay)
         else:
             return

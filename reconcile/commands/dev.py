@@ -41,7 +41,8 @@ _OBJECTS = 100
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
 )
-def dev(module: str, nodes: int, workloads: bool, port: int) -> None:
+@click.option("--verbose", is_flag=True, help="Log debug lines too, and show tracebacks of failed runs.")
+def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> None:
     """Run the operator of MODULE while you write it, until Ctrl-C.
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager. It runs on an API
@@ -59,8 +60,8 @@ def dev(module: str, nodes: int, workloads: bool, port: int) -> None:
         terminal = console.is_terminal and not console.is_dumb_terminal
         log = Path(folder) / "dev.log"
         stream = stack.enter_context(log.open("w")) if terminal else sys.stderr
-        configure_logging(stream, format="text")
-        work = Development(sources, operator, console, log if terminal else None)
+        configure_logging(stream, format="text", level="DEBUG" if verbose else "INFO")
+        work = Development(sources, operator, console, log if terminal else None, verbose)
         anyio.run(work.run, Path(folder), nodes, workloads, port)
     click.echo("\nstopped")
 
@@ -80,6 +81,7 @@ class Development:
     operator: Operator
     console: Console
     log: Path | None
+    verbose: bool = False
     note: str = field(default="", init=False)
     _running: Manager | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
@@ -171,7 +173,7 @@ class Development:
         if running is not None and running.address:
             head.append(f"reconcile top --manager http://{running.address}")
         state = {} if running is None else running.state()
-        return Shown(head, self.note, await self._objects(cluster), state)
+        return Shown(head, self.note, await self._objects(cluster), state, self.verbose)
 
     async def _objects(self, cluster: Cluster) -> Sequence[tuple[str, str, str]]:
         found = []

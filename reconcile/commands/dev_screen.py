@@ -24,6 +24,8 @@ class Shown:
     objects: Sequence[tuple[str, str, str]]
     """Kind, key and what its conditions say."""
     state: Mapping[str, Any]
+    verbose: bool = False
+    """Whether tracebacks are shown."""
 
 
 class Screen(Protocol):
@@ -82,8 +84,26 @@ def view_of(shown: Shown) -> Group:
             ],
             "no runs yet",
         ),
+        _table("error", ["controller", "error", "at", "times"], errors_of(shown.state), "no run has failed"),
+        *(Text(line) for line in _tracebacks(shown)),
         _table("storm", ["controller", "key"], storms, "no storms"),
     )
+
+
+def errors_of(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    """Controller, error, place and count of each distinct error, the latest of a controller first."""
+    return [
+        (name, one["error"], one["at"], str(one["count"]))
+        for name, told in state.get("controllers", {}).items()
+        for one in reversed(told.get("errors", ()))
+    ]
+
+
+def _tracebacks(shown: Shown) -> Iterator[str]:
+    """The traceback of the latest error of each controller, where they are asked for."""
+    for told in shown.state.get("controllers", {}).values():
+        for one in told.get("errors", ())[-1:] if shown.verbose else ():
+            yield f"\n{one['traceback'].rstrip()}"
 
 
 def _table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> Table | Text:
@@ -160,5 +180,6 @@ def runs_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         causes = ", ".join(run["causes"]) or "nothing"
         wrote = "; ".join(str(one) for one in run["wrote"]) or "nothing"
         error = f": {run['error']}" if run["error"] else ""
-        line = f"run: {name} {key} {run['result']}{error}, woken by {causes}; wrote {wrote}"
+        place = f", at {run['at']}" if run.get("at") else ""
+        line = f"run: {name} {key} {run['result']}{error}{place}, woken by {causes}; wrote {wrote}"
         yield " ".join(line.split()), run["reconcile_id"]

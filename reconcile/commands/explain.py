@@ -86,6 +86,7 @@ def chain(run: Mapping[str, Any]) -> Iterator[str]:
     attempt = f", after {run['attempt']} failures" if run["attempt"] else ""
     error = f": {run['error']}" if run["error"] else ""
     yield from _part("result", [f"{run['result']} in {run['seconds'] * 1000:.1f} ms{attempt}{error}"])
+    yield from _part("at", [run["at"]] if run.get("at") else [])
 
 
 def _part(name: str, lines: Sequence[str]) -> Iterator[str]:

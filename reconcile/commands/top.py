@@ -25,7 +25,7 @@ def top(once: bool, as_json: bool, manager: Manager) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
     RUNS A MINUTE counts the runs that ended within the last minute; of a key that runs less often, its last
-    five runs tell it.
+    five runs tell it. Each distinct error of failed runs has file and line.
     """
     state = manager.get("/debug/state")
     if as_json:
@@ -43,7 +43,7 @@ def top(once: bool, as_json: bool, manager: Manager) -> None:
 
 @frozen
 class Busy:
-    """A key and how often it runs."""
+    """A key and how often it runs; `at` is where its last run failed."""
 
     controller: str
     key: str
@@ -52,6 +52,7 @@ class Busy:
     last: str
     woken_by: str
     storm: bool
+    at: str
 
 
 def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -63,6 +64,7 @@ def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
         "leading": state["leading"],
         "keys": [asdict(one) for one in busiest[:KEYS]],
         "controllers": [_controller(name, one) for name, one in controllers.items()],
+        "errors": [one for name, told in controllers.items() for one in _errors(name, told)][:KEYS],
         "informers": [
             {name: one[name] for name in ("resource", "state", "objects", "relists", "failures")}
             for one in state["informers"]
@@ -77,8 +79,9 @@ def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
             causes = last["causes"]
             writes = sum(len(run["wrote"]) for run in runs)
             woken = causes[-1] if causes else ""
-            counted = one.get("runs_last_minute", {}).get(key, 0)
-            yield Busy(name, key, rate(runs, counted), writes, last["result"], woken, key in one["storms"])
+            often = rate(runs, one.get("runs_last_minute", {}).get(key, 0))
+            storm, place = key in one["storms"], last.get("at", "")
+            yield Busy(name, key, often, writes, last["result"], woken, storm, place)
 
 
 def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
@@ -91,6 +94,13 @@ def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
         return float(counted)
     remembered = intervals * 60 / max(60.0, runs[0]["ended_ago"])
     return float(round(max(counted, remembered), 1))
+
+
+def _errors(name: str, told: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The distinct errors of a controller, the latest first; an older manager tells none."""
+    parts = ("error", "at", "count", "last_ago")
+    errors = reversed(told.get("errors", ()))
+    return [{"controller": name, **{part: one[part] for part in parts}} for one in errors]
 
 
 def _controller(name: str, one: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -111,10 +121,15 @@ def _screen(told: Mapping[str, Any]) -> Group:
     leads = "leads" if told["leading"] else "stands by"
     return Group(
         f"{told['server'] or 'not connected'}, {leads}",
-        _table(told["keys"], "no key has run yet"),
+        _table([_without(one, "at") for one in told["keys"]], "no key has run yet"),
+        _table(told["errors"], "no run has failed"),
         _table(told["controllers"], "no controllers"),
         _table(told["informers"], "no informers"),
     )
+
+
+def _without(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return {column: value for column, value in row.items() if column != name}
 
 
 def _table(rows: Sequence[Mapping[str, Any]], none: str) -> Table | str:

@@ -11,11 +11,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 from rich.console import Console
 
 from reconcile.commands.dev_reloading import Sources
-from reconcile.commands.dev_screen import Shown, make_screen, view_of
+from reconcile.commands.dev_screen import Shown, make_screen, runs_of, view_of
 from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
 from tests.commands.helpers import Command, running
@@ -211,6 +212,33 @@ def test_the_view_has_objects_queues_runs_and_storms() -> None:
         assert part in said
     row = next(line for line in said.splitlines() if line.startswith("site ") and "7" in line)
     assert row.split() == ["site", "2", "0", "7", "1"]
+
+
+def with_errors(verbose: bool) -> Shown:
+    given = shown()
+    error = {"error": "OSError: no disk", "at": "sites.py:12", "count": 7, "last_ago": 1.0}
+    traceback = "Traceback (most recent call last):\n  [bold]in read_disk[/bold]\nOSError: no disk\n"
+    site = {**given.state["controllers"]["site"], "errors": [{**error, "traceback": traceback}]}
+    return evolve(given, state={**given.state, "controllers": {"site": site}}, verbose=verbose)
+
+
+@pytest.mark.rule("told-place")
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_view_has_errors_with_their_place_and_if_asked_for_the_traceback(verbose: bool) -> None:
+    console = Console(file=StringIO(), width=120, record=True)
+    console.print(view_of(with_errors(verbose)))
+    said = console.export_text()
+    row = next(line for line in said.splitlines() if "OSError: no disk" in line)
+    assert row.split() == ["site", "OSError:", "no", "disk", "sites.py:12", "7"]
+    assert ("[bold]in read_disk[/bold]" in said) is verbose
+
+
+@pytest.mark.rule("told-place")
+def test_a_line_of_a_failed_run_has_the_place() -> None:
+    run = {**shown().state["controllers"]["site"]["recent"]["default/web"][0], "at": "sites.py:12"}
+    state = {"controllers": {"site": {"recent": {"default/web": [{**run, "error": "OSError: no disk"}]}}}}
+    ((line, _),) = runs_of(state)
+    assert ": OSError: no disk, at sites.py:12, woken by" in line
 
 
 def test_before_anything_runs_the_view_says_so() -> None:

@@ -278,6 +278,12 @@ def test_a_failed_run_says_what_failed_and_how_often_before() -> None:
     assert lines[-1] == "    result    error in 12.0 ms, after 2 failures: ValueError: no"
 
 
+@pytest.mark.rule("told-place")
+def test_a_failed_run_says_where() -> None:
+    lines = list(chain(run(result="error", error="ValueError: no", at="sites.py:12")))
+    assert lines[-1] == "    at        sites.py:12"
+
+
 def test_a_storm_is_said_before_the_runs() -> None:
     storm = {"since": 5.0, "message": "woken by its own writes", "interval": 60.0}
     now = {"kind": "Toy", "key": "default/a", "controller": "toy", "paused": False, "running": [], "runs": []}

@@ -46,6 +46,8 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/copy-objects.md", "python"): "tests/blocks/test_copier.py",
     ("docs/how-to/hold-capacity-pools.md", "python"): "tests/blocks/test_capacity.py",
     ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",
+    ("docs/how-to/logging.md", "python"): "tests/docs/test_logging_page.py",
+    ("docs/how-to/logging.md", "text"): "tests/docs/test_logging_page.py",
     ("docs/how-to/models.md", "python"): "tests/reconcile/test_models_how_to.py",
     ("docs/how-to/name-an-operator.md", "python"): "tests/reconcile/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",

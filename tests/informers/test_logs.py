@@ -41,6 +41,7 @@ def test_an_exception_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> N
     assert vars(record)["module_"] == "m"
 
 
+@pytest.mark.rule("told-logging")
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from traceback import format_exception
 from typing import Any
 
 import anyio
@@ -216,6 +217,45 @@ def failing() -> Exception:
         return error
 
 
+def assert_veiled(error: BaseException) -> None:
+    """It reads as the error did, with its traceback, and has no frames, whose variables hold secrets."""
+    assert (type(error).__name__, str(error)) == ("LookupError", f"no {HIDDEN}")
+    (note,) = error.__notes__
+    assert note.startswith("Traceback (most recent call last):\n  File ")
+    assert note.endswith(f"LookupError: no {HIDDEN}")
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
+    text = "".join(format_exception(error))
+    assert PASSWORD not in text
+    assert "in failing\n" in text
+
+
+@pytest.mark.rule("told-once")
+def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local_variables(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def leak(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.get(Secret, "planted", "default")
+        password = base64.b64decode(secret.data["password"]).decode()
+        raise ValueError(f"no {password}")
+
+    async def scenario(world: World) -> None:
+        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": encoded(PASSWORD)})
+        await world.client.create(planted)
+        async with world.running(Controller(Toy, leak, reads=[Secret])):
+            await world.make("leaky")
+            await anyio.sleep(2)
+
+    played(scenario)
+    record = next(one for one in caplog.records if vars(one)["event"] == "failed")
+    assert record.exc_info is not None
+    kind, error, trace = record.exc_info
+    assert (kind.__name__ if kind else "", str(error), trace) == ("ValueError", f"no {HIDDEN}", None)
+    text = logging.Formatter("%(message)s").format(record)
+    assert "in leak\n" in text
+    assert PASSWORD not in text
+    assert encoded(PASSWORD) not in text
+
+
 def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_what_shows_nothing(
     a_run_that_saw: SecretValues,
 ) -> None:
@@ -229,10 +269,9 @@ def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_wha
     error = failing()
     for given in (error, (type(error), error, error.__traceback__)):
         told = redact_event(None, "info", {**line, "exc_info": given})
-        traceback = told.pop("traceback")
-        assert told == {**clean, "exc_info": False}
-        assert traceback.startswith("Traceback (most recent call last):\n  File ")
-        assert traceback.endswith(f"LookupError: no {HIDDEN}\n")
+        shown = told.pop("exc_info")
+        assert told == clean
+        assert_veiled(shown)
     for empty in (None, False, (None, None, None), True):
         assert redact_event(None, "info", {**line, "exc_info": empty}) == clean
     try:
@@ -240,7 +279,7 @@ def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_wha
     except LookupError:
         now = redact_event(None, "info", {**line, "exc_info": True})
         assert redact_event(None, "info", {**line, "exc_info": False}) == clean
-    assert now["traceback"].endswith(f"LookupError: no {HIDDEN}\n")
+    assert_veiled(now["exc_info"])
 
 
 def test_only_secrets_of_the_core_group_are_sensitive() -> None:
