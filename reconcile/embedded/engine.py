@@ -23,6 +23,9 @@ DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 MAX_STORED_BYTES = 1536 * 1024
 
+MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
+"""Bytes of all objects together, as a real server's etcd has them unless told otherwise."""
+
 _CUSTOM_RULES = KindRules(check_name=subdomain_faults)
 
 
@@ -84,6 +87,8 @@ class Engine:
         body = encode(in_order(to_storage(resource, obj)))
         if len(body) > MAX_STORED_BYTES:
             raise untidy("etcdserver: request is too large")
+        if self.log.stored + len(body) > MAX_STORE_BYTES:
+            raise untidy("etcdserver: mvcc: database space exceeded")
         stored = Stored(
             key=key,
             uid=metadata["uid"],

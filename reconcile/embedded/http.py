@@ -21,12 +21,10 @@ from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.refusals import unauthorized
 from reconcile.embedded.certificates import make_certificate
+from reconcile.embedded.connections import MAX_HEAD, Bodies, Connections, check_head
 from reconcile.embedded.server import ApiServer
 from reconcile.embedded.status import Failure
 from reconcile.embedded.watching import Watch
-
-MAX_BODY = 3 * 1024 * 1024
-"""Bytes of the longest request body, as in a real API server."""
 
 PATIENCE = 30.0
 """Seconds that a reader of a watch may take to make room for more, before it is cut off."""
@@ -43,8 +41,11 @@ _BATCH = 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _CLOSING = 0.5
 _DOTS_IN_JWT = 2
+_UNREAD = 408
 
-_LONGEST_HEADERS = 1024 * 1024
+MAX_SENDING = 512 * 1024 * 1024
+"""Bytes of all answers to reads that are on their way at once."""
+
 _MOST_HEADERS = 2000
 
 log = logging.getLogger(__name__)
@@ -95,8 +96,12 @@ async def serve(
     Port 0 takes a free one. `token` is the administrator's; without one whoever brings no other token is
     the administrator. `users` are more tokens and whose they are; tokens of service accounts count always.
     While `max_in_flight` requests are under way, watches not counted, further ones are told to come back
-    (429). Leaving the context ends open watches cleanly and takes half a second at most. Raises
-    NotLoopback for a host that others can reach unless `allow_remote`, OSError when the port is taken.
+    (429); a request is under way once it is there as a whole. Leaving the context ends open watches cleanly
+    and takes half a second at most.
+
+    Raises:
+        NotLoopback: Others can reach the host, and `allow_remote` was not said.
+        OSError: The port is taken.
     """
     if not allow_remote and not is_loopback(host):
         raise NotLoopback(
@@ -105,16 +110,17 @@ async def serve(
     certificate = make_certificate(host) if tls else None
     tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
     handler = _Handler(server, token, patience, max_in_flight)
-    protocol = web.Server(
+    protocol = Connections(
         handler.answer,
         handler_cancellation=True,
         access_log=None,
         logger=_protocol_log,
-        max_line_size=_LONGEST_HEADERS,
-        max_field_size=_LONGEST_HEADERS,
+        max_line_size=MAX_HEAD,
+        max_field_size=MAX_HEAD,
         max_headers=_MOST_HEADERS,
         auto_decompress=False,
     )
+    handler.connections = protocol
     runner = web.ServerRunner(protocol, shutdown_timeout=_CLOSING)
     await runner.setup()
     try:
@@ -154,36 +160,81 @@ class _Handler:
     patience: float
     max_in_flight: int
     in_flight: int = 0
+    sending: int = 0
+    connections: Connections = field(init=False)
+    bodies: Bodies = field(factory=Bodies)
     watches: dict[int, Watch] = field(factory=dict)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.version not in (HttpVersion10, HttpVersion11):
-            return _other_version()
+        with self.connections.serving(request):
+            if request.version not in (HttpVersion10, HttpVersion11):
+                return _other_version()
+            asked = await self._asked(request)
+            if isinstance(asked, Response):
+                return await self._send(request, asked)
+            return await self._answered(request, asked)
+
+    async def _asked(self, request: web.BaseRequest) -> ApiRequest | Response:
+        """The whole request, or the refusal of one that does not become whole."""
+        try:
+            check_head(request)
+            user = self._user(request)
+            return _read(request, user, await self.bodies.read(request))
+        except Failure as failure:
+            return _refusal(failure)
+        except Exception as error:
+            return _unexpected(request, error)
+
+    async def _answered(self, request: web.BaseRequest, asked: ApiRequest) -> web.StreamResponse:
         if self.in_flight >= self.max_in_flight:
             return _too_many()
         self.in_flight += 1
         try:
-            outcome = await self._outcome(request)
+            outcome = await self._outcome(request, asked)
             if isinstance(outcome, Response):
-                return await _send(request, outcome)
+                crowded = 0 < self.sending > MAX_SENDING - len(outcome.body)
+                if crowded and request.method == "GET":  # what has been written is answered as such
+                    return _too_many()
+                return await self._send(request, outcome)
         finally:
             self.in_flight -= 1
         return await self._stream(request, outcome)
 
-    async def _outcome(self, request: web.BaseRequest) -> Response | Watch:
+    async def _outcome(self, request: web.BaseRequest, asked: ApiRequest) -> Response | Watch:
         try:
-            user = self._user(request)
-            asked = await _read(request, user)
             outcome = self.server.handle(asked)
             if not isinstance(outcome, Watch) and outcome.status == _TOO_NEW:
                 await self._catch_up(asked)
                 outcome = self.server.handle(asked)
             return outcome
-        except Failure as failure:
-            return _refusal(failure)
         except Exception as error:
-            log.exception("request failed: %s %s", request.method, request.path)
-            return _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
+            return _unexpected(request, error)
+
+    async def _send(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+        """Write the whole answer, so that it counts as under way until its reader has taken it."""
+        self.sending += len(answer.body)
+        try:
+            return await self._written(request, answer)
+        finally:
+            self.sending -= len(answer.body)
+
+    async def _written(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
+        if answer.status == _UNREAD:
+            response.force_close()
+        response.content_length = len(answer.body)
+        try:
+            await response.prepare(request)
+            for at in range(0, len(answer.body), _BATCH) if request.method != "HEAD" else ():
+                with anyio.move_on_after(self.patience) as limit:
+                    await response.write(answer.body[at : at + _BATCH])
+                if limit.cancelled_caught:
+                    self._cut(request)
+                    return response
+            await response.write_eof()
+        except ConnectionError:
+            pass  # whoever asked has gone
+        return response
 
     async def _catch_up(self, asked: ApiRequest) -> None:
         """Wait for a version that somebody has heard of before it was there, as a real server does."""
@@ -231,7 +282,7 @@ class _Handler:
             await watch.wait()
 
     def _cut(self, request: web.BaseRequest) -> None:
-        log.warning("watch of %s cut off: its reader took nothing for %s s", request.path, self.patience)
+        log.warning("answer to %s cut off: its reader took nothing for %s s", request.path, self.patience)
         if request.transport is not None:
             request.transport.abort()
 
@@ -254,48 +305,27 @@ def _batches(lines: list[bytes]) -> Iterator[bytes]:
         yield b"".join(batch)
 
 
-async def _read(request: web.BaseRequest, user: User) -> ApiRequest:
+def _read(request: web.BaseRequest, user: User, body: bytes) -> ApiRequest:
     headers: dict[str, str] = {}
     for name, value in request.headers.items():
         key = name.lower()
-        headers[key] = f"{headers[key]},{value}" if key in headers else value
+        headers[key] = f"{headers[key]},{_text(value)}" if key in headers else _text(value)
     query: dict[str, str] = {}
     for name, value in request.query.items():
         query.setdefault(name, value)
-    body = await _read_body(request)
     if headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
         body, headers["content-type"] = protobuf.to_json(body), "application/json"
     return ApiRequest(request.method, request.path, query, headers, body, user)
 
 
-async def _read_body(request: web.BaseRequest) -> bytes:
-    too_large = Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
-    if (request.content_length or 0) > MAX_BODY:
-        raise too_large
-    if not request.body_exists:
-        return b""
-    if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.content.iter_any():
-        size += len(piece)
-        if size > MAX_BODY:
-            raise too_large
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+def _text(value: str) -> str:
+    """The value of a header, in which aiohttp leaves what is not UTF-8 as halves of surrogate pairs."""
+    return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
 
 
-async def _send(request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-    """Write the whole answer, so that it counts as under way until its reader has taken it."""
-    response = web.Response(status=answer.status, headers=dict(answer.headers), body=answer.body)
-    try:
-        await response.prepare(request)
-        await response.write_eof()
-    except ConnectionError:
-        pass  # whoever asked has gone
-    return response
+def _unexpected(request: web.BaseRequest, error: Exception) -> Response:
+    log.exception("request failed: %s %s", request.method, request.path)
+    return _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
 
 
 def _too_many() -> web.Response:

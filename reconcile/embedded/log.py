@@ -19,6 +19,10 @@ from reconcile.embedded.resources import ServedResource
 StorageKey = tuple[str, str]
 """Group and plural: what shares one set of objects, whatever its versions."""
 
+MAX_HISTORY_BYTES = 256 * 1024 * 1024
+"""Bytes of the changes that are kept."""
+
+_BESIDE_BODIES = 500
 _KEPT_SNAPSHOTS = 8
 _COMPACT_FROM = 1000
 
@@ -70,6 +74,12 @@ class Change:
     lines: dict[object, bytes] = field(factory=dict, repr=False)
     """Encoded events, shared by all watches of one representation."""
     _left: Stored | None = field(default=None, repr=False)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that it keeps, about: a body, which the event that watches get of it holds once more."""
+        state = self.new or self.old
+        return _BESIDE_BODIES + (2 * len(state.body) if state is not None else 0)
 
     @property
     def left(self) -> Stored:
@@ -130,16 +140,21 @@ class Timeline:
 
 
 class Log:
-    """Every object of every resource, and the last `history` changes to them.
+    """Every object of every resource, and the last `history` changes to them, or what `history_bytes` hold.
 
     `version` is the version of the newest change; `first_version` must be later than any version that
     an earlier run of the same server gave out.
     """
 
-    def __init__(self, first_version: int, history: int) -> None:
+    def __init__(self, first_version: int, history: int, history_bytes: int = MAX_HISTORY_BYTES) -> None:
         self.version = first_version
         self.trimmed = first_version
         self._history = history
+        self._history_bytes = history_bytes
+        self.kept = 0
+        """Bytes of the changes that are kept, about."""
+        self.stored = 0
+        """Bytes of all objects as they are now."""
         self._order: deque[StorageKey] = deque()
         self._timelines: dict[StorageKey, Timeline] = {}
         self._objects: dict[StorageKey, dict[Key, Stored]] = {}
@@ -149,7 +164,8 @@ class Log:
 
     def copy(self) -> "Log":
         """A log of its own that begins with what is there now; without the changes that led to it."""
-        other = Log(self.version, self._history)
+        other = Log(self.version, self._history, self._history_bytes)
+        other.stored = self.stored
         other._objects = {resource: dict(objects) for resource, objects in self._objects.items()}
         return other
 
@@ -181,6 +197,8 @@ class Log:
         """Record that the object is now `new`, or gone; `new.version` must be `self.version + 1`."""
         objects = self._objects.setdefault(resource, {})
         change = Change(self.version + 1, resource, key, objects.get(key), new)
+        self.kept += change.weight
+        self.stored += _length(new) - _length(change.old)
         if new is None:
             del objects[key]
         else:
@@ -240,6 +258,12 @@ class Log:
         return [objects[key] for key in sorted(objects)]
 
     def _trim(self) -> None:
-        while len(self._order) > self._history:
+        while len(self._order) > self._history or (self.kept > self._history_bytes and len(self._order) > 1):
             timeline = self._timelines[self._order.popleft()]
-            self.trimmed = timeline.drop_first().version
+            dropped = timeline.drop_first()
+            self.trimmed = dropped.version
+            self.kept -= dropped.weight
+
+
+def _length(state: Stored | None) -> int:
+    return 0 if state is None else len(state.body)

@@ -25,7 +25,7 @@ from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.failures import PlainText, bad_request, too_deep
 from reconcile.embedded.housekeeping import Housekeeping
-from reconcile.embedded.log import Log, StorageKey
+from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
@@ -48,15 +48,22 @@ class ApiServer:
     synchronous code and must always be called from one thread; so must `settle`. Versions begin with
     the microseconds of the wall clock, so that a server started later never gives out an older one.
     `history` is how many changes, of all resources together, are kept for watches that resume and
-    lists that go on.
+    lists that go on; they take at most `history_bytes`, about.
 
     Who asks is `ApiRequest.user`, the administrator unless said otherwise. With `rbac` everybody else
     may do what Roles and ClusterRoles bound to them say, as in a real cluster; without it everything.
     """
 
-    def __init__(self, *, clock: Clock | None = None, history: int = 100_000, rbac: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        history: int = 100_000,
+        history_bytes: int = MAX_HISTORY_BYTES,
+        rbac: bool = True,
+    ) -> None:
         clock = clock or SystemClock()
-        log = Log(int(clock.now().timestamp() * 1_000_000), history)
+        log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
         self._begin(Engine(clock, log, Registry(built_in_resources()), rbac=rbac))
         self._make_first_namespaces()
         self._make_default_roles()

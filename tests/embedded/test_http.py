@@ -17,7 +17,8 @@ import yaml
 
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
-from reconcile.embedded.http import MAX_BODY, Face, NotLoopback, is_loopback, serve
+from reconcile.embedded.connections import MAX_BODY
+from reconcile.embedded.http import Face, NotLoopback, is_loopback, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, write_kubeconfig
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

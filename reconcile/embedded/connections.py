@@ -1,0 +1,232 @@
+"""Connections of the embedded server, and what each may keep without having asked for anything yet.
+
+A client that sends half of a request holds a descriptor and memory for as long as it likes, unless time,
+bytes and numbers are bounded. What has been unfinished for longest makes room, so that new requests always
+get through.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import anyio
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+from aiohttp.web_protocol import RequestHandler
+from attrs import define, field
+
+from reconcile.embedded.status import Failure
+
+MAX_BODY: Final = 3 * 1024 * 1024
+"""Bytes of the longest request body, as in a real API server."""
+
+BODY_TIME: Final = 30.0
+"""Seconds in which a body has to arrive."""
+
+HEAD_TIME: Final = 32.0
+"""Seconds in which the line and the headers of a request have to arrive, as in a real API server."""
+
+MAX_HEAD: Final = 1024 * 1024
+"""Bytes of the line and the headers of a request together, as in a real API server."""
+
+MAX_UNFINISHED: Final = 64 * 1024 * 1024
+"""Bytes of all heads that are not whole yet, and as many of bodies; the oldest makes room."""
+
+MAX_CONNECTIONS: Final = 4000
+SPARE_DESCRIPTORS: Final = 128
+"""Descriptors that are left to everything else in the process."""
+
+_IDLE: Final = 90.0
+
+
+class Connection(RequestHandler):
+    """One connection; `unfinished` counts the bytes of a request that is not with the handler yet."""
+
+    def __init__(self, owner: "Connections", **options: Any) -> None:
+        super().__init__(owner, **options)
+        self.owner = owner
+        self.unfinished = 0
+        self.busy = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.owner.made(self)
+        self._limit_time()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.begin()
+        self.owner.lost(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.busy:
+            self._limit_time()
+            self.unfinished += len(data)
+            self.owner.grown(self, len(data))
+        super().data_received(data)
+
+    def begin(self) -> None:
+        """A request is whole as far as its body, or the connection is at its end."""
+        self.busy = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.owner.shrunk(self)
+
+    def end(self) -> None:
+        """The request has its answer."""
+        self.busy = False
+
+    def cut(self) -> None:
+        """Hang up, without a word."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _limit_time(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(HEAD_TIME, self.cut)
+
+
+class Connections(web.Server):
+    """The connections of one server."""
+
+    def __init__(self, handler: Any, **options: Any) -> None:
+        super().__init__(handler, keepalive_timeout=_IDLE, **options)
+        self._options = options | {"keepalive_timeout": _IDLE}
+        self._known: dict[Connection, None] = {}
+        self._unfinished: dict[Connection, None] = {}
+        self._bytes = 0
+        self._most = min(MAX_CONNECTIONS, _descriptors() - SPARE_DESCRIPTORS)
+
+    def __call__(self) -> Connection:
+        options = {name: value for name, value in self._options.items() if name != "handler_cancellation"}
+        return Connection(self, loop=asyncio.get_running_loop(), **options)
+
+    def made(self, connection: Connection) -> None:
+        """Take one more; if there are too many, the one goes that has had no request for longest."""
+        self._known[connection] = None
+        if len(self._known) > self._most:
+            (next((one for one in self._known if not one.busy), connection)).cut()
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._known.pop(connection, None)
+
+    def grown(self, connection: Connection, size: int) -> None:
+        """Count bytes of a request that has not begun."""
+        self._unfinished.setdefault(connection)
+        self._bytes += size
+        if connection.unfinished > 2 * MAX_HEAD:
+            connection.cut()
+        while self._bytes > MAX_UNFINISHED and self._unfinished:
+            oldest = next(iter(self._unfinished))
+            self.shrunk(oldest)
+            oldest.cut()
+
+    def shrunk(self, connection: Connection) -> None:
+        """Count them no longer."""
+        if connection in self._unfinished:
+            del self._unfinished[connection]
+            self._bytes -= connection.unfinished
+        connection.unfinished = 0
+
+    @contextmanager
+    def serving(self, request: web.BaseRequest) -> Iterator[None]:
+        """While a request is read further, carried out and answered."""
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.begin()
+        # A connection that was just used is the last to go.
+        self._known.pop(connection, None)
+        self._known[connection] = None
+        try:
+            yield
+        finally:
+            connection.end()
+
+
+def _descriptors() -> int:
+    """How many files this process may have open."""
+    try:
+        import resource
+    except ImportError:  # not on this platform
+        return MAX_CONNECTIONS + SPARE_DESCRIPTORS
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return (
+        MAX_CONNECTIONS + SPARE_DESCRIPTORS
+        if soft == resource.RLIM_INFINITY
+        else max(soft, 2 * SPARE_DESCRIPTORS)
+    )
+
+
+# --- heads and bodies -------------------------------------------------------------------------
+
+
+def check_head(request: web.BaseRequest) -> None:
+    """Raises Failure (431) where line and headers are longer together than a real server reads."""
+    size = len(request.raw_path) + sum(len(name) + len(value) for name, value in request.raw_headers)
+    if size > MAX_HEAD:
+        raise Failure(431, "", "Request Header Fields Too Large")
+
+
+@define(eq=False)
+class _Reading:
+    scope: anyio.CancelScope
+    size: int = 0
+
+
+@define
+class Bodies:
+    """The bodies that are being read."""
+
+    _readings: dict[_Reading, None] = field(factory=dict)
+    _bytes: int = 0
+
+    async def read(self, request: web.BaseRequest) -> bytes:
+        """The whole body.
+
+        Raises:
+            Failure: 413 when it is too large, 408 when it does not arrive in time, or others need the room.
+        """
+        if (request.content_length or 0) > MAX_BODY:
+            raise _too_large()
+        if not request.body_exists:
+            return b""
+        if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        with anyio.move_on_after(BODY_TIME) as scope:
+            return await self._pieces(request, _Reading(scope))
+        raise Failure(408, "Timeout", f"the body of the request did not arrive within {BODY_TIME:g} s")
+
+    async def _pieces(self, request: web.BaseRequest, reading: _Reading) -> bytes:
+        pieces: list[bytes] = []
+        self._readings[reading] = None
+        try:
+            async for piece in request.content.iter_any():
+                self._grow(reading, len(piece))
+                pieces.append(piece)
+        finally:
+            self._forget(reading)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _grow(self, reading: _Reading, size: int) -> None:
+        reading.size += size
+        self._bytes += size
+        if reading.size > MAX_BODY:
+            raise _too_large()
+        while self._bytes > MAX_UNFINISHED:
+            oldest = next(iter(self._readings))
+            self._forget(oldest)
+            oldest.scope.cancel()
+
+    def _forget(self, reading: _Reading) -> None:
+        if reading in self._readings:
+            del self._readings[reading]
+            self._bytes -= reading.size
+
+
+def _too_large() -> Failure:
+    return Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
