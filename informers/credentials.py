@@ -5,22 +5,31 @@ token ages and a plugin has to run again is seen to here.
 """
 
 import asyncio
+import base64
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 from attrs import field, frozen
 
+from informers.clock import SystemClock
+from informers.exec_plugin import Plugin, PluginError
 from informers.kubeconfig import SERVICE_ACCOUNT, ConfigurationProblem, Connection, is_loopback
 from informers.logs import get_logger
 
 # How often a token file is read again; the service account's is rewritten long before its token ends.
 REREAD_SECONDS = 60.0
-# How long closing waits for a plugin, of which nothing but its own end leaves no process behind.
-PATIENCE_SECONDS = 2.0
+_CERTIFICATES = ("ssl_ca_cert", "cert_file", "key_file")
+_NOTHING: Mapping[str, bytes] = {}
+
+# A token is renewed so long before it ends.
+_AGEING = timedelta(minutes=5)
 
 _log = get_logger(__name__)
 
@@ -39,12 +48,22 @@ class Credentials:
     """The library's configuration of one cluster, kept fresh. Made by `load` or `load_in_cluster`.
 
     `reload(refused)` has the library look again: `refused` says that the server refused what it found
-    the last time, however fresh that seems. `certificates` are those of a `Proof` as last read.
+    the last time, however fresh that seems. `held` has what did not come from files: PEM by the names of
+    the library's fields. `certificates` are those of a `Proof` as last read.
     """
 
-    def __init__(self, configuration: Any, reload: Reload) -> None:
+    def __init__(
+        self,
+        configuration: Any,
+        reload: Reload,
+        held: Mapping[str, bytes] = _NOTHING,
+        plugin: Plugin | None = None,
+    ) -> None:
         self._configuration = configuration
         self._reload = reload
+        self._held = held
+        self._plugin = plugin
+        self.certificates: tuple[bytes | None, ...] = (None, None, None)
         self._renewal = anyio.Lock()
         self._beside: asyncio.Task[None] | None = None
         self.certificates = self._read_certificates()
@@ -61,18 +80,22 @@ class Credentials:
 
     def tls(self) -> ssl.SSLContext:
         """What the server must prove, and our certificate. Verifies unless the kubeconfig says not to."""
-        configuration = self._configuration
+        authority, certificate, key = self.certificates
         try:
-            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-            if configuration.cert_file:
-                context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+            # Without any authority the system's are trusted, and an empty one must not count as none.
+            if authority is not None and not authority.strip():
+                raise ValueError("the certificate authority is empty")
+            context = ssl.create_default_context(cadata=None if authority is None else authority.decode())
+            if certificate is not None:
+                with _as_file(certificate) as certificate_file, _as_file(key or certificate) as key_file:
+                    context.load_cert_chain(certificate_file, key_file, password=_no_passphrase)
         except (OSError, ValueError) as error:
             raise ConfigurationProblem(
                 f"the certificates for the API server cannot be used: {_one_line(error)}"
             ) from error
         # Newer Pythons ask more of a CA than Go does, and of clusters' CAs many have not got it.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if not configuration.verify_ssl:
+        if not self._configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
@@ -117,34 +140,40 @@ class Credentials:
                 _log.warning("token not renewed, the last one is used on", error=_one_line(error))
 
     async def aclose(self) -> None:
-        """Look no more; a plugin that runs is given a little time to end."""
+        """Look no more: a plugin that runs is killed."""
+        if self._plugin is not None:
+            self._plugin.close()
         if self._beside is not None:
-            await asyncio.wait([self._beside], timeout=PATIENCE_SECONDS)
             self._beside.cancel()
+            await asyncio.wait([self._beside])
 
     def _found(self) -> Proof:
         token = self._configuration.api_key.get("BearerToken")
         return Proof(token.strip() if token else None, self.certificates)
 
     def _read_certificates(self) -> tuple[bytes | None, ...]:
-        configuration = self._configuration
-        names = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-        return tuple(Path(name).read_bytes() if name and Path(name).is_file() else None for name in names)
+        return tuple(
+            self._read(name, former) for name, former in zip(_CERTIFICATES, self.certificates, strict=True)
+        )
+
+    def _read(self, name: str, former: bytes | None) -> bytes | None:
+        """One of them. A file that is being replaced may be missing for a moment: then it is as before."""
+        if name in self._held:
+            return self._held[name]
+        path = getattr(self._configuration, name)
+        if not path:
+            return None
+        return Path(path).read_bytes() if former is None or Path(path).is_file() else former
 
 
 async def load(paths: Sequence[Path], context: str) -> Credentials:
     """Those of a kubeconfig's context. The kubeconfig is never written, even where a plugin renews in it."""
     from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import load_kube_config
 
     configuration = Configuration()
     try:
-        loader = await load_kube_config(
-            config_file=os.pathsep.join(str(path) for path in paths),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
-        )
+        loader = _loader(paths, context)
+        await loader.load_and_set(configuration)
     except Exception as error:
         raise ConfigurationProblem(f"context {context} cannot be used: {_one_line(error)}") from error
 
@@ -154,18 +183,69 @@ async def load(paths: Sequence[Path], context: str) -> Credentials:
             vars(loader).pop("exec_plugin_expiry", None)
         await loader.load_and_set(configuration)
 
-    credentials = Credentials(configuration, reload)
+    credentials = Credentials(configuration, reload, loader.held, loader.plugin)
     configuration.refresh_api_key_hook = _now_and_then(loader, credentials)
     return credentials
 
 
+def _loader(paths: Sequence[Path], context: str) -> Any:
+    """The library's loader, but for two things: it writes no key to a file, and a plugin has a time limit.
+
+    The library puts what a kubeconfig has inline into the temporary folder, where it stays when the
+    process is killed; and it waits for a plugin, and lets it run, for as long as that takes.
+    """
+    from kubernetes_asyncio.config.dateutil import parse_rfc3339
+    from kubernetes_asyncio.config.exec_provider import ExecProvider
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+    class Loader(KubeConfigLoader):  # type: ignore[misc]
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.held: dict[str, bytes] = {}
+            self.plugin: Plugin | None = None
+            self._take(self._cluster, "certificate-authority-data", "ssl_ca_cert")
+            self._take(self._user, "client-certificate-data", "cert_file")
+            self._take(self._user, "client-key-data", "key_file")
+            if self._user is not None and "exec" in self._user:
+                asked = ExecProvider(self._user["exec"])
+                self.plugin = Plugin([str(part) for part in asked.args], asked.env, asked.api_version)
+
+        def _take(self, section: Any, inline: str, name: str) -> None:
+            if section is not None and section.safe_get(inline):
+                self.held[name] = base64.standard_b64decode(section.value.pop(inline))
+
+        async def load_from_exec_plugin(self) -> bool:
+            expiry = getattr(self, "exec_plugin_expiry", None)
+            if expiry is not None and expiry - SystemClock().now() > _AGEING:
+                return True
+            assert self.plugin is not None
+            status = await self.plugin.ask()
+            if not isinstance(status.get("token") or status.get("clientCertificateData"), str):
+                raise PluginError(f"the plugin {self.plugin.name} printed neither a token nor a certificate")
+            if status.get("token"):
+                self.token = f"Bearer {status['token']}"
+            if status.get("clientCertificateData"):
+                if not isinstance(status.get("clientKeyData"), str):
+                    raise PluginError(f"the plugin {self.plugin.name} printed a certificate without its key")
+                self.held["cert_file"] = status["clientCertificateData"].encode()
+                self.held["key_file"] = status["clientKeyData"].encode()
+            if "expirationTimestamp" in status:
+                self.exec_plugin_expiry = parse_rfc3339(status["expirationTimestamp"])
+            return True
+
+    merged = KubeConfigMerger(os.pathsep.join(str(path) for path in paths))
+    return Loader(config_dict=merged.config, config_base_path=None, active_context=context)
+
+
 def load_in_cluster() -> tuple[Connection, Credentials]:
-    """Those of the pod that this process runs in."""
+    """Those of the pod that this process runs in; its token and its authority are read again now and then."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 
     configuration = Configuration()
-    loader = InClusterConfigLoader(str(SERVICE_ACCOUNT / "token"), str(SERVICE_ACCOUNT / "ca.crt"))
+    loader = InClusterConfigLoader(
+        str(SERVICE_ACCOUNT / "token"), str(SERVICE_ACCOUNT / "ca.crt"), try_refresh_token=False
+    )
     try:
         loader.load_and_set(configuration)
         namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
@@ -177,7 +257,32 @@ def load_in_cluster() -> tuple[Connection, Credentials]:
 
     server = str(configuration.host)
     connection = Connection("in-cluster", server, namespace, is_loopback(server))
-    return connection, Credentials(configuration, reload)
+    credentials = Credentials(configuration, reload)
+    configuration.refresh_api_key_hook = _now_and_then(loader, credentials)
+    return connection, credentials
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to `content`, for libraries that read files; on Linux it lies in no file system."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("reconcile")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _no_passphrase() -> str:
+    """Instead of a question at the terminal."""
+    raise ValueError("the client's key is encrypted: a kubeconfig has no place for a passphrase")
 
 
 def _now_and_then(loader: Any, credentials: Credentials) -> Callable[[Any], Awaitable[None]]:

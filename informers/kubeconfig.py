@@ -115,6 +115,13 @@ def is_loopback(server: str) -> bool:
         return False
 
 
+def without_user(url: str) -> str:
+    """A URL as it may be shown: what stands before an `@` in its host may be a password."""
+    scheme, slashes, rest = url.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         content = yaml.safe_load(path.read_bytes())
@@ -166,7 +173,12 @@ def _server(files: Mapping[Path, Mapping[str, Any]], name: str, context: Mapping
     if not usable:
         raise ConfigurationProblem(
             f"cluster {cluster} of the kubeconfig {_named(files)} has no usable server: "
-            f"{server or 'it is empty'}; wanted: https://HOST:PORT"
+            f"expected https://HOST:PORT, got {without_user(server) or 'nothing'}"
+        )
+    if "@" in parts.netloc:
+        raise ConfigurationProblem(
+            f"the server of cluster {cluster} of the kubeconfig {_named(files)} has a user in its URL, which "
+            "would show in logs: give username and password in the user entry"
         )
     return server
 

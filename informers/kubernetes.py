@@ -19,7 +19,13 @@ from yarl import URL
 from informers.cancellation import asked_to_end, cancel_requests
 from informers.credentials import Credentials, Proof, load, load_in_cluster
 from informers.errors import OutcomeUnknown, TransportError, Unreachable
-from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
+from informers.kubeconfig import (
+    ConfigurationProblem,
+    Connection,
+    choose_context,
+    find_kubeconfig,
+    without_user,
+)
 from informers.transport import Response, StreamingResponse, about_to_send
 
 # The part of a User-Agent before the slash is the field manager of writes that name none.
@@ -80,6 +86,8 @@ class KubernetesTransport:
         self._credentials = credentials
         self._timeouts = timeouts or Timeouts()
         self._proxy = _proxy_for(connection, credentials)
+        # As kubectl does: what proves who we are is not for everybody on the way.
+        self._proves = connection.server.startswith("https://") or connection.loopback
         self._sessions = _Sessions.open(connection, credentials, self._timeouts)
         self._shown = credentials.certificates
         self._retired: _Sessions | None = None
@@ -162,12 +170,17 @@ class KubernetesTransport:
         return await session.request(
             method,
             url,
-            headers={**headers, "Authorization": proof.authorization} if proof.authorization else headers,
+            headers=self._proving(headers, proof),
             data=body,
             allow_redirects=False,
             proxy=self._proxy,
             server_hostname=self._credentials.tls_server_name,
         )
+
+    def _proving(self, headers: Mapping[str, str], proof: Proof) -> Mapping[str, str]:
+        if proof.authorization is None or not self._proves:
+            return headers
+        return {**headers, "Authorization": proof.authorization}
 
     async def _sessions_showing(self, proof: Proof) -> "_Sessions":
         """A connection shows its certificate once, so new certificates need new connections.
@@ -333,7 +346,8 @@ def _proxy_for(connection: Connection, credentials: Credentials) -> str | None:
         proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise ConfigurationProblem(
-            f"the proxy {proxy} for {connection.server} is not supported: only http and https proxies are"
+            f"the proxy {without_user(proxy)} for {connection.server} is not supported: "
+            "only http and https proxies are"
         )
     return proxy
 

@@ -133,9 +133,11 @@ def test_an_empty_file_among_others_is_left_out(write: Write) -> None:
         ({"kind": "Config"}, None, "no current-context; name one of its contexts: none at all$"),
         (kubeconfig(clusters=[]), None, "context dev is for cluster c, which the kubeconfig"),
         (kubeconfig(users=None), None, "context dev is for user u, which the kubeconfig"),
-        (kubeconfig(server="127.0.0.1:6443"), None, "wanted: https://HOST:PORT$"),
-        (kubeconfig(server="https://host:port"), None, "wanted: https://HOST:PORT$"),
-        (kubeconfig(server=""), None, "it is empty; wanted"),
+        (kubeconfig(server="127.0.0.1:6443"), None, "expected https://HOST:PORT, got 127.0.0.1:6443$"),
+        (kubeconfig(server="https://host:port"), None, "expected https://HOST:PORT, got https://host:port$"),
+        (kubeconfig(server="https://u:pw@host:port"), None, "got https://host:port$"),
+        (kubeconfig(server="https://u:pw@host"), None, "has a user in its URL.*in the user entry$"),
+        (kubeconfig(server=""), None, "expected https://HOST:PORT, got nothing$"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -5,6 +5,7 @@ import base64
 import json
 import ssl
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any
 import anyio
 import pytest
 import trustme
+from attrs import evolve
+from cryptography.hazmat.primitives import serialization
 
 import informers.credentials
+import informers.exec_plugin
 import informers.kubernetes
 from informers.errors import TransportError, Unreachable
 from informers.kubeconfig import ConfigurationProblem
@@ -294,3 +298,180 @@ async def test_a_pod_uses_its_own_account_and_takes_its_renewed_token(
         assert (await transport.request("GET", "/x")).status == 200
         await transport.aclose()
     assert [seen.headers["authorization"] for seen in peer.seen] == ["Bearer old", "Bearer new"]
+
+
+# --- plugins that hang, and what is left behind -----------------------------------------------------
+
+
+def hanging(folder: Path) -> dict[str, Any]:
+    """A plugin that starts a child, notes both processes and never answers."""
+    script = folder / "hangs.py"
+    script.write_text(
+        f"""
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path({str(folder / "processes")!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(600)
+"""
+    )
+    command = {"command": sys.executable, "args": [str(script)]}
+    return {"exec": command | {"apiVersion": "client.authentication.k8s.io/v1"}}
+
+
+def runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def all_ended(folder: Path) -> None:
+    processes = [int(text) for text in (folder / "processes").read_text().split()]
+    with anyio.fail_after(5):
+        while any(map(runs, processes)):
+            await anyio.sleep(0.02)
+
+
+async def test_a_plugin_that_hangs_at_the_start_is_a_configuration_problem(
+    connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informers.exec_plugin, "SECONDS", 2.0)
+    with pytest.raises(ConfigurationProblem, match=r"gave no answer within 2 s$"):
+        await connecting(1, user=hanging(tmp_path))
+    await all_ended(tmp_path)
+
+
+async def test_a_plugin_that_hangs_later_holds_up_a_refused_request_for_a_bounded_time(
+    connecting: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(by_token(lambda: "token-2")) as peer:
+        transport = await connecting(peer.port, user=plugin(tmp_path, gate="never"))
+        monkeypatch.setattr(informers.exec_plugin, "SECONDS", 1.0)
+        with anyio.fail_after(10):
+            assert (await transport.request("GET", "/x")).status == 401
+
+
+async def test_no_plugin_outlives_its_transport(connecting: Connect, tmp_path: Path) -> None:
+    async with serving(by_token(lambda: "token-2")) as peer:
+        transport = await connecting(peer.port, user=plugin(tmp_path))
+        hanging(tmp_path)
+        (tmp_path / "plugin.py").write_text((tmp_path / "hangs.py").read_text())
+        async with anyio.create_task_group() as group:
+            group.start_soon(transport.request, "GET", "/x")
+            with anyio.fail_after(10):
+                while not (tmp_path / "processes").exists():
+                    await anyio.sleep(0.02)
+            await anyio.sleep(0.1)
+            await transport.aclose()
+            await all_ended(tmp_path)
+            group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("printed", "problem"),
+    [
+        ("", "did not print an ExecCredential"),
+        ("[" * 100_000, "did not print an ExecCredential"),
+        ("x" * 2_000_000, "printed more than 1048576 bytes"),
+        ('{"apiVersion": "v1", "kind": "Pod", "status": {}}', "printed Pod of v1, expected ExecCredential"),
+        ("STATUS {}", "printed neither a token nor a certificate"),
+        ('STATUS {"token": 3}', "printed neither a token nor a certificate"),
+        ('STATUS {"clientCertificateData": "x"}', "printed a certificate without its key"),
+    ],
+    ids=range(7),
+)
+async def test_what_a_plugin_should_not_print_is_said_in_one_line(
+    printed: str, problem: str, connecting: Connect, tmp_path: Path
+) -> None:
+    version = "client.authentication.k8s.io/v1"
+    if printed.startswith("STATUS "):
+        status = json.loads(printed.removeprefix("STATUS "))
+        printed = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+    (tmp_path / "printed").write_text(printed)
+    user = {"exec": {"command": "cat", "args": [str(tmp_path / "printed")], "apiVersion": version}}
+    with pytest.raises(ConfigurationProblem, match=problem) as caught:
+        await connecting(1, user=user)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_plugin_that_is_not_installed_is_named(connecting: Connect) -> None:
+    user = {"exec": {"command": "no-such-plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
+    with pytest.raises(ConfigurationProblem, match="no-such-plugin cannot be started: No such file"):
+        await connecting(1, user=user)
+
+
+async def test_keys_of_a_kubeconfig_are_never_written_to_a_file(
+    connecting: Connect, authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "temporary"
+    written.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(written))
+    ours = authority.issue_cert("someone@example.com")
+    user = {
+        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
+        "client-key-data": base64.b64encode(ours.private_key_pem.bytes()).decode(),
+    }
+    async with serving(always(reply()), server_tls(authority)) as peer:
+        transport = await connecting(peer.port, scheme="https", cluster=trusting(authority), user=user)
+        assert (await transport.request("GET", "/x")).status == 200
+    assert list(written.iterdir()) == []
+
+
+async def test_an_encrypted_key_is_a_configuration_problem_and_no_question(
+    connecting: Connect, authority: trustme.CA
+) -> None:
+    ours = authority.issue_cert("someone@example.com")
+    key = serialization.load_pem_private_key(ours.private_key_pem.bytes(), None)
+    encrypted = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    user = {
+        "client-certificate-data": base64.b64encode(ours.cert_chain_pems[0].bytes()).decode(),
+        "client-key-data": base64.b64encode(encrypted).decode(),
+    }
+    with pytest.raises(ConfigurationProblem, match="the client's key is encrypted"):
+        await connecting(1, scheme="https", user=user)
+
+
+# --- who may see what proves who we are ---------------------------------------------------------------
+
+
+async def test_a_token_is_not_sent_in_clear_text_beyond_this_machine(connecting: Connect) -> None:
+    async with serving(always(reply())) as peer:
+        near = await connecting(peer.port, user={"token": "secret"})
+        far = KubernetesTransport(evolve(near.connection, loopback=False), near._credentials)
+        for transport in (near, far):
+            await transport.request("GET", "/x")
+        await far.aclose()
+    assert [seen.headers.get("authorization") for seen in peer.seen] == ["Bearer secret", None]
+
+
+async def test_the_password_of_a_proxy_is_in_no_error(connecting: Connect) -> None:
+    with pytest.raises(ConfigurationProblem, match="the proxy socks5://proxy:1 for") as caught:
+        await connecting(1, cluster={"proxy-url": "socks5://user:hunter2@proxy:1"})
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_pod_takes_a_rotated_authority(
+    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informers.credentials, "REREAD_SECONDS", 0.0)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    (tmp_path / "token").write_text("token")
+    (tmp_path / "namespace").write_text("web")
+    monkeypatch.setattr(informers.credentials, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(informers.kubernetes, "find_kubeconfig", lambda *_: "in-cluster")
+    other = trustme.CA()
+    async with serving(always(reply()), server_tls(other)) as peer:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(peer.port))
+        transport = await connect()
+        with pytest.raises(Unreachable, match="not to be trusted"):
+            await transport.request("GET", "/x")
+        other.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+        assert (await transport.request("GET", "/x")).status == 200
+        (tmp_path / "ca.crt").unlink()  # while it is replaced
+        assert (await transport.request("GET", "/x")).status == 200
+        await transport.aclose()
