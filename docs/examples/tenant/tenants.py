@@ -19,6 +19,7 @@ from reconcile import (
     Result,
     Schema,
     Watch,
+    Write,
     kind_of,
     resource,
     unstructured,
@@ -32,6 +33,7 @@ RBAC = "rbac.authorization.k8s.io"
 ResourceQuota = unstructured("v1", "ResourceQuota")
 LimitRange = unstructured("v1", "LimitRange")
 RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
+ClusterRole = unstructured("rbac.authorization.k8s.io/v1", "ClusterRole", namespaced=False)
 NetworkPolicy = unstructured("networking.k8s.io/v1", "NetworkPolicy", plural="networkpolicies")
 
 
@@ -118,5 +120,6 @@ tenants = Controller(
     keep_tenant,
     owns=[Namespace, ResourceQuota, LimitRange, RoleBinding, NetworkPolicy, ConfigMap],
     watches=[Watch(ConfigMap, by=lambda _: SETTINGS)],
+    writes=[Write(ClusterRole, "bind")],  # Kubernetes asks for it of whatever binds a role
 )
 manager = Manager(tenants)

@@ -1,0 +1,84 @@
+"""The examples work under the roles that their declarations make, from the first run to the deletion."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from backups import Backup, BackupSpec, Restore, RestoreSpec, backups, restores
+from cronjobs import CronJob, CronJobSpec, cron_jobs
+from notebooks import Notebook, NotebookSpec, notebooks
+from tenants import SETTINGS, Tenant, TenantSpec, tenants
+from test_backups import FakeStorage
+
+from reconcile import Client, Controller, Manager, Object, ObjectMeta
+from reconcile.embedded import InProcessTransport, service_account
+from reconcile.kinds import ConfigMap, Job, JobSpec
+from reconcile.permissions import lookout_permissions, permissions_of
+from reconcile.testing import FakeClient, simulate
+
+ACCOUNT = service_account("default", "operator")
+GROUP = "rbac.authorization.k8s.io"
+POD = {"containers": [{"name": "main", "image": "report:1"}], "restartPolicy": "Never"}
+STORAGE = FakeStorage()
+HERE = ObjectMeta("a", "default")
+CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
+    "cronjob": (
+        [cron_jobs],
+        [
+            CronJob(
+                metadata=HERE,
+                spec=CronJobSpec("* * * * *", JobSpec(template={"spec": POD}), keep_succeeded=0),
+            )
+        ],
+    ),
+    "backup": (
+        [backups(STORAGE), restores(STORAGE)],
+        [Backup(metadata=HERE, spec=BackupSpec("a")), Restore(metadata=HERE, spec=RestoreSpec("a", "b"))],
+    ),
+    "notebook": ([notebooks], [Notebook(metadata=HERE, spec=NotebookSpec("jupyter:1"))]),
+    "tenant": (
+        [tenants],
+        [
+            ConfigMap(metadata=ObjectMeta(SETTINGS.name, SETTINGS.namespace)),
+            Tenant(metadata=ObjectMeta("a"), spec=TenantSpec(admins=("ada",))),
+        ],
+    ),
+}
+
+
+def role_of(controllers: Sequence[Controller[Any]]) -> list[dict[str, Any]]:
+    rights = [*permissions_of(controllers), *lookout_permissions(controllers)]
+    head = {"apiVersion": f"{GROUP}/v1", "metadata": {"name": "operator"}}
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "operator"}
+    return [
+        {**head, "kind": "ClusterRole", "rules": [right.rule() for right in rights]},
+        {**head, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
+    ]
+
+
+@pytest.mark.parametrize("example", CASES)
+def test_an_example_is_refused_nothing_from_the_first_run_to_the_deletion(example: str) -> None:
+    controllers, objects = CASES[example]
+    client = FakeClient(*role_of(controllers), *objects, user=ACCOUNT)
+    model = type(objects[-1])
+
+    async def play() -> None:
+        admin = Client(InProcessTransport(client.server, settle=True), clock=client.clock)
+        async with Manager(*controllers, transport=client.transport, clock=client.clock, environ={}):
+            await anyio.sleep(130)
+            STORAGE.end()
+            for job in await admin.list(Job):
+                done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+                await admin.merge(job, done, subresource="status")
+            await anyio.sleep(60)
+            for obj in reversed(objects):
+                await admin.delete(await admin.get(type(obj), obj.name, obj.namespace))
+            await anyio.sleep(60)
+        assert await admin.list(model) == []
+
+    simulate(play)
+    requests = client.transport.requests
+    assert [str(request) for request in requests if request.server_status == 403] == []
+    assert any(request.mutating for request in requests)
