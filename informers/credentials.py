@@ -40,7 +40,7 @@ Reload = Callable[[bool], Awaitable[None]]
 class Proof:
     """What a request shows the server: an Authorization header, certificates, or both."""
 
-    authorization: str | None
+    authorization: str | None = field(repr=False)
     certificates: tuple[bytes | None, ...] = field(repr=False)
 
 

@@ -44,6 +44,8 @@ Check: TypeAlias = Callable[[str, Resource, str], None]
 """Told the method, resource and subresource of a write before it is sent; raises where it is not to be."""
 PAGE = 500
 """Objects a page, as client-go asks for."""
+MOST_OF_AN_ERROR = 1 << 20
+"""Bytes."""
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -243,7 +245,10 @@ class Reader:
         resource = kind_of(model).resource
         namespace = self._placed_namespace(resource, namespace)
         async for page in self._pages(resource, namespace, labels, fields, size):
-            yield [decode(model, item) for item in map(bytes, page)]
+            bodies = [bytes(item) for item in page]
+            for body in bodies:
+                self._saw_body(resource, body)
+            yield [decode(model, body) for body in bodies]
 
     async def version(self, resource: Resource, namespace: str = "") -> int:
         """The resourceVersion of a resource as of now, from a consistent list of one object."""
@@ -285,9 +290,10 @@ class Reader:
             query["resourceVersion"] = since
         async with self.transport.stream("GET", path, query, JSON) as answer:
             if answer.status >= 400:
-                body = b"".join([chunk async for chunk in answer.chunks])
+                body = await _beginning(answer.chunks)
                 raise error_from_response(answer.status, answer.headers, body, f"WATCH {path}")
-            yield _events(model, answer.chunks, f"WATCH {path}")
+            saw = partial(self._saw_body, resource)
+            yield _events(model, answer.chunks, f"WATCH {path}", saw)
 
     @property
     def secrets(self) -> SecretValues | None:
@@ -303,6 +309,10 @@ class Reader:
             for snapshot in snapshots:
                 if snapshot is not None:
                     self._secrets.saw(resource, snapshot.raw)
+
+    def _saw_body(self, resource: Resource, body: bytes) -> None:
+        if self._secrets is not None:
+            self._secrets.saw(resource, body)
 
     # --- for the rooms that write -----------------------------------------------------------------
 
@@ -412,7 +422,19 @@ def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-async def _events(model: type[O], chunks: AsyncIterator[bytes], request: str) -> AsyncIterator[WatchEvent[O]]:
+async def _beginning(chunks: AsyncIterator[bytes]) -> bytes:
+    """As much of an error's body as it takes to say what is wrong."""
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > MOST_OF_AN_ERROR:
+            break
+    return bytes(body)
+
+
+async def _events(
+    model: type[O], chunks: AsyncIterator[bytes], request: str, saw: Callable[[bytes], None]
+) -> AsyncIterator[WatchEvent[O]]:
     lines = LineSplitter()
     async for chunk in chunks:
         for raw in lines.feed(chunk):
@@ -424,4 +446,5 @@ async def _events(model: type[O], chunks: AsyncIterator[bytes], request: str) ->
             if line.type == "BOOKMARK":
                 yield WatchEvent("BOOKMARK", version)
             else:
+                saw(body)
                 yield WatchEvent(line.type, version, decode(model, body))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import msgspec
 from attrs import define, field
@@ -16,6 +17,9 @@ from informers import Resource
 
 SHORTEST = 4
 """Values of fewer characters are not looked for: they would be found in every other word."""
+
+SHORTEST_WITHIN = 6
+"""The same for parts of base64, where any few letters are a part of something."""
 
 HIDDEN = "<secret>"
 
@@ -117,7 +121,7 @@ def _contents(body: Any) -> Any:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value, in base64 and decoded, its lines, the strings in it if it is JSON, and how each is written."""
+    """A value and its lines as Python, JSON, URLs and base64 write them; and what it is itself a form of."""
     if len(value) < SHORTEST:
         return
     for text in (value, *map(str.strip, value.splitlines())):
@@ -125,9 +129,29 @@ def _forms(value: str) -> Iterator[str]:
         yield repr(text)[1:-1]
         yield json.dumps(text)[1:-1]
         yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield quote(text)
+        yield quote(text, safe="")
+        yield quote_plus(text)
     yield base64.b64encode(value.encode()).decode()
+    yield from _within_base64(value.encode())
     for text in (*_decoded(value), *_strings(value)):
         yield from _forms(text)
+
+
+def _within_base64(value: bytes) -> Iterator[str]:
+    """How a value looks within the base64 of a longer text, such as `user:password` in a Basic header.
+
+    Three bytes are four characters, so it looks otherwise at each of three offsets; characters that have
+    bits of the neighbours as well are left out.
+    """
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + value)
+        first = -(-before * 4 // 3)
+        last = (before + len(value)) * 4 // 3
+        text = whole[first:last].decode()
+        if len(text) >= SHORTEST_WITHIN:
+            yield text
+            yield text.replace("+", "-").replace("/", "_")
 
 
 def _decoded(value: str) -> Sequence[str]:

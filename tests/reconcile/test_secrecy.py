@@ -8,16 +8,21 @@ import logging
 from collections.abc import Iterator
 from traceback import format_exception
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import anyio
 import msgspec
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 from informers import Resource
+from informers.credentials import Proof
+from informers.exec_plugin import Plugin
 from reconcile import Cause, Context, Controller, ObjectMeta
 from reconcile.kinds import Event, Secret
 from reconcile.logs import configure_logging
@@ -267,8 +272,8 @@ def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_wha
     clean = {"event": f"it is {HIDDEN}", "held": f"['{HIDDEN}']", **kept}
     assert redact_event(None, "info", line) == clean
     error = failing()
-    for given in (error, (type(error), error, error.__traceback__)):
-        told = redact_event(None, "info", {**line, "exc_info": given})
+    for form in (error, (type(error), error, error.__traceback__)):
+        told = redact_event(None, "info", {**line, "exc_info": form})
         shown = told.pop("exc_info")
         assert told == clean
         assert_veiled(shown)
@@ -286,3 +291,68 @@ def test_only_secrets_of_the_core_group_are_sensitive() -> None:
     assert is_sensitive(SECRETS)
     assert not is_sensitive(Resource("", "v1", "ConfigMap", "configmaps"))
     assert not is_sensitive(Resource("example.com", "v1", "Secret", "secrets"))
+
+
+async def by_pages(ctx: Context[Toy]) -> str:
+    async for page in ctx.client.pages(Secret, "default"):
+        for secret in page:
+            return base64.b64decode(secret.data["password"]).decode()
+    raise AssertionError
+
+
+async def by_watch(ctx: Context[Toy]) -> str:
+    async with ctx.client.watch(Secret, "default") as events:
+        async for event in events:
+            assert event.object is not None
+            return base64.b64decode(event.object.data["password"]).decode()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("read", [by_pages, by_watch])
+def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
+    read: Any, everything_logged: io.StringIO
+) -> None:
+    async def leak(ctx: Context[Toy]) -> None:
+        raise ValueError(f"cannot log in with {await read(ctx)}")
+
+    async def scenario(world: World) -> None:
+        data = {"password": encoded(PASSWORD)}
+        await world.client.create(Secret(metadata=ObjectMeta("planted", "default"), data=data))
+        async with world.running(Controller(Toy, leak, writes=[Secret])):
+            await world.make("leaky")
+            await anyio.sleep(10)
+        assert f"cannot log in with {HIDDEN}" in everything_logged.getvalue()
+        assert PASSWORD not in everything_logged.getvalue()
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda secret: f"https://user:{quote(secret, safe='')}@host/",
+        lambda secret: f"?password={quote_plus(secret)}",
+        *(
+            lambda secret, user=user: "Basic " + encoded(f"{user}:{secret}")  # type: ignore[misc]
+            for user in ("a", "ab", "abc", "abcd")
+        ),
+        lambda secret: base64.urlsafe_b64encode(f"u:{secret}:more".encode()).decode(),
+    ],
+)
+@given(secret=st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=8, max_size=40))
+def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> None:
+    assume(secret not in HIDDEN)
+    values = SecretValues()
+    values.saw(SECRETS, json.dumps({"data": {"password": encoded(secret)}}).encode())
+    text = form(secret)
+    clean = values.redact(text)
+    assert HIDDEN in clean
+    for piece in (clean, *clean.split(HIDDEN)):
+        with contextlib.suppress(ValueError):
+            assert secret not in base64.b64decode(piece.removeprefix("Basic ")).decode(errors="ignore")
+    assert secret not in unquote_plus(clean)
+
+
+def test_what_proves_who_we_are_has_a_silent_repr() -> None:
+    assert "hunter2" not in repr(Proof("Bearer hunter2", (b"hunter2", None, None)))
+    assert "hunter2" not in repr(Plugin(["aws"], {"TOKEN": "hunter2"}))
