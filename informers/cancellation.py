@@ -19,6 +19,10 @@ Not among them are KeyboardInterrupt, which is a person's, and GeneratorExit, wh
 """
 
 
+GRACE_SECONDS = 1.0
+"""Where all tasks of an event loop are cancelled, a task group ends only after the groups within it have."""
+
+
 class Interrupted(Exception):
     """Code of others raised CancelledError or SystemExit, and nothing had asked it to end."""
 
@@ -70,6 +74,13 @@ async def live_on() -> None:
                 raise
 
 
+def interrupted(what: str, error: BaseException) -> Interrupted:
+    """What a CancelledError comes to that was thrown into a task by other code."""
+    failure = Interrupted(f"{what} was cancelled, and nothing had asked it to end")
+    failure.__cause__ = error
+    return failure
+
+
 @asynccontextmanager
 async def no_silent_end(what: str) -> AsyncIterator[None]:
     """Around all that a task does: it raises Interrupted where other code cancels that task.
@@ -82,7 +93,8 @@ async def no_silent_end(what: str) -> AsyncIterator[None]:
         if asked_to_end():
             raise
         await live_on()
-        raise Interrupted(f"{what} was cancelled, and nothing had asked it to end") from error
+        await asyncio.sleep(GRACE_SECONDS)
+        raise interrupted(what, error) from error
 
 
 def leaf_errors(error: BaseException) -> Iterator[BaseException]:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import anyio
 import structlog
 
+from informers.cancellation import FAILURES, as_failure, live_on
+from informers.functions import check_function, name_of
 from informers.pacing import Pace
 from informers.store import Delta
 from informers.tasks import Tasks
@@ -62,8 +64,8 @@ class Registration:
         """Call a synchronous handler; what it raises is logged and costs it this one change."""
         try:
             self._handler(delta)
-        except Exception:
-            self._failed(delta)
+        except FAILURES as error:
+            self._failed(delta, error)
 
     async def work(self, news: Callable[[], anyio.Event]) -> None:
         """Call an asynchronous handler for each change until it is removed."""
@@ -76,16 +78,22 @@ class Registration:
             self._idle = idle = anyio.Event()
             try:
                 await self._handler(delta)  # type: ignore[misc]
-            except Exception:
-                self._failed(delta)
+            except BaseException as raised:
+                error = as_failure(raised, name_of(self._handler))
+                if error is None:
+                    raise
+                if error is not raised:
+                    await live_on()
+                self._failed(delta, error)
             finally:
                 idle.set()
             # Only now: a change whose handling was cancelled with the informer comes again.
             if self.backlog and self.backlog[0] is delta:
                 self.backlog.popleft()
 
-    def _failed(self, delta: Delta) -> None:
-        self._log.exception("a handler failed; it misses this change", key=str(delta.last.key))
+    def _failed(self, delta: Delta, error: BaseException) -> None:
+        key, name = str(delta.last.key), name_of(self._handler)
+        self._log.error("a handler failed; it misses this change", key=key, handler=name, exc_info=error)
 
 
 class Handlers:
@@ -106,6 +114,7 @@ class Handlers:
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
         """Have a synchronous handler told: of `present` before this returns, then of all that comes."""
+        check_function(handler, "add_handler:", "delta", "plain")
         registration = Registration(handler, self._log)
         for delta in present:
             registration.tell(delta)
@@ -114,6 +123,7 @@ class Handlers:
 
     def add_async(self, handler: AsyncHandler, present: Iterable[Delta]) -> Registration:
         """Have an asynchronous handler told, in its own time."""
+        check_function(handler, "add_async_handler:", "delta", "either")
         registration = Registration(handler, self._log)
         registration.backlog.extend(present)
         self._tasked.append(registration)

@@ -6,10 +6,18 @@ from typing import Any
 
 from attrs import define, field
 
+from informers.cancellation import FAILURES
+from informers.functions import name_of
+from informers.logs import get_logger
 from informers.snapshot import Place, Snapshot
 
+_log = get_logger("informers")
+
 IndexFunction = Callable[[Snapshot], Iterable[Any]]
-"""The values under which a snapshot is found; hashable, and the same at each call; must not raise."""
+"""The values under which a snapshot is found; hashable, and the same at each call.
+
+A snapshot for which it raises is found under none, and the log says so.
+"""
 
 
 def by_owner(snapshot: Snapshot) -> Iterable[str]:
@@ -55,12 +63,12 @@ class Index:
 
     def add(self, snapshot: Snapshot) -> None:
         """Have a snapshot found."""
-        for value in self.function(snapshot):
+        for value in self._values(snapshot):
             self._put(value, snapshot.place)
 
     def remove(self, snapshot: Snapshot) -> None:
         """Have a snapshot not found any more."""
-        for value in self.function(snapshot):
+        for value in self._values(snapshot):
             self._drop(value, snapshot.place)
 
     def change(self, old: Snapshot, new: Snapshot) -> None:
@@ -68,7 +76,7 @@ class Index:
         reads = self._reads
         if reads is not None and reads(old) == reads(new):
             return
-        before, after = tuple(self.function(old)), tuple(self.function(new))
+        before, after = tuple(self._values(old)), tuple(self._values(new))
         if before == after:
             return
         for value in before:
@@ -78,6 +86,20 @@ class Index:
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def _values(self, snapshot: Snapshot) -> Iterable[Any]:
+        if self._reads is not None:  # one of our own: every object passes here, and nothing can fail
+            return self.function(snapshot)
+        try:
+            values = tuple(self.function(snapshot))
+            hash(values)
+        except FAILURES as error:
+            name = name_of(self.function)
+            _log.error(
+                "the function of an index failed", function=name, key=str(snapshot.key), exc_info=error
+            )
+            return ()
+        return values
 
     def _put(self, value: Any, place: Place) -> None:
         found = self._places.get(value)

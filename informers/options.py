@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 
-from attrs import evolve, fields, frozen
+from attrs import evolve, field, fields, frozen
 
 from informers.compression import codec
+from informers.functions import check_function
 from informers.resource import Resource
 from informers.shape import MANAGED_FIELDS, Shape, Transform
+
+
+def _transforms(_: object, __: object, transform: Transform | None) -> None:
+    if transform is not None:
+        check_function(transform, "InformerOptions: transform=", "object", "plain")
 
 
 @frozen
@@ -27,7 +33,7 @@ class InformerOptions:
     shard: str | None = None
     metadata_only: bool | None = None
     drop: Sequence[str] | None = None
-    transform: Transform | None = None
+    transform: Transform | None = field(default=None, validator=_transforms)
     transformed: Sequence[str] | None = None
     compress: bool | None = None
 
@@ -53,7 +59,7 @@ class InformerOptions:
         return {name: value for name, value in named.items() if value}
 
 
-_OPTIONS = tuple(field.name for field in fields(InformerOptions))
+_OPTIONS = tuple(option.name for option in fields(InformerOptions))
 
 
 def _type_meta(resource: Resource, metadata_only: bool) -> bytes:

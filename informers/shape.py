@@ -1,13 +1,17 @@
 """What of an object a store keeps: what is dropped, changed or compressed on the way in."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import count as count_from
 from typing import Any
 
 import msgspec
 from attrs import field, frozen
 
+from informers.cancellation import FAILURES
 from informers.compression import Codec
+from informers.functions import name_of
+from informers.logs import get_logger
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
 """From an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
@@ -17,6 +21,8 @@ _KEPT_BY_METADATA_ONLY = ("apiVersion", "kind", "metadata")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, Any])
+_log = get_logger("informers")
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 @frozen(eq=False)
@@ -38,6 +44,7 @@ class Shape:
     keeps_all: bool = field(init=False)
     """Whether what is stored is the object as the server has it, but for managedFields."""
     _paths: tuple[tuple[str, ...], ...] = field(init=False)
+    _failures: Iterator[int] = field(factory=partial(count_from, 1), init=False, repr=False)
 
     @keeps_all.default
     def _judge(self) -> bool:
@@ -58,16 +65,31 @@ class Shape:
     def before(self, raw: bytes) -> bytes:
         """The object after `transform`: what its metadata is read from.
 
-        Raises ValueError where the transform does.
+        One for which the transform fails is kept whole, and the log says so: it would hold up all others of
+        its resource otherwise, since a list has to be read to its end.
         """
         if self.transform is None:
             return raw
         decoded = _object.decode(raw)
+        identity = _identity(decoded)
         try:
-            return msgspec.json.encode(self.transform(decoded))
-        except Exception as error:
-            name = (decoded.get("metadata") or {}).get("name")
-            raise ValueError(f"the transform failed for {name}: {type(error).__name__}: {error}") from error
+            result = self.transform(decoded)
+            if not isinstance(result, Mapping) or _identity(result) != identity:
+                odd = type(result).__name__
+                raise TypeError(f"it returned {odd}: expected the object, with its name, uid and version")
+            return msgspec.json.encode(result)
+        except FAILURES as error:
+            count = next(self._failures)
+            if not count & (count - 1):  # of many ever fewer: a first list may have thousands
+                name = name_of(self.transform)
+                _log.error(
+                    "a transform failed; the object is kept whole",
+                    function=name,
+                    object=identity[0],
+                    times=count,
+                    exc_info=error,
+                )
+            return raw
 
     def keep(self, body: bytes, managed_fields: bytes) -> bytes:
         """The bytes to store, of an object whose `metadata.managedFields` are these (empty: none)."""
@@ -87,6 +109,12 @@ def segments(pointer: str) -> tuple[str, ...]:
     if pointer and not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is no JSON pointer: /spec/template, or empty for the whole object")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
+def _identity(content: Mapping[str, Any]) -> Sequence[Any]:
+    """What the metadata of an object has to keep."""
+    metadata = content.get("metadata")
+    return [metadata.get(name) for name in _IDENTITY] if isinstance(metadata, Mapping) else [None] * 4
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 from attrs import define, field
 
 from informers.applied import with_marks
+from informers.functions import check_function
 from informers.indexes import Index, IndexFunction, by_namespace, by_owner
 from informers.resource import Key
 from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
@@ -138,8 +139,11 @@ class Store:
             raise KeyError(name)
         found: list[Snapshot] = []
         for table in self._tables.values():
-            objects = table.objects
-            found += [objects[place] for place in table.indexes[name].places(value)]
+            objects, places = table.objects, table.indexes[name].places(value)
+            try:
+                found += [objects[place] for place in places]
+            except KeyError:  # a function that did not say the same of one state each time left some behind
+                found += [objects[place] for place in places if place in objects]
         return found
 
     def index_values(self, name: str) -> Collection[Any]:
@@ -151,7 +155,11 @@ class Store:
         )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index all objects, present and future. Raises ValueError if the name is taken."""
+        """Index all objects, present and future. Raises ValueError if the name is taken.
+
+        Raises TypeError for a function that cannot be called with a snapshot.
+        """
+        check_function(function, f"the index {name!r}:", "snapshot", "many")
         if name in self._functions:
             raise ValueError(f"there is an index {name!r} already")
         self._functions[name] = function

@@ -15,7 +15,7 @@ from reconcile.blocking import THREADS, Blocking, InStep, Threads
 from reconcile.caution import NO_CAUTION, Caution
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.declarations import Undeclared
-from reconcile.health import Check
+from reconcile.health import Check, checked
 from reconcile.identity import check_field_manager
 from reconcile.leadership import LeaderElection, LeaseTerms
 from reconcile.limiter import RateLimiter
@@ -83,8 +83,8 @@ class ManagerOptions:
     serve_certificates: str = ""
     serve_review: bool = False
     ready_when: ReadyWhen = "up"
-    liveness: Mapping[str, Check] = {}
-    readiness: Mapping[str, Check] = {}
+    liveness: Mapping[str, Check] = field(factory=dict, converter=checked)
+    readiness: Mapping[str, Check] = field(factory=dict, converter=checked)
     metrics: "CollectorRegistry | None" = None
     traces: "TracerProvider | None" = None
     limiter: RateLimiter | None = None

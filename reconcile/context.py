@@ -11,6 +11,7 @@ import attrs
 import structlog
 
 from informers import AlreadyExists, Clock, Key, Resource, Snapshot
+from informers.functions import is_async, name_of
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
 from reconcile.conditions import merge_conditions
@@ -278,8 +279,10 @@ class Context(Generic[T]):
         """Call blocking code in one of the manager's threads; inline under the test kit.
 
         A thread cannot be ended: where the run has taken too long, or is to stop, this returns only when
-        `function` has, and then ends the run.
+        `function` has, and then ends the run. Raises TypeError for an `async def`, and what `function` does.
         """
+        if is_async(function):
+            raise TypeError(f"run_sync: {name_of(function)} is an `async def`: await it as it is")
         try:
             return await self._blocking.call(functools.partial(function, *args, **kwargs), self.log)
         except Exception:

@@ -1,12 +1,12 @@
 """The declaration of a controller: which kind it keeps, how, and what wakes it."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
 from informers import Key, Resource, Snapshot
+from informers.functions import Kind, check_function, is_async
 from reconcile import predicates
 from reconcile.background import InBackground
 from reconcile.context import Context
@@ -62,7 +62,11 @@ class Watch(Generic[T, W]):
     by what the selector chooses or did choose before the change. With `to`, the watched object says whom
     it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
     where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
-    every one counts. Raises TypeError unless one of the three is given, and for a class that is no kind.
+    every one counts. Raises TypeError unless one of the three is given, for a function that does not fit, and
+    for a class that is no kind.
+
+    Where `by` or `by_labels` fails for an object, every change of `kind` wakes that object; where `to` fails,
+    all objects of the controller run, within seconds; the log names the function.
     """
 
     kind: type[W]
@@ -74,8 +78,15 @@ class Watch(Generic[T, W]):
 
     def __attrs_post_init__(self) -> None:
         kind_of(self.kind)
+        for option, takes in (("by", "object"), ("to", "object"), ("by_labels", "object")):
+            if (function := getattr(self, option)) is not None:
+                kind: Kind = "plain" if option == "by_labels" else "many"
+                check_function(function, f"{self}: {option}=", takes, kind)
         if sum(way is not None for way in (self.by, self.by_labels, self.to)) != 1:
-            raise TypeError(f"Watch({self.kind.__name__}): give by=, by_labels= or to=, one of the three")
+            raise TypeError(f"{self}: give by=, by_labels= or to=, one of the three")
+
+    def __str__(self) -> str:
+        return f"Watch({self.kind.__name__})"
 
 
 def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
@@ -231,10 +242,7 @@ class Controller(_Options[T]):
             raise TypeError("give cleanup= or on_terminating=, one of the two")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"a controller needs 1 worker or more, not {self.workers}")
-        for option in ("on_gone", "background"):
-            function = getattr(self, option)
-            if function is not None and not is_async(function):
-                raise TypeError(f"{option}= is an `async def`: only reconcilers may be plain functions")
+        self._check_functions()
         for option in ("timeout", "every", "resync"):
             seconds = getattr(self, option)
             if seconds is not None and not seconds > 0:
@@ -270,6 +278,20 @@ class Controller(_Options[T]):
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+    def _check_functions(self) -> None:
+        """See that each function fits its place; `wakes` and `sources` see to it themselves."""
+        where = f"Controller({self.kind.__name__}):"
+        check_function(self.reconcile, f"{where} reconcile=", "ctx", "either")
+        for option in ("cleanup", "on_terminating"):
+            if (function := getattr(self, option)) is not None:
+                check_function(function, f"{where} {option}=", "ctx", "either")
+        for option, takes in (("on_gone", "gone"), ("background", "given")):
+            if (function := getattr(self, option)) is None:
+                continue
+            if callable(function) and not is_async(function):
+                raise TypeError(f"{option}= is an `async def`: only reconcilers may be plain functions")
+            check_function(function, f"{where} {option}=", takes, "async")
 
     def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
         """Have an object reconciled, in every manager that runs this controller; from any task or thread.
@@ -326,8 +348,3 @@ class Controller(_Options[T]):
         """Every kind whose changes may wake it; for the runtime."""
         kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
         return tuple(dict.fromkeys(kinds))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine: an `async def`, a partial or a method of one, or such a call."""
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -7,6 +7,8 @@ import structlog
 from attrs import define, field, frozen
 
 from informers import Delta, Key, Snapshot
+from informers.cancellation import as_failure, cancel_requests
+from informers.functions import name_of
 from reconcile.client import Client
 from reconcile.models import DoesNotFit, Object, decode
 from reconcile.requests import Request
@@ -58,7 +60,17 @@ class Departures(Generic[T]):
             except DoesNotFit as error:
                 log.warning("gone, and its last state does not fit the model", error=str(error))
             else:
-                await self.on_gone(Gone(last, request, client, log))
+                await self._call(self.on_gone, Gone(last, request, client, log))
             waiting.pop(0)
         if waiting is not None and not waiting:
             self._gone.pop(request.key, None)
+
+    async def _call(self, on_gone: OnGone[T], gone: Gone[T]) -> None:
+        cancels = cancel_requests()
+        try:
+            await on_gone(gone)
+        except BaseException as raised:
+            error = as_failure(raised, name_of(on_gone), cancels)
+            if error is None or error is raised:
+                raise
+            raise error from raised

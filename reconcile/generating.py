@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from informers import AlreadyExists, Key, StaleVersion
+from informers.functions import name_of
 from reconcile.client import Client
 from reconcile.kinds import Secret
 from reconcile.models import Object, ObjectMeta, kind_of
@@ -31,7 +32,7 @@ async def generate_once(
         if not live:
             continue
         if name not in made:
-            made[name] = make()
+            made[name] = _text(make)
         if client.dry_run:
             return made[name]
         encoded = base64.b64encode(made[name].encode()).decode()
@@ -49,3 +50,10 @@ async def generate_once(
                 client.run.made_once(resource, secret)
         return made[name]
     raise StaleVersion(409, "Conflict", f"others keep changing the Secret {str(secret)!r}")
+
+
+def _text(make: Callable[[], str]) -> str:
+    value = make()
+    if not isinstance(value, str):
+        raise TypeError(f"generate_once: {name_of(make)} returned {type(value).__name__}, expected a string")
+    return value

@@ -1,18 +1,19 @@
 """From a change of an object to the keys that it concerns: one handler for each way a kind is named."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-import structlog
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from informers import Delta, Informer, Key, Snapshot, Store
+from informers.cancellation import FAILURES
 from reconcile.controller import Watch
 from reconcile.models import DoesNotFit, LabelSelector, decode, kind_of
 from reconcile.predicates import Predicate
 from reconcile.requests import Cause, Request
+from reconcile.wake_failures import WakeFailures, requests_of
 
-R = TypeVar("R")
+V = TypeVar("V")
 
 Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
 """Takes a key, the cause, and the change that it comes from."""
@@ -33,14 +34,24 @@ def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
     return "deleted" if delta.new is None else "updated"
 
 
-def wakes(predicate: Predicate, delta: Delta) -> bool:
-    """Whether a change wakes; a resync does. Another object of the same name is an end and a beginning."""
+def wakes(
+    predicate: Predicate, delta: Delta, failures: WakeFailures, watch: Watch[Any, Any] | None = None
+) -> bool:
+    """Whether a change wakes; a resync does, and a change of which the predicate cannot say.
+
+    Another object of the same name is an end and a beginning.
+    """
     old, new = delta.old, delta.new
     if delta.resync:
         return True
-    if old is not None and new is not None and not old.is_same_object(new):
-        return predicate.wakes(old, None) or predicate.wakes(None, new)
-    return predicate.wakes(old, new)
+    try:
+        if old is not None and new is not None and not old.is_same_object(new):
+            return predicate.wakes(old, None) or predicate.wakes(None, new)
+        return predicate.wakes(old, new)
+    except FAILURES as error:
+        place = "wakes=" if watch is None else f"{watch}: wakes="
+        failures.report(place, predicate.test, error, "the change wakes", key=str(delta.last.key))
+        return True
 
 
 @frozen
@@ -80,9 +91,10 @@ class Used:
     informer: Informer
     users: Callable[[Delta], Iterable[Snapshot]]
     enqueue: Enqueue
+    failures: WakeFailures
 
     def __call__(self, delta: Delta) -> None:
-        if not wakes(self.watch.wakes, delta):
+        if not wakes(self.watch.wakes, delta, self.failures, self.watch):
             return
         cause = cause_of(self.informer, delta)
         for user in self.users(delta):
@@ -91,44 +103,120 @@ class Used:
 
 @frozen
 class Mapped:
-    """A change of a watched object wakes whom it says it concerns, in its old and its new state."""
+    """A change of a watched object wakes whom it says it concerns, in its old and its new state.
+
+    Where it cannot say, all objects of the controller run a little later.
+    """
 
     watch: Watch[Any, Any]
     informer: Informer
     enqueue: Enqueue
+    failures: WakeFailures
 
     def __call__(self, delta: Delta) -> None:
-        assert self.watch.to is not None
-        if not wakes(self.watch.wakes, delta):
+        if not wakes(self.watch.wakes, delta, self.failures, self.watch):
             return
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
-            if snapshot is None:
-                continue
-            for request in self.watch.to(decode(self.watch.kind, snapshot.raw)):
+            for request in () if snapshot is None else self._requests(snapshot):
                 self.enqueue(request, cause, delta)
 
+    def _requests(self, snapshot: Snapshot) -> Iterable[Request]:
+        assert self.watch.to is not None
+        try:
+            return requests_of(self.watch.to(decode(self.watch.kind, snapshot.raw)))
+        except FAILURES as error:
+            place = f"{self.watch}: to="
+            instead = "all objects of the controller run"
+            self.failures.report(place, self.watch.to, error, instead, key=str(snapshot.key))
+            self.failures.sweep(place)
+            return ()
 
-@frozen
-class References:
-    """The index of which objects use which: what `by` answers, as keys."""
+
+@define(eq=False)
+class _Index(Generic[V]):
+    """What the objects of a controller say of those that they use, as values of an index of their store.
+
+    Of an object whose function fails nobody knows what it uses: it stands in `_unknown`, at the version that
+    was asked, and every change of the watched kind concerns it. That version is not asked again, since an
+    index has to say the same of one state each time.
+    """
 
     kind: type[Any]
     watch: Watch[Any, Any]
-    log: structlog.stdlib.BoundLogger
+    failures: WakeFailures
+    _unknown: dict[Key, int] = field(factory=dict, init=False)
 
-    def __call__(self, snapshot: Snapshot) -> Iterable[Key]:
-        assert self.watch.by is not None
-        named = _asked(self.watch.by, "by", self, snapshot)
-        if named is None:
+    def __call__(self, snapshot: Snapshot) -> Iterable[V]:
+        if self._unknown and self._unknown.get(snapshot.key) == snapshot.version:
             return ()
-        names = [named] if isinstance(named, str | Key) else list(named)
-        namespace = _namespace_of(self.watch, snapshot)
-        return [name if isinstance(name, Key) else Key(namespace, name) for name in names]
+        function, option = self._function
+        try:
+            values = self._values(function(decode(self.kind, snapshot.raw)), snapshot)
+        except DoesNotFit:
+            return ()  # the runs of that object fail, and say so
+        except FAILURES as error:
+            self._unknown[snapshot.key] = snapshot.version
+            instead = f"every change of {self.watch.kind.__name__} wakes the object"
+            place = f"{self.watch}: {option}="
+            self.failures.report(place, function, error, instead, key=str(snapshot.key))
+            return ()
+        if self._unknown and self._unknown.get(snapshot.key, snapshot.version) < snapshot.version:
+            del self._unknown[snapshot.key]
+        return values
+
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
+        raise NotImplementedError
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[V]:
+        raise NotImplementedError
+
+    def _unknown_users(self, store: Store) -> Iterable[Snapshot]:
+        for key in [*self._unknown]:
+            user = store.get(key)
+            if user is None:
+                del self._unknown[key]
+            else:
+                yield user
+
+    def _namespace(self, snapshot: Snapshot) -> str:
+        return snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
+
+
+class References(_Index[Key]):
+    """The index of which objects use which: what `by` answers, as keys."""
+
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
+        assert self.watch.by is not None
+        return self.watch.by, "by"
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Key]:
+        if result is None:
+            return ()
+        namespace = self._namespace(snapshot)
+        if isinstance(result, str | Key):
+            return (_key(result, namespace),)
+        if isinstance(result, Request) or not isinstance(result, Iterable):
+            raise TypeError(
+                f"it returned {type(result).__name__}: expected a name, a Key, or several of them"
+            )
+        return [_key(name, namespace) for name in result]
 
     def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
         """The objects that name the one that changed, by this index of theirs."""
-        return store.by_index(index, delta.last.key)
+        yield from store.by_index(index, delta.last.key)
+        if self._unknown:
+            yield from self._unknown_users(store)
+
+
+def _key(name: Any, namespace: str) -> Key:
+    if isinstance(name, str):
+        return Key(namespace, name)
+    if not isinstance(name, Key) or not all(isinstance(part, str) for part in name):
+        raise TypeError(f"it returned {type(name).__name__} among what should be names or Keys")
+    return name
 
 
 @frozen
@@ -147,41 +235,26 @@ class Chosen:
         return any(state is not None and self.selector.matches(state.labels) for state in states)
 
 
-@frozen
-class Selections:
+class Selections(_Index[Chosen]):
     """The index of which objects use what their selectors choose: what `by_labels` answers."""
 
-    kind: type[Any]
-    watch: Watch[Any, Any]
-    log: structlog.stdlib.BoundLogger
-
-    def __call__(self, snapshot: Snapshot) -> Iterable[Chosen]:
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
         assert self.watch.by_labels is not None
-        selector = _asked(self.watch.by_labels, "by_labels", self, snapshot)
-        if selector is None:
+        return self.watch.by_labels, "by_labels"
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Chosen]:
+        if result is None:
             return ()
-        return (Chosen(_namespace_of(self.watch, snapshot), selector.text(), selector),)
+        if not isinstance(result, LabelSelector):
+            raise TypeError(f"it returned {type(result).__name__}: expected a LabelSelector or None")
+        result.matches({})  # a selector that cannot be carried out raises here, and not at each change
+        return (Chosen(self._namespace(snapshot), result.text(), result),)
 
     def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
         """The objects whose selector concerns the one that changed, by this index of theirs."""
         for chosen in store.index_values(index):
             if chosen.concerns(delta):
                 yield from store.by_index(index, chosen)
-
-
-def _asked(
-    question: Callable[[Any], R], name: str, index: References | Selections, snapshot: Snapshot
-) -> R | None:
-    """What an object answers; nothing where it does not fit its model, or the question fails."""
-    try:
-        return question(decode(index.kind, snapshot.raw))
-    except DoesNotFit:
-        return None
-    except Exception:
-        kind = index.watch.kind.__name__
-        index.log.exception(f"{name}= of a watch failed", key=str(snapshot.key), kind=kind)
-        return None
-
-
-def _namespace_of(watch: Watch[Any, Any], snapshot: Snapshot) -> str:
-    return snapshot.key.namespace if kind_of(watch.kind).resource.namespaced else ""
+        if self._unknown:
+            yield from self._unknown_users(store)

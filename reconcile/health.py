@@ -1,13 +1,15 @@
 """Health checks: what a kubelet asks of a process, in the words of Kubernetes' own health pages."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 
 from attrs import frozen
 
 from informers import get_logger
+from informers.cancellation import FAILURES
+from informers.functions import check_function
 
-Check = Callable[[], None]
-"""Raises if something is not well. Quick, and called in the event loop."""
+Check = Callable[[], object]
+"""Raises if something is not well, or returns False. Quick, and called in the event loop."""
 
 _log = get_logger("reconcile.health")
 
@@ -18,6 +20,13 @@ class Health:
 
     status: int
     text: str
+
+
+def checked(checks: Mapping[str, Check]) -> Mapping[str, Check]:
+    """The same checks. Raises TypeError for what cannot be called as one."""
+    for name, check in checks.items():
+        check_function(check, f"the health check {name!r}", "", "plain")
+    return checks
 
 
 def ping() -> None:
@@ -51,8 +60,12 @@ def ask(
 
 def _passes(page: str, name: str, check: Check) -> bool:
     try:
-        check()
-    except Exception as error:
+        answer = check()
+        if answer is False or isinstance(answer, Awaitable):
+            if isinstance(answer, Coroutine):
+                answer.close()
+            raise TypeError(f"it returned {type(answer).__name__}: a check raises if something is not well")
+    except FAILURES as error:
         _log.info("a health check failed", page=page, check=name, error=f"{type(error).__name__}: {error}")
         return False
     return True

@@ -12,12 +12,13 @@ from attrs import define, evolve, field, frozen
 
 from informers import Informer, NotFound, Resource, Snapshot, StaleVersion
 from informers.cancellation import as_failure, cancel_requests
+from informers.functions import is_async, name_of
 from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
 from reconcile.client import Client
 from reconcile.consistency import Journal
 from reconcile.context import Context
-from reconcile.controller import DEFAULT_TIMEOUT, Controller, is_async
+from reconcile.controller import DEFAULT_TIMEOUT, Controller
 from reconcile.deadlines import Deadlines, Limit
 from reconcile.declarations import Declarations
 from reconcile.departures import Departures
@@ -27,7 +28,6 @@ from reconcile.recorder import Recorder
 from reconcile.requests import Cause, Request, Result, TerminalError
 from reconcile.run_record import RunRecord
 from reconcile.selection import Selection
-from reconcile.signatures import name_of
 from reconcile.storms import Echoes
 from reconcile.storms.purity import Impure, impurities, reordered, without_server_set
 from reconcile.synchronous import SyncContext
@@ -303,8 +303,7 @@ class Passes(Generic[T]):
     async def _invoke(self, function: Any, context: Context[T]) -> Result | None:
         if function in self._plain:
             return await self._visit(function, context)
-        result: Result | None = await function(context)
-        return result
+        return _checked(await function(context), function)
 
     def _context(
         self,
@@ -367,8 +366,7 @@ class Passes(Generic[T]):
             raise TerminalError(
                 f"{name_of(function)} is a plain function that returns something to await: use `async def`"
             )
-        result: Result | None = answer
-        return result
+        return _checked(answer, function)
 
     async def _report_late(self, made: Sequence[Context[T]]) -> None:
         """What a run said of its object is written also where it then took too long."""
@@ -434,6 +432,13 @@ class Passes(Generic[T]):
         guard = {"uid": snapshot.uid, "resourceVersion": str(snapshot.version)}
         patch = {"metadata": {"finalizers": list(finalizers)}}
         return await client.patch(self._resource, snapshot.key, patch, guard=guard)
+
+
+def _checked(result: Any, function: Any) -> Result | None:
+    """What a function of the author's returned, if it is what the runtime takes; a retry would not help."""
+    if result is None or isinstance(result, Result):
+        return result
+    raise TerminalError(f"{name_of(function)} returned {type(result).__name__}: expected a Result or None")
 
 
 def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:

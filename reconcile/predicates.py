@@ -15,6 +15,7 @@ from typing import TypeAlias
 from attrs import frozen
 
 from informers import Snapshot
+from informers.functions import check_function, name_of
 from informers.selectors import selects
 
 __all__ = [
@@ -49,6 +50,9 @@ class Predicate:
 
     test: Test
 
+    def __attrs_post_init__(self) -> None:
+        check_function(self.test, "a predicate", "old, new", "plain")
+
     def wakes(self, old: Snapshot | None, new: Snapshot | None) -> bool:
         """Whether this change wakes: unless the test says no."""
         return self.test(old, new) is not False
@@ -78,6 +82,8 @@ def updates(changed: Changed) -> Predicate:
     def test(old: Snapshot | None, new: Snapshot | None) -> Verdict:
         return None if old is None or new is None else changed(old, new)
 
+    check_function(changed, "a predicate (wakes=, or of &, | and ~)", "old, new", "plain")
+    test.__qualname__ = name_of(changed)  # what a message about it says
     return Predicate(test)
 
 

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
 from informers import Cache, Delta, Handler, Informer, Registration, Resource, Snapshot
-from informers.cancellation import Interrupted, asked_to_end, live_on
+from informers.cancellation import asked_to_end, interrupted, live_on
 from reconcile.background import Backgrounds
 from reconcile.choosing import is_left_alone, narrowed, of_chosen
 from reconcile.context import PendingEvent
@@ -23,7 +23,7 @@ from reconcile.declarations import Declarations
 from reconcile.failures import Failures
 from reconcile.handlers import Mapped, Owned, References, Selections, Used, cause_of, wakes
 from reconcile.models import DoesNotFit, Object, decode, kind_of
-from reconcile.passes import Outcome, Passes
+from reconcile.passes import Outcome, Passes, ReconcileTimeout
 from reconcile.recorder import FLUSH_SECONDS
 from reconcile.requests import Cause, Request, Result
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
@@ -31,6 +31,7 @@ from reconcile.source_tasks import SourceTasks
 from reconcile.storms import News
 from reconcile.storms.guard import StormGuard
 from reconcile.triggers import trigger_of
+from reconcile.wake_failures import WakeFailures
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 from workqueue.causes import NO_CAUSES, Causes, joined
 
@@ -139,6 +140,7 @@ class Runner(Generic[T]):
             cluster,
             controller.keeps,
         )
+        self._wake_failures = WakeFailures(self._log, self._sources.objects, self.enqueue)
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
             informer = self._declare(cache, kind_of(kind).resource)
@@ -175,6 +177,7 @@ class Runner(Generic[T]):
                 tasks.cancel_scope.cancel()
         finally:
             self._passes.deadlines.close()
+            self._wake_failures.close()
             self._ended.set()
             self._ended = None
 
@@ -286,7 +289,7 @@ class Runner(Generic[T]):
             if seen.new is None:
                 self.guard.forget(request)
             self._backgrounds.follow(delta)
-            if wakes(self.controller.wakes, seen) and not is_left_alone(seen, delta):
+            if wakes(self.controller.wakes, seen, self._wake_failures) and not is_left_alone(seen, delta):
                 self._hear(request, cause_of(self._primary, delta, key), delta)
                 return
         self._passes.echoes.passes(request, self._primary.resource, delta)
@@ -309,14 +312,14 @@ class Runner(Generic[T]):
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
         if watch.to is not None:
-            self._listen(informer, Mapped(watch, informer, self._hear))
+            self._listen(informer, Mapped(watch, informer, self._hear, self._wake_failures))
             return
         used = References if watch.by is not None else Selections
-        store, function = self._primary.store, used(self.controller.kind, watch, self._log)
+        store, function = self._primary.store, used(self.controller.kind, watch, self._wake_failures)
         self._indexes.append(index)
         store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
         users = partial(function.users, store, index)
-        self._listen(informer, Used(watch, informer, users, self._hear))
+        self._listen(informer, Used(watch, informer, users, self._hear, self._wake_failures))
 
     def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:
         informer = cache.declare(resource, everywhere=everywhere)
@@ -368,21 +371,21 @@ class Runner(Generic[T]):
                 raise
 
     async def _reconcile(self, item: Item[Request], limit: Limit, task: asyncio.Task[Any] | None) -> None:
-        if self.controller.background is not None:
-            await self._backgrounds.ended(item.key)
         causes: Sequence[Cause] = item.causes
         if self.guard.wary:
             causes = await self.guard.begin(item.key, causes)
         with self.history.run(item, task) as run:
             try:
-                outcome = run.outcome = await self._passes.run(item.key, causes, item.retries, limit)
+                outcome = run.outcome = await self._outcome(item, causes, limit)
                 if task is not None and task.cancelling():
                     await live_on()  # the run cancelled its own task, and did not wait for what follows
             except asyncio.CancelledError as error:
                 if asked_to_end():
                     raise
                 await live_on()
-                outcome = run.outcome = _cancelled(error)
+                outcome = run.outcome = Outcome(
+                    error=interrupted("the task of the run", error), secretive=True
+                )
         self._runs += 1
         self._follow_up(item, outcome)
         record = outcome.record
@@ -394,6 +397,15 @@ class Runner(Generic[T]):
                 self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
         else:
             self.guard.rested(item.key, run.ended)
+
+    async def _outcome(self, item: Item[Request], causes: Sequence[Cause], limit: Limit) -> Outcome:
+        if self.controller.background is not None:
+            with anyio.move_on_after(self._passes.timeout) as patience:
+                await self._backgrounds.ended(item.key)
+            if patience.cancelled_caught:  # else one task that ignores its end would hold a worker for ever
+                late = f"its background task did not end within {self._passes.timeout:g} s of being cancelled"
+                return Outcome(error=ReconcileTimeout(late))
+        return await self._passes.run(item.key, causes, item.retries, limit)
 
     async def _is_put_off(self, item: Item[Request]) -> bool:
         """Whether a key that is due does not run now: it rests, or is in a storm."""
@@ -481,10 +493,3 @@ class Runner(Generic[T]):
         more |= {"woken_by": [str(cause) for cause in causes], "reconcile_id": outcome.reconcile_id}
         now = anyio.current_time()
         self.failures.tell(outcome.failed, event, now, terminal=outcome.terminal, key=str(item.key), **more)
-
-
-def _cancelled(error: asyncio.CancelledError) -> Outcome:
-    failure = Interrupted("the task of the run was cancelled, and nothing had asked it to end")
-    failure.__cause__ = error
-    # What the run has seen is not known here any more, so the error is told without its frames.
-    return Outcome(error=failure.with_traceback(error.__traceback__), secretive=True)

@@ -48,7 +48,7 @@ class SourceTasks:
                 await synced.wait()
 
     async def _follow(self, source: Source, synced: anyio.Event) -> None:
-        async for item in source.start(Surroundings(self._objects, self.clock)):
+        async for item in source.start(Surroundings(self.objects, self.clock)):
             if isinstance(item, Synced):
                 synced.set()
                 continue
@@ -61,5 +61,6 @@ class SourceTasks:
             self.enqueue(request, Cause("triggered", note=source.name), initial)
         synced.set()
 
-    def _objects(self) -> Iterator[Request]:
+    def objects(self) -> Iterator[Request]:
+        """The keys of all objects that the controller keeps, as cached now."""
         return (Request(*one.key, self.cluster) for one in self.informer.store if self.keeps(one))

@@ -11,6 +11,7 @@ import anyio
 from attrs import field, frozen
 
 from informers import Clock
+from informers.functions import check_function
 from reconcile.requests import Named, Request
 
 TICK_JITTER = 0.1
@@ -47,6 +48,9 @@ class Source:
     start: Start
     name: str = "source"
     initial: bool = field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_function(self.start, f"Source {self.name!r}: start=", "surroundings", "stream")
 
 
 def as_source(given: "Source | Start | AsyncIterable[Named | Synced]") -> Source:

@@ -1,5 +1,6 @@
 """What of an object is kept: dropped, transformed, compressed, and known to be lacking."""
 
+import asyncio
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -136,10 +137,30 @@ def test_a_transform_changes_what_is_kept_and_says_where() -> None:
     assert Shape(transform=lambda content: content).lacks("/status")
 
 
-def test_a_transform_that_fails_says_for_which_object() -> None:
-    shape = Shape(transform=lambda content: content["nothing"])
-    with pytest.raises(ValueError, match="the transform failed for a: KeyError: 'nothing'"):
-        Snapshot.from_json(encode({"metadata": {"name": "a"}}), shape)
+def cancelled(content: Any) -> Any:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.rule("survival-functions")
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda content: content["nothing"],
+        lambda content: None,
+        lambda content: {"metadata": {"name": "b"}},
+        lambda content: {**content, "odd": object()},
+        cancelled,
+    ],
+)
+def test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which(
+    transform: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    shape = Shape(transform=transform)
+    kept = Snapshot.from_json(encode({"metadata": {"name": "a"}, "spec": {"n": 1}}), shape)
+    assert (kept.key.name, kept.to_dict()["spec"]) == ("a", {"n": 1})
+    (line,) = caplog.records
+    assert vars(line)["event"] == "a transform failed; the object is kept whole"
+    assert (vars(line)["object"], bool(line.exc_info)) == ("a", True)
 
 
 def test_of_metadata_only_everything_else_is_lacking() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import Delta, Snapshot
+from informers import Delta, Snapshot, get_logger
 from reconcile import (
     Context,
     Controller,
@@ -22,6 +22,7 @@ from reconcile import (
 )
 from reconcile.handlers import wakes
 from reconcile.kinds import ConfigMap, Namespace, Secret
+from reconcile.wake_failures import WakeFailures
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
 
 
@@ -218,7 +219,9 @@ def test_by_may_name_several_and_other_namespaces(named: Any, woken: bool) -> No
 
 
 @pytest.mark.rule("watch-by")
-def test_a_by_that_fails_is_logged_and_harms_no_other_object(caplog: pytest.LogCaptureFixture) -> None:
+def test_where_by_fails_every_change_wakes_that_object_and_no_other_and_it_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     runs = Runs()
 
     def fragile(toy: Toy) -> str | None:
@@ -232,10 +235,17 @@ def test_a_by_that_fails_is_logged_and_harms_no_other_object(caplog: pytest.LogC
             await world.make("good", secret="s")
             await anyio.sleep(3)
             await world.client.create(Secret(metadata=ObjectMeta("s", "default")))
-            assert await runs.during() == ["good"]
+            assert await runs.during() == ["bad", "good"]
+            await world.client.delete(await world.client.get(Toy, "bad", "default"))
+            await world.client.create(Secret(metadata=ObjectMeta("other", "default")))
+            assert await runs.during() == []  # nothing is left of it
 
     played(scenario)
-    assert "by= of a watch failed" in caplog.text
+    (line,) = [record for record in caplog.records if "a function of the operator failed" in record.message]
+    said = vars(line)
+    assert (said["place"], said["key"]) == ("Watch(Secret): by=", "default/bad")
+    assert said["function"].endswith("fragile")
+    assert said["instead"] == "every change of Secret wakes the object"
 
 
 @pytest.mark.rule("watch-labels")
@@ -370,8 +380,9 @@ def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning
         }
         return Snapshot.from_json(json.dumps({"kind": "Toy", "metadata": metadata}).encode())
 
-    assert wakes(predicate, Delta(state("u", 1), state("u", 2))) is kept
-    assert wakes(predicate, Delta(state("u", 1), state("v", 2))) is replaced
+    failures = WakeFailures(get_logger("test"), list, lambda *_: None)
+    assert wakes(predicate, Delta(state("u", 1), state("u", 2)), failures) is kept
+    assert wakes(predicate, Delta(state("u", 1), state("v", 2)), failures) is replaced
 
 
 @pytest.mark.rule("watch-wakes")

@@ -191,7 +191,7 @@ def test_an_error_surfaces_once_and_says_where_it_came_from(
         assert provoking is None or provoking.done()
         assert caught.value.__notes__ == ["in controller toy"]
         (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-        assert (line.getMessage(), line.exc_info[1]) == ("the manager has ended", caught.value)  # type: ignore[index]
+        assert (vars(line)["event"], line.exc_info[1]) == ("the manager has ended", caught.value)  # type: ignore[index]
         await anyio.sleep(0.1)
         assert asyncio.all_tasks() == before
 

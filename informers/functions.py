@@ -1,0 +1,74 @@
+"""Functions that an author gives: what they are called in a message, and whether they fit their place.
+
+What can be seen when a function is given is refused then. Its signature can be hidden (a builtin, a wrapper
+with `*args`); what shows only when it is called is the matter of the place that calls it.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+Kind = Literal["either", "async", "plain", "many", "stream"]
+"""What a place takes: `either` an `async def` or a plain function; `plain` ones, `many` also generators;
+`stream`: what returns an asynchronous iterator."""
+
+
+def name_of(function: Any) -> str:
+    """What a message calls a function: `keep_site`, `Sites.keep`."""
+    while isinstance(function, partial):
+        function = function.func
+    name: str = getattr(function, "__qualname__", "") or type(function).__qualname__
+    return name
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling it gives a coroutine: an `async def`, a partial or a method of one, or such a call."""
+    return _is(inspect.iscoroutinefunction, function)
+
+
+def check_function(function: Any, place: str, takes: str, kind: Kind) -> None:
+    """See that a function fits the place that takes it. Raises TypeError, which names both and says why not.
+
+    `place` is how the author writes it, `Watch(Secret): by=`; `takes` names its arguments: `old, new`.
+    """
+    if not callable(function):
+        raise TypeError(f"{place} expected a function of ({takes}), got {type(function).__name__}")
+    if problem := _kind_problem(function, kind):
+        raise TypeError(f"{place} {name_of(function)} {problem}")
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return  # a builtin, for one, may not say
+    try:
+        signature.bind(*takes.replace(" ", "").split(",") if takes else ())
+    except TypeError as error:
+        has = f"{name_of(function)}({', '.join(signature.parameters)})"
+        raise TypeError(f"{place} is called with ({takes}), and {has} does not take that: {error}") from None
+
+
+def _kind_problem(function: Any, kind: Kind) -> str:
+    """Why a function of another kind is expected; empty if it fits."""
+    streams = _is(inspect.isasyncgenfunction, function)
+    if kind == "stream":
+        return (
+            "is an `async def` that yields nothing: expected an asynchronous generator, or a function "
+            "that returns an asynchronous iterator"
+            if is_async(function)
+            else ""
+        )
+    if streams:
+        return "is an asynchronous generator: it has a `yield`, and nothing takes what it yields"
+    if kind == "plain" and is_async(function):
+        return "is an `async def`: expected a plain function, which is called at each change and cannot wait"
+    if kind == "many":
+        return _kind_problem(function, "plain") if is_async(function) else ""
+    if _is(inspect.isgeneratorfunction, function):
+        return "is a generator: it has a `yield`, and nothing takes what it yields"
+    if kind == "async" and not is_async(function):
+        return "is a plain function: expected an `async def`"
+    return ""
+
+
+def _is(test: Callable[[Any], bool], function: Any) -> bool:
+    return test(function) or test(getattr(function, "__call__", None))  # noqa: B004 - the method itself
