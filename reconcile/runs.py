@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from attrs import define, field
 
@@ -21,6 +21,7 @@ KEYS_REMEMBERED = 200
 WRITES_KEPT = 32
 _SLOTS = 12
 _SLOT_SECONDS = 60 / _SLOTS
+_NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
 
 
 class ControllerMetrics(Protocol):
@@ -114,28 +115,22 @@ class Run:
         self.history.end(self, self.ended)
 
 
-@define(eq=False)
-class LastMinute:
-    """How many runs of a key ended within the last minute, in slots of five seconds."""
+Slots: TypeAlias = dict[int, int]
+"""How many runs of a key ended in each slot of five seconds, of the last minute at least."""
 
-    _counts: list[int] = field(factory=lambda: [0] * _SLOTS, init=False)
-    _slot: int = field(default=0, init=False)
 
-    def add(self, now: float) -> None:
-        """A run ended now (event loop's seconds)."""
-        self._turn(now)
-        self._counts[self._slot % _SLOTS] += 1
+def count_end(slots: Slots, now: float) -> None:
+    """Note that a run ended now (event loop's seconds)."""
+    slot = int(now / _SLOT_SECONDS)
+    slots[slot] = slots.get(slot, 0) + 1
+    if len(slots) > _SLOTS:
+        del slots[min(slots)]
 
-    def count(self, now: float) -> int:
-        """Those of the last minute."""
-        self._turn(now)
-        return sum(self._counts)
 
-    def _turn(self, now: float) -> None:
-        slot = int(now / _SLOT_SECONDS)
-        for passed in range(max(self._slot + 1, slot - _SLOTS + 1), slot + 1):
-            self._counts[passed % _SLOTS] = 0
-        self._slot = max(self._slot, slot)
+def ends_of_last_minute(slots: Slots, now: float) -> int:
+    """How many runs ended within the last minute, to five seconds."""
+    oldest = int(now / _SLOT_SECONDS) - _SLOTS + 1
+    return sum(count for slot, count in slots.items() if slot >= oldest)
 
 
 @define(eq=False)
@@ -145,8 +140,7 @@ class RunHistory:
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
     _running: dict[Request, Run] = field(factory=dict, init=False)
-    _past: OrderedDict[Request, tuple[PastRun, ...]] = field(factory=OrderedDict, init=False)
-    _minutes: dict[Request, LastMinute] = field(factory=dict, init=False)
+    _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
     def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> Run:
         """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
@@ -158,15 +152,15 @@ class RunHistory:
 
     def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
         """The last runs by key, the key that ran last comes last."""
-        return iter(list(self._past.items()))
+        return iter([(request, runs) for request, (runs, _) in self._past.items()])
 
     def past(self, request: Request) -> tuple[PastRun, ...]:
         """The last runs of a key, oldest first."""
-        return self._past.get(request, ())
+        return self._past.get(request, _NO_RUNS)[0]
 
     def last_minute(self, now: float) -> dict[Request, int]:
         """How many runs of each key ended within the last minute; keys that rest are left out."""
-        counts = {request: minute.count(now) for request, minute in self._minutes.items()}
+        counts = {request: ends_of_last_minute(slots, now) for request, (_, slots) in self._past.items()}
         return {request: count for request, count in counts.items() if count}
 
     def begin(self, run: Run) -> None:
@@ -176,15 +170,13 @@ class RunHistory:
     def end(self, run: Run, now: float) -> None:
         """A run is over."""
         self._running.pop(run.request, None)
-        past = self._past.pop(run.request, ())
-        if not past and len(self._past) >= KEYS_REMEMBERED:
-            oldest, _ = self._past.popitem(last=False)
-            self._minutes.pop(oldest, None)
-        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now))
-        minute = self._minutes.get(run.request)
-        if minute is None:
-            minute = self._minutes[run.request] = LastMinute()
-        minute.add(now)
+        past, slots = self._past.pop(run.request, _NO_RUNS)
+        if not past:
+            slots = {}
+            if len(self._past) >= KEYS_REMEMBERED:
+                self._past.popitem(last=False)
+        count_end(slots, now)
+        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now)), slots
         if self.metrics is not None and run.outcome is not None:
             self.metrics.run_ended(run.outcome, now - run.started)
 
@@ -204,6 +196,6 @@ def _past(run: Run, now: float) -> PastRun:
         outcome.message,
         () if record is None else record.reads,
         () if record is None or not record.sent else tuple(map(written, record.sent[:WRITES_KEPT])),
-        outcome.at,
-        tuple(outcome.members),
+        outcome.at if outcome.error is not None else "",
+        tuple(outcome.members) if outcome.error is not None else (),
     )

@@ -20,7 +20,7 @@ from reconcile.commands.explain import chain, head
 from reconcile.commands.top import rate, summary
 from reconcile.debug_pages import is_local_name
 from reconcile.kinds import ConfigMap
-from reconcile.runs import LastMinute
+from reconcile.runs import Slots, count_end, ends_of_last_minute
 from reconcile.testing import FakeClient
 from tests.reconcile.test_manager import Toy, ToySpec
 
@@ -309,11 +309,14 @@ def test_a_key_that_rests_after_a_burst_is_not_shown_as_busy() -> None:
 
 @given(st.lists(st.floats(0, 300, allow_nan=False), max_size=60))
 def test_the_runs_of_the_last_minute_are_counted_to_five_seconds(ends: list[float]) -> None:
-    minute = LastMinute()
+    slots: Slots = {}
     for end in sorted(ends):
-        minute.add(end)
+        count_end(slots, end)
     now = max(ends, default=0.0)
-    assert sum(end > now - 55 for end in ends) <= minute.count(now) <= sum(end >= now - 60 for end in ends)
+    counted = ends_of_last_minute(slots, now)
+    assert sum(end > now - 55 for end in ends) <= counted <= sum(end >= now - 60 for end in ends)
+    assert len(slots) <= 12
+    assert ends_of_last_minute(slots, now + 60) == 0
 
 
 def test_the_busiest_key_comes_first() -> None:
