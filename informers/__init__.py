@@ -27,11 +27,13 @@ from informers.errors import (
     Unreachable,
     error_from_response,
     error_from_status,
+    is_unreachable,
 )
 from informers.handlers import AsyncHandler, Handler, Registration
 from informers.informer import Informer, InformerStatus
 from informers.logs import get_logger
 from informers.options import InformerOptions
+from informers.reachability import Reachability, ReachStatus, ReachTransport
 from informers.resource import Key, Resource
 from informers.snapshot import Owner, Snapshot
 from informers.store import Delta, Store
@@ -64,6 +66,9 @@ __all__ = [
     "OwnedByOther",
     "Owner",
     "PreconditionFailed",
+    "ReachStatus",
+    "ReachTransport",
+    "Reachability",
     "Registration",
     "Resource",
     "Response",
@@ -83,4 +88,5 @@ __all__ = [
     "error_from_response",
     "error_from_status",
     "get_logger",
+    "is_unreachable",
 ]

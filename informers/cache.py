@@ -13,6 +13,7 @@ from informers.errors import ApiError, Forbidden, NotFound, StatusError, Unautho
 from informers.informer import Informer, InformerStatus
 from informers.logs import get_logger
 from informers.options import InformerOptions
+from informers.reachability import Reachability
 from informers.resource import Resource
 from informers.transport import Transport
 
@@ -44,7 +45,8 @@ class Cache:
 
     `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
     `everywhere` and those whose own options name namespaces (ValueError for both). `options` of single
-    resources go before `defaults`. Run it with `run`, which also runs what is declared later.
+    resources go before `defaults`. Run it with `run`, which also runs what is declared later. `reach` is what
+    its informers know of the way to the server; others may tell it what they learn.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Cache:
         self._defaults = defaults or InformerOptions()
         self._options = dict(options or {})
         self._clock = clock or SystemClock()
+        self.reach = Reachability(transport, self._clock, self._some_path)
         self._entries: dict[Resource, _Entry] = {}
         self._group: TaskGroup | None = None
         self._news: anyio.Event | None = None
@@ -170,12 +173,14 @@ class Cache:
     def start(self, group: TaskGroup) -> None:
         """As `run`, in a task group that is there already, until it is cancelled; then call `end`."""
         self._group = group
+        self.reach.start(group)
         for entry in self._entries.values():
             self._start(entry)
 
     def end(self) -> None:
         """The task group of `start` has ended."""
         self._group = None
+        self.reach.end()
         for entry in self._entries.values():
             entry.task = None
 
@@ -219,9 +224,14 @@ class Cache:
             options = evolve(options, namespaces=())
         elif inherits:
             options = evolve(options, namespaces=tuple(self._namespaces))
-        informer = Informer(self.transport, resource, options=options, clock=self._clock)
+        informer = Informer(self.transport, resource, options=options, clock=self._clock, reach=self.reach)
         informer.on_announce = self._announce
         return _Entry(informer, everywhere, inherits and bool(self._namespaces))
+
+    def _some_path(self) -> str:
+        """The path of some collection that is followed; empty without any."""
+        informer = next(iter(self), None)
+        return "" if informer is None else informer.resource.path(informer.namespace)
 
     def _inheriting(self) -> list[_Entry]:
         return [entry for entry in self._entries.values() if entry.inherits]

@@ -225,6 +225,20 @@ def parsed(read: Callable[[bytes], R], body: bytes, request: str) -> R:
         ) from None
 
 
+_GATEWAY_CODES = (502, 503, 504)
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether no API server answered: the request did not get there, or what stands before it answered.
+
+    That is every `TransportError`, and 502, 503 and 504 without a Status, which come from a load balancer
+    or, for one API group alone, from an aggregator. A server that is busy (429) has answered.
+    """
+    if isinstance(error, StatusError):
+        return error.code in _GATEWAY_CODES and not error.reason
+    return isinstance(error, TransportError)
+
+
 def error_from_response(code: int, headers: Mapping[str, str], body: bytes, request: str = "") -> StatusError:
     """The typed error for an answer of 400 or more, whatever its body is: a Status, text or nothing."""
     status = _status_body(body)

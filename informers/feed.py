@@ -1,9 +1,9 @@
 """The reflector at work: carries out what the state machine asks for, and hands on what it says."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import anyio
 import msgspec
@@ -19,10 +19,12 @@ from informers.errors import (
     OutcomeUnknown,
     error_from_response,
     error_from_status,
+    is_unreachable,
 )
 from informers.lines import LineSplitter
 from informers.listing import ListParser
 from informers.pacing import Pace, collector_paused
+from informers.reachability import Reachability
 from informers.reflector import (
     BookmarkRead,
     Clear,
@@ -46,9 +48,10 @@ from informers.reflector import (
     Streaming,
     Unstage,
     Watching,
+    recovered,
     step,
 )
-from informers.resource import Key
+from informers.sink import Sink
 from informers.snapshot import Snapshot
 from informers.transport import StreamingResponse, Transport
 
@@ -92,40 +95,6 @@ _event = msgspec.json.Decoder(_Event)
 _bookmark = msgspec.json.Decoder(_Bookmark)
 
 
-class Sink(Protocol):
-    """Where a feed puts what it learns: one part of a store, and those who hear of its changes."""
-
-    def put(self, snapshot: Snapshot) -> None:
-        """An object was added or changed."""
-
-    def remove(self, snapshot: Snapshot) -> None:
-        """An object is gone; this is its last state."""
-
-    def reach(self, version: int) -> None:
-        """Nothing up to that version is missing."""
-
-    def stage(self, snapshots: Sequence[Snapshot]) -> None:
-        """Objects of an unfinished list."""
-
-    def unstage(self, key: Key) -> None:
-        """An object of an unfinished list is gone again."""
-
-    def drop_stage(self) -> None:
-        """The list was not finished."""
-
-    def commit(self, version: int) -> None:
-        """The list is whole."""
-
-    def clear(self) -> None:
-        """There are no objects any more."""
-
-    def announce(self) -> None:
-        """Something may have changed: whoever waits for it looks again."""
-
-    async def settle(self) -> None:
-        """Tell handlers what they have not heard of yet."""
-
-
 @frozen
 class Collection:
     """What is asked for: a path, selectors, and whether metadata alone is wanted."""
@@ -164,6 +133,7 @@ class Feed:
         sink: Sink,
         clock: Clock,
         log: structlog.stdlib.BoundLogger,
+        reach: Reachability,
     ) -> None:
         self.status = FeedStatus()
         self._transport = transport
@@ -172,6 +142,10 @@ class Feed:
         self._sink = sink
         self._clock = clock
         self._log = log
+        self._reach = reach
+        self._answered = float("-inf")
+        """When (s, of the loop) the last request was answered."""
+        self._recovering = False
         self._state: State = Streaming()
         self._pace = Pace()
         self._load = ExitStack()
@@ -192,20 +166,38 @@ class Feed:
             self._cut.cancel()
 
     async def run(self) -> None:
-        """Follow the collection until cancelled. Failures are retried with back-off."""
+        """Follow the collection until cancelled. It is tried again with back-off, or after an outage."""
+        self._reach.add_listener(self._recover)
+        try:
+            await self._run()
+        finally:
+            self._reach.remove_listener(self._recover)
+
+    async def _run(self) -> None:
         # An earlier run may have ended within a list: what it read is of another moment.
         self._drop_unfinished()
         if isinstance(self._state, Listing):
             self._state = Listing(failures=self._state.failures)
         while True:
             await self._settle()
-            given = None if self._relist_asked else await self._follow()
+            given = None if self._relist_asked or self._recovering else await self._follow()
             if self._relist_asked:
-                self._relist_asked = False
+                self._relist_asked = self._recovering = False
                 self._drop_unfinished()
                 self._state = Listing()
+            elif self._recovering:
+                self._recovering = False
+                self._drop_unfinished()
+                self._state = recovered(self._state)
             elif given is not None:
                 self._advance(given)
+
+    def _recover(self) -> None:
+        """An outage is over: what was asked before may never be answered, and a stream may be dead."""
+        if self._answered < self._reach.down_since:
+            self._recovering = True
+            if self._cut is not None:
+                self._cut.cancel()
 
     def _drop_unfinished(self) -> None:
         self._together.clear()
@@ -213,6 +205,11 @@ class Feed:
 
     async def _follow(self) -> Input | None:
         """Do what the state says; what came of it, if the state machine was not told on the way."""
+        if self._reach.down:
+            with anyio.CancelScope() as self._cut:
+                await self._reach.wait_up()
+            self._cut = None
+            return None
         try:
             match self._state:
                 case Streaming():
@@ -253,10 +250,12 @@ class Feed:
             with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
                 self._cut = scope
                 self.status.connects += 1
+                await self._turn()
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
                     await _refused(stream, request)
+                    self._note_answer()
                     return await self._read_list(stream, scope)
-            if self._relist_asked:
+            if self._relist_asked or self._recovering:
                 return None
             return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
         except (ApiError, msgspec.DecodeError, ValueError) as error:
@@ -301,10 +300,12 @@ class Feed:
             with watch.scope as self._cut:
                 self.status.connects += 1
                 headers = self._collection.accept("PartialObjectMetadata")
+                await self._turn()
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
                     await _refused(stream, request)
+                    self._note_answer()
                     await self._read_events(stream, watch, request)
-            if self._relist_asked:
+            if self._relist_asked or self._recovering:
                 return None
             if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
                 raise OutcomeUnknown(f"no word for {silence:g} s", request)
@@ -396,6 +397,15 @@ class Feed:
             case DropStage():
                 self._sink.drop_stage()
 
+    async def _turn(self) -> None:
+        if self._reach.ramping:
+            await self._reach.turn()
+
+    def _note_answer(self) -> None:
+        self._answered = anyio.current_time()
+        if self._reach.troubled:
+            self._reach.answered()
+
     def _failed(self, error: Exception, seconds: float = 0.0) -> Failed:
         refused = isinstance(self._state, Streaming) and isinstance(error, BadRequest | Invalid)
         if not refused:
@@ -403,6 +413,8 @@ class Feed:
             self.status.error = error
             self.status.failures += 1
             self._log_seldom(error)
+            if is_unreachable(error):
+                self._reach.failed(error)
             self._sink.announce()
         return Failed(error, self._clock.random(), seconds)
 

@@ -15,12 +15,14 @@ from attrs import define, frozen
 from informers.applied import Appliers
 from informers.clock import Clock, SystemClock
 from informers.errors import NotFound
-from informers.feed import Collection, Feed, Sink
+from informers.feed import Collection, Feed
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration
 from informers.logs import get_logger
 from informers.options import InformerOptions
+from informers.reachability import Reachability
 from informers.resource import Key, Resource
 from informers.selectors import selects
+from informers.sink import Sink
 from informers.snapshot import Snapshot
 from informers.store import ALL, Delta, Store
 from informers.tasks import Tasks
@@ -77,7 +79,8 @@ class Informer:
 
     What is followed and how it is kept is said by `options`; `namespace` is a short way to say
     `InformerOptions(namespaces=[namespace])`. Nothing runs until `run` does; the store can be read
-    at any time and is consistent with `store.version`.
+    at any time and is consistent with `store.version`. With `reach` it waits while the server is down, and
+    goes on at once when it answers again.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Informer:
         namespace: str = "",
         options: InformerOptions | None = None,
         clock: Clock | None = None,
+        reach: Reachability | None = None,
     ) -> None:
         options = options or InformerOptions()
         wanted = options.namespaces if options.namespaces is not None else [namespace] if namespace else []
@@ -96,6 +100,7 @@ class Informer:
         self.store = Store(_parts(resource, wanted), options.shape(resource))
         self._transport = transport
         self._clock = clock or SystemClock()
+        self._reach = reach or Reachability(transport, self._clock)
         self._log: structlog.stdlib.BoundLogger = get_logger("informers").bind(resource=str(resource))
         self._handlers = Handlers(self._log)
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
@@ -335,7 +340,8 @@ class Informer:
         )
         sink = _PartOfStore(namespace, self, self._handlers)
         log = self._log.bind(namespace=namespace) if namespace else self._log
-        return _Part(namespace, Feed(self._transport, collection, self._read, sink, self._clock, log))
+        feed = Feed(self._transport, collection, self._read, sink, self._clock, log, self._reach)
+        return _Part(namespace, feed)
 
     def _read(self, raw: bytes) -> Snapshot:
         snapshot = Snapshot.from_json(raw, self.store.shape, self._appliers)

@@ -192,6 +192,17 @@ def step(state: State, given: Input) -> Step:
     return after
 
 
+def recovered(state: State) -> State:
+    """Where to go on at the end of an outage: without a rest, as if nothing had failed, from a first page."""
+    after = state.then if isinstance(state, Resting) else state
+    match after:
+        case Watching(version):
+            return Watching(version)
+        case Listing(absent=absent):
+            return Listing(absent=absent)
+    return Streaming()
+
+
 def _in_watch(state: Watching, given: Input) -> Step | None:
     match given:
         case EventRead(kind, snapshot):

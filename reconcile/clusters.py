@@ -14,7 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, evolve, field, frozen
 
-from informers import ApiError, Cache, CacheSyncFailed, InformerStatus
+from informers import ApiError, Cache, CacheSyncFailed, InformerStatus, Reachability
 from reconcile.caution import Lookout
 from reconcile.client import Client
 from reconcile.controller import Controller
@@ -30,12 +30,19 @@ RETRY_SECONDS = 5.0
 
 @frozen
 class ClusterStatus:
-    """A cluster of a manager: `works` once its first lists are there, `error` is what it lacks for that."""
+    """A cluster of a manager: `works` once its first lists are there, `error` is what it lacks for that.
+
+    `reachable` is false in an outage of its server, which has lasted `down_seconds`; then `error` is what
+    stands in the way. `outages` counts those that have begun.
+    """
 
     name: str
     server: str
     works: bool
     error: str
+    reachable: bool = True
+    down_seconds: float = 0.0
+    outages: int = 0
 
 
 @define(eq=False)
@@ -54,8 +61,17 @@ class Cluster:
 
     def status(self) -> ClusterStatus:
         """How it is."""
+        reach = self.cache.reach.status()
         error = "" if self.works or self.error is None else f"{type(self.error).__name__}: {self.error}"
-        return ClusterStatus(self.name, self.client.transport.server, self.works, error)
+        return ClusterStatus(
+            self.name,
+            self.client.transport.server,
+            self.works,
+            reach.error or error,
+            reach.reachable,
+            round(reach.down_seconds, 3),
+            reach.outages,
+        )
 
     def informers(self) -> Sequence[InformerStatus]:
         """What each informer does; its resource stands behind the cluster's name, if it has one."""
@@ -106,6 +122,10 @@ class Clusters:
     def runners(self) -> Sequence[Runner[Any]]:
         """Every controller, in every cluster."""
         return [runner for cluster in self.members for runner in cluster.runners]
+
+    def reaches(self) -> Sequence[Reachability]:
+        """What is known of the way to each of them."""
+        return [cluster.cache.reach for cluster in self.members]
 
     def of(self, name: str) -> Cluster:
         """The cluster of that name. Raises LookupError."""

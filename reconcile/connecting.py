@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from informers import Transport
+from informers import Reachability, ReachTransport, Transport
 from reconcile.client import Client
+from reconcile.configuration import ManagerOptions
+from reconcile.leadership import LeaderElector, LedTransport
 from reconcile.models import Object, kind_of, thaw, unstructured
 from reconcile.models.versions import definition_to_install
+from reconcile.shadow import ShadowTransport
 
 if TYPE_CHECKING:
     from reconcile.embedded import ApiServer
+    from reconcile.tracing import Traces
 
 
 async def connected(context: str, connections: AsyncExitStack) -> Transport:
@@ -30,6 +34,30 @@ async def connected(context: str, connections: AsyncExitStack) -> Transport:
 async def _close(transport: Transport) -> None:
     with anyio.CancelScope(shield=True):
         await transport.aclose()
+
+
+def elector_on(transport: Transport, reach: Reachability, options: ManagerOptions) -> LeaderElector:
+    """The elector of a manager. It keeps its own pace, also after an outage."""
+    assert options.leader_election is not None
+    way = ReachTransport(transport, reach, paced=False)
+    client = Client(way, field_manager=options.name, clock=options.clock)
+    return LeaderElector(client, options.leader_election)
+
+
+def way_of_runs(
+    transport: Transport,
+    reach: Reachability,
+    options: ManagerOptions,
+    elector: LeaderElector | None,
+    traces: "Traces | None",
+) -> Transport:
+    """The way to the server that the requests of runs take: paced after outages, led, traced, or shadowed."""
+    transport = ReachTransport(transport, reach)
+    if elector is not None:
+        transport = LedTransport(transport, elector)
+    if traces is not None:
+        transport = traces.traced(transport)
+    return ShadowTransport(transport, options.clock) if options.caution.dry_run else transport
 
 
 async def define(server: "ApiServer", client: Client, kinds: Iterable[type[Object]]) -> None:

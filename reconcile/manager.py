@@ -33,14 +33,14 @@ from reconcile.configuration import (
     of_controller,
     shown,
 )
-from reconcile.connecting import connected, define
+from reconcile.connecting import connected, define, elector_on, way_of_runs
 from reconcile.controller import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.debugging import state_of
 from reconcile.declarations import Undeclared
 from reconcile.desk import Desk
 from reconcile.health import Check, ping
 from reconcile.identity import check_apart
-from reconcile.leadership import LeaderElection, LeaderElector, LedTransport
+from reconcile.leadership import LeaderElection, LeaderElector
 from reconcile.life import Life
 from reconcile.limiter import RateLimiter
 from reconcile.models import Object
@@ -52,7 +52,6 @@ from reconcile.runner import Runner
 from reconcile.runners import Runners
 from reconcile.selection import selection_of
 from reconcile.serving import Address, Pages, parse_address, serving
-from reconcile.shadow import ShadowTransport
 from reconcile.status import ManagerStatus
 from reconcile.supervision import first_error, noted
 from reconcile.watchdog import Watchdog, log_stall
@@ -419,25 +418,20 @@ class Manager(Life):
         if self._metrics is not None:
             transport = self._metrics.metered(transport)
         cache = options.cache_of(transport)
-        if options.leader_election is not None:
-            if self._elector is None:
-                client = Client(transport, field_manager=options.name, clock=options.clock)
-                self._elector = LeaderElector(client, options.leader_election)
-            transport = LedTransport(transport, self._elector)
-        if self._traces is not None:
-            transport = self._traces.traced(transport)
-        caution = options.caution
-        transport = ShadowTransport(transport, options.clock) if caution.dry_run else transport
+        cache.reach.log = cache.reach.log.bind(cluster=name) if name else cache.reach.log
+        if options.leader_election is not None and self._elector is None:
+            self._elector = elector_on(transport, cache.reach, options)
+        transport = way_of_runs(transport, cache.reach, options, self._elector, self._traces)
         client = Client(
             transport,
             cache=cache,
             field_manager=options.name,
             clock=options.clock,
-            dry_run=caution.dry_run,
+            dry_run=options.caution.dry_run,
             limiter=options.request_limiter(),
         )
         runners = Runners(cache, partial(self._runner, name, client, cache), options.sync_seconds)
-        lookout = lookout_of(caution, client, self.controllers)
+        lookout = lookout_of(options.caution, client, self.controllers)
         return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 
     def _watched(self, clusters: Clusters) -> AbstractContextManager[object]:
@@ -497,4 +491,5 @@ class Manager(Life):
         passes.declarations.refuse = options.refuses_undeclared
         passes.debug = options.debug
         passes.selection = selection_of(options.caution.selector, self.controllers)
-        return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere)
+        reaches = self._running.reaches
+        return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere, reaches)

@@ -18,6 +18,7 @@ from informers import (
     MalformedAnswer,
     NotDeclared,
     NotFound,
+    ReachTransport,
     Resource,
     Snapshot,
     SystemClock,
@@ -101,7 +102,8 @@ class Reader:
         self.clock: Clock = clock or SystemClock()
         self.namespace = namespace
         self.freshness = Freshness()
-        self._sender = Sender(transport, self.clock, limiter)
+        reach = transport.reach if isinstance(transport, ReachTransport) else None
+        self._sender = Sender(transport, self.clock, limiter, reach if cache is None else cache.reach)
         self._journal = NoJournal() if cache is None else Journal()
         self._secrets: SecretValues | None = None
         self._check: Check | None = None

@@ -1,7 +1,7 @@
 """A controller at work: watch events become keys in a queue, workers take them and run passes."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
-from informers import Cache, Delta, Handler, Informer, Registration, Resource, Snapshot
+from informers import Cache, Delta, Handler, Informer, Reachability, Registration, Resource, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
 from reconcile.background import Backgrounds
 from reconcile.choosing import is_left_alone, narrowed, of_chosen
@@ -25,6 +25,7 @@ from reconcile.handlers import Mapped, Owned, References, Selections, Used, caus
 from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.passes import Outcome, Passes, ReconcileTimeout
 from reconcile.recorder import FLUSH_SECONDS
+from reconcile.recovery import Gate, Recovery
 from reconcile.requests import Cause, Request, Result
 from reconcile.runs import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.source_tasks import SourceTasks
@@ -58,8 +59,8 @@ Elsewhere: TypeAlias = Callable[[str, Request, Cause, int], None]
 """Has a key of another cluster reconciled, by the controller of that name there."""
 
 
-class _Paused(Exception):
-    """The key in hand goes back: nobody works now."""
+class _Closed(Exception):
+    """The key in hand goes back: no run may begin now."""
 
 
 class Runner(Generic[T]):
@@ -79,6 +80,7 @@ class Runner(Generic[T]):
         workers: int = 0,
         cluster: str = "",
         elsewhere: "Elsewhere | None" = None,
+        all_reaches: Callable[[], Iterable[Reachability]] = tuple,
     ) -> None:
         self.controller = controller
         self.cluster = cluster
@@ -95,8 +97,8 @@ class Runner(Generic[T]):
         self._log: structlog.stdlib.BoundLogger = passes.log
         self._runs = 0
         self.failures = Failures(passes.log)
-        self._paused: anyio.Event | None = None
-        """Set where it is resumed; None where it is not paused."""
+        self._gate = Gate(cache.reach)
+        self._recovery = Recovery(cache.reach, self._wake, all_reaches)
         self._ended: anyio.Event | None = None
         """Set where `run` ends; None where it does not run."""
         self._tasks = anyio.create_task_group()
@@ -164,7 +166,7 @@ class Runner(Generic[T]):
     def status(self) -> ControllerStatus:
         """What the controller does now."""
         return ControllerStatus(
-            self.name, self.queue.status(), self._runs, self.failures.count, self._paused is not None
+            self.name, self.queue.status(), self._runs, self.failures.count, self._gate.paused
         )
 
     async def run(self) -> None:
@@ -195,14 +197,11 @@ class Runner(Generic[T]):
 
     def pause(self) -> None:
         """Begin no more runs until `resume`; keys are collected, and runs under way end."""
-        if self._paused is None:
-            self._paused = anyio.Event()
+        self._gate.pause()
 
     def resume(self) -> None:
         """Undo `pause`."""
-        paused, self._paused = self._paused, None
-        if paused is not None:
-            paused.set()
+        self._gate.resume()
 
     async def leave(self, seconds: float) -> None:
         """Hear of nothing more; runs under way may end within `seconds`, then they are cancelled."""
@@ -221,7 +220,7 @@ class Runner(Generic[T]):
     async def drain(self) -> None:
         """Wait until the runs under way have ended and told their last Events; the queue is closed."""
         await self.queue.join()
-        if self._paused is None:
+        if not self._gate.closed:
             await self._wait_ended()
 
     async def _wait_ended(self) -> None:
@@ -350,16 +349,15 @@ class Runner(Generic[T]):
                     if self._unbegun and not self._idle and self.queue.has_more:
                         self._begin_worker()
                     try:
-                        if self._paused is not None:
-                            raise _Paused
+                        if self._gate.closed:
+                            raise _Closed
                         is_calm = not self._resting and not self.guard.storming
                         if is_calm or not await self._is_put_off(item):
                             await self._reconcile(item, limit, task)
                     finally:
                         self._idle += 1
-            except _Paused:
-                if self._paused is not None:
-                    await self._paused.wait()
+            except _Closed:
+                await self._gate.wait()
             except QueueClosed:
                 return
             except asyncio.CancelledError:
@@ -437,7 +435,7 @@ class Runner(Generic[T]):
     @property
     def working(self) -> bool:
         """Whether it begins runs: it is not paused."""
-        return self._paused is None
+        return not self._gate.paused
 
     def knows(self, request: Request) -> bool:
         """Whether there is an object of that key, or was one of late."""
@@ -461,12 +459,21 @@ class Runner(Generic[T]):
         elif outcome.error is None:
             self._run_again(item, outcome.result)
             self._run_every(item)
+            self._recovery.note_success(item.key, outcome)
         elif outcome.terminal:
             self._fail(outcome, item, "failed for good")
             self._run_every(item)
+        elif self._recovery.takes(item.key, outcome):
+            self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
+            self._fail(outcome, item, "failed", retry_in="as soon as the server answers")
         else:
             delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
             self._fail(outcome, item, "failed", retry_in=round(delay, 3))
+
+    def _wake(self, request: Request) -> None:
+        """Have a key run that an outage kept from its work: its failures were not its own."""
+        self.queue.forget(request)
+        self._add(request, 0, Cause("retried"))
 
     def _run_again(self, item: Item[Request], result: Result) -> None:
         """Do what a run asks for. As in controller-runtime, `again` leaves the count of its back-off."""

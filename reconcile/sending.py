@@ -15,6 +15,7 @@ from informers import (
     Forbidden,
     MalformedAnswer,
     OutcomeUnknown,
+    Reachability,
     Response,
     ServerError,
     TooManyRequests,
@@ -56,13 +57,14 @@ class Sender:
 
     A read is sent again when no answer came, and when the server asks for it (429 or 5xx with
     Retry-After). A write is sent again only where the server cannot have acted on it: it was not
-    reached, or it answered 429 with Retry-After. So no create is ever made twice by this. What the
-    server warns of is logged once.
+    reached, or it answered 429 with Retry-After. So no create is ever made twice by this. Nothing is sent
+    again while `reach` knows the server to be down. What the server warns of is logged once.
     """
 
     transport: Transport
     clock: Clock
     limiter: RateLimiter | None = None
+    reach: Reachability | None = None
     _warned: OrderedDict[str, None] = field(factory=OrderedDict, init=False)
 
     async def send(
@@ -85,7 +87,7 @@ class Sender:
                 return parsed(read, answer, f"{method} {path}")
             except ApiError as error:
                 wait = retry_wait(method, error, attempt, self.clock.random)
-                if wait is None:
+                if wait is None or (self.reach is not None and self.reach.down):
                     raise
             attempt += 1
             await anyio.sleep(wait)

@@ -1,0 +1,332 @@
+"""Whether a server can be reached: what raises doubt, what ends it, and how it is probed."""
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+from informers import (
+    BadRequest,
+    OutcomeUnknown,
+    Reachability,
+    ReachTransport,
+    Response,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    error_from_response,
+    is_unreachable,
+)
+from informers.reachability import CALM_SECONDS, FIRST_PROBE, RAMP_RATE, UNREADY_SECONDS
+from informers.reflector import Listing, Resting, Streaming, Watching, recovered
+from informers.transport import PassingTransport
+from reconcile.testing import VirtualClock, simulate
+
+READY = Response(200, {}, b"ok")
+PODS = "/api/v1/pods"
+STATUS = b'{"kind":"Status","apiVersion":"v1","reason":"ServiceUnavailable","message":"later","code":503}'
+UNREADY = Response(500, {"content-type": "text/plain"}, b"[+]ping ok\n[-]etcd failed\nreadyz check failed\n")
+REFUSED = Unreachable("nothing listens there")
+
+
+@define
+class Server:
+    """Answers by path; notes when it was asked, and for what."""
+
+    answers: Mapping[str, Response | Exception | float]
+    server: str = "https://there"
+    asked: list[tuple[float, str]] = field(factory=list)
+
+    async def request(self, method: str, path: str, *_: Any, **__: Any) -> Response:
+        self.asked.append((anyio.current_time(), path))
+        answer = self.answers.get(path, REFUSED)
+        if isinstance(answer, float):
+            await anyio.sleep(answer)
+            return READY
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def watched(
+    story: Callable[[Server, Reachability], Awaitable[None]], **answers: Response | Exception | float
+) -> None:
+    """A story of a server that answers probes (`readyz`) and lists (`pods`) so; else it is refused."""
+    paths = {"readyz": "/readyz", "pods": PODS}
+    server = Server({paths[name]: answer for name, answer in answers.items()})
+    reach = Reachability(server, VirtualClock(0), lambda: PODS)  # type: ignore[arg-type]
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            reach.start(group)
+            await story(server, reach)
+            group.cancel_scope.cancel()
+        reach.end()
+
+    simulate(run, limit_seconds=3600)
+
+
+async def down_for_a_while(server: Server, reach: Reachability) -> None:
+    answers, server.answers = server.answers, {}
+    reach.failed(REFUSED)
+    await anyio.sleep(2)
+    assert reach.down
+    server.answers = answers
+    reach.answered()
+
+
+@pytest.mark.rule("outage-5")
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Unreachable("refused"), True),
+        (OutcomeUnknown("reset"), True),
+        (error_from_response(502, {}, b"<html>Bad Gateway</html>"), True),
+        (error_from_response(503, {}, b"service unavailable"), True),
+        (error_from_response(504, {}, b""), True),
+        (error_from_response(503, {}, STATUS), False),
+        (error_from_response(500, {}, b"panic"), False),
+        (TooManyRequests(429, "", "later"), False),
+        (ServerError(504, "Timeout", "the request did not complete"), False),
+        (BadRequest(400, "", "what?"), False),
+        (ConnectionRefusedError("of another system"), False),
+        (TimeoutError(), False),
+    ],
+)
+def test_no_answer_of_an_api_server_is_what_counts_as_unreachable(error: Exception, expected: bool) -> None:
+    assert is_unreachable(error) is expected
+
+
+@pytest.mark.rule("outage-5")
+def test_a_failure_alone_is_doubt_and_an_answered_probe_ends_it() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        assert (reach.troubled, reach.down) == (True, False)
+        await anyio.sleep(FIRST_PROBE + 0.01)
+        assert (reach.troubled, reach.down, reach.status().outages) == (False, False, 0)
+        assert [path for _, path in server.asked] == ["/readyz"]
+
+    watched(story, readyz=READY)
+
+
+@pytest.mark.rule("outage-5")
+def test_any_answer_ends_doubt_before_there_is_a_probe() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        reach.answered()
+        await anyio.sleep(5)
+        assert server.asked == []
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-4")
+def test_failures_without_end_on_a_server_that_is_up_cost_one_probe_a_second() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        for _ in range(600):
+            reach.failed(REFUSED)
+            await anyio.sleep(0.1)
+        assert 30 <= len(server.asked) <= 61
+        assert reach.status().outages == 0
+
+    watched(story, readyz=READY)
+
+
+@pytest.mark.rule("outage-4")
+def test_a_server_that_is_down_is_probed_at_least_once_a_second() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(60)
+        times = [at for at, _ in server.asked]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        assert max(gaps) <= 1.0
+        assert min(gaps[5:]) >= 0.8
+        assert reach.status().down_seconds == pytest.approx(60, abs=0.5)
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-5")
+def test_a_gateway_that_lets_through_only_the_api_is_no_outage_for_long() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(1)
+        assert not reach.down
+        assert PODS in [path for _, path in server.asked]
+
+    watched(story, readyz=Response(503, {}, b"<html>no backend</html>"), pods=READY)
+
+
+@pytest.mark.rule("outage-5")
+def test_a_server_that_says_it_is_not_ready_is_given_ten_seconds() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(UNREADY_SECONDS - 1)
+        assert reach.down
+        await anyio.sleep(3)
+        assert not reach.down
+
+    watched(story, readyz=UNREADY, pods=error_of(403))
+
+
+def error_of(code: int) -> Response:
+    return Response(code, {}, b'{"kind":"Status","reason":"Forbidden","message":"not yet","code":403}')
+
+
+@pytest.mark.rule("outage-4")
+def test_a_probe_without_an_answer_is_given_up_and_the_next_is_sent() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(30)
+        assert reach.down
+        assert 6 <= len(server.asked) <= 10
+
+    watched(story, readyz=1000.0, pods=1000.0)
+
+
+@pytest.mark.rule("outage-4")
+def test_a_server_that_goes_down_again_soon_is_probed_no_faster_than_before() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(10)
+        for _ in range(20):
+            reach.answered()
+            before = len(server.asked)
+            reach.failed(REFUSED)
+            await anyio.sleep(1)
+            assert len(server.asked) - before <= 3
+        reach.answered()
+        await anyio.sleep(CALM_SECONDS)
+        reach.failed(REFUSED)
+        await anyio.sleep(FIRST_PROBE + 0.3)
+        assert reach.down
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-3")
+def test_who_waits_goes_on_when_the_server_answers_and_informers_are_first() -> None:
+    order: list[str] = []
+
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        reach.when_up("key", lambda: order.append("key"))
+        reach.add_listener(lambda: order.append("informer"))
+        await anyio.sleep(2)
+
+        async def wait() -> None:
+            await reach.wait_up()
+            order.append("worker")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.sleep(1)
+            assert order == []
+            reach.answered()
+        assert order == ["informer", "key", "worker"]
+        reach.failed(REFUSED)
+        await anyio.sleep(2)
+        reach.answered()
+        assert order == ["informer", "key", "worker", "informer"]
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-3")
+def test_what_waits_for_an_outage_that_was_none_is_forgotten() -> None:
+    woken: list[str] = []
+
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.when_up("before", lambda: woken.append("before"))
+        reach.failed(REFUSED)
+        reach.when_up("doubt", lambda: woken.append("doubt"))
+        reach.answered()
+        reach.failed(REFUSED)
+        await anyio.sleep(2)
+        reach.answered()
+        assert woken == []
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-4")
+def test_requests_are_spread_over_the_first_second_and_then_no_more() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        await down_for_a_while(server, reach)
+        began = anyio.current_time()
+        transport = ReachTransport(server, reach)  # type: ignore[arg-type]
+        async with anyio.create_task_group() as group:
+            for _ in range(500):
+                group.start_soon(transport.request, "GET", PODS)
+        sent = [at - began for at, path in server.asked if at >= began]
+        assert len([at for at in sent if at < 1]) <= RAMP_RATE
+        assert max(sent) == pytest.approx(1)
+        assert min(after - before for before, after in itertools.pairwise(sent[:70])) >= 0.01
+        await transport.request("GET", PODS)
+        assert not reach.ramping
+
+    watched(story, pods=READY)
+
+
+@pytest.mark.rule("outage-4")
+def test_the_lease_waits_for_no_turn() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        await down_for_a_while(server, reach)
+        began = anyio.current_time()
+        transport = ReachTransport(server, reach, paced=False)  # type: ignore[arg-type]
+        assert reach.ramping
+        for _ in range(10):
+            await transport.request("GET", PODS)
+        assert anyio.current_time() == began
+
+    watched(story, pods=READY)
+
+
+@pytest.mark.rule("outage-5")
+def test_requests_say_what_became_of_them() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        transport: PassingTransport = ReachTransport(server, reach)  # type: ignore[arg-type]
+        with pytest.raises(Unreachable):
+            await transport.request("GET", "/refused")
+        assert reach.troubled
+        assert (await transport.request("GET", PODS)).status == 429
+        assert not reach.troubled
+        assert (await transport.request("GET", "/readyz")).status == 503
+        assert reach.troubled
+
+    watched(story, pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))
+
+
+def test_nothing_is_doubted_before_the_start_and_after_the_end() -> None:
+    async def story(server: Server, reach: Reachability) -> None:
+        other = Reachability(server, VirtualClock(0))  # type: ignore[arg-type]
+        other.failed(REFUSED)
+        assert not other.troubled
+        reach.failed(REFUSED)
+        await anyio.sleep(2)
+        assert reach.down
+        reach.end()
+        assert not reach.down
+        reach.failed(REFUSED)
+        assert not reach.troubled
+
+    watched(story)
+
+
+@pytest.mark.rule("outage-3")
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (Resting(25.0, Watching(7, 6, 1)), Watching(7)),
+        (Resting(25.0, Listing("page-2", 6, 1)), Listing(absent=1)),
+        (Resting(25.0, Streaming(6)), Streaming()),
+        (Watching(7, 2), Watching(7)),
+        (Listing("page-2"), Listing()),
+        (Streaming(1), Streaming()),
+    ],
+)
+def test_after_an_outage_a_reflector_goes_on_where_it_was_without_a_rest(state: Any, expected: Any) -> None:
+    assert recovered(state) == expected
