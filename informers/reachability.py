@@ -214,10 +214,11 @@ class Reachability:
         self._loud = not flaps
         self.down, self.down_since = True, now
         self._outages += 1
-        log = self.log.warning if self._loud else self.log.debug
-        log(
-            "the API server cannot be reached; work waits for it", server=self.transport.server, error=problem
-        )
+        if self._loud:
+            server = self.transport.server
+            self.log.warning(
+                "the API server cannot be reached; work waits for it", server=server, error=problem
+            )
 
     async def _probe(self, number: int) -> str | None:
         """Ask the server how it is; what is wrong, or None.

@@ -301,7 +301,7 @@ class Levels(Collector):
         return self._families(self.status())
 
     def _families(self, status: ManagerStatus) -> Iterable[Metric]:
-        return [*self._queues(status), *_informers(status), *self._leadership(status)]
+        return [*self._queues(status), *_informers(status), *_servers(status), *self._leadership(status)]
 
     def _queues(self, status: ManagerStatus) -> Iterable[Metric]:
         by, queue = ["controller"], ["name", "controller"]
@@ -341,6 +341,19 @@ class Levels(Collector):
         if self.lease:
             master.add_metric([self.lease], int(status.leading))
         return (master,)
+
+
+def _servers(status: ManagerStatus) -> Iterable[Metric]:
+    reachable = GaugeMetricFamily(
+        "reconcile_api_server_reachable", "Whether the API server answers: 1 or 0.", labels=["cluster"]
+    )
+    outages = CounterMetricFamily(
+        "reconcile_api_server_outages", "Outages of the API server that have begun.", labels=["cluster"]
+    )
+    for cluster in status.clusters:
+        reachable.add_metric([cluster.name], int(cluster.reachable))
+        outages.add_metric([cluster.name], cluster.outages)
+    return reachable, outages
 
 
 def _informers(status: ManagerStatus) -> Iterable[Metric]:

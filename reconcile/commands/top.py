@@ -62,6 +62,11 @@ def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "server": state["server"],
         "leading": state["leading"],
+        "unreachable": [
+            {name: one[name] for name in ("name", "down_seconds", "error")}
+            for one in state.get("clusters", ())
+            if not one.get("reachable", True)
+        ],
         "keys": [asdict(one) for one in busiest[:KEYS]],
         "controllers": [_controller(name, one) for name, one in controllers.items()],
         "errors": [one for name, told in controllers.items() for one in _errors(name, told)][:KEYS],
@@ -121,6 +126,7 @@ def _screen(told: Mapping[str, Any]) -> Group:
     leads = "leads" if told["leading"] else "stands by"
     return Group(
         f"{told['server'] or 'not connected'}, {leads}",
+        *(_outage(one) for one in told["unreachable"]),
         _table([_without(one, "at") for one in told["keys"]], "no key has run yet"),
         _table(told["errors"], "no run has failed"),
         _table(told["controllers"], "no controllers"),
@@ -130,6 +136,11 @@ def _screen(told: Mapping[str, Any]) -> Group:
 
 def _without(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return {column: value for column, value in row.items() if column != name}
+
+
+def _outage(one: Mapping[str, Any]) -> str:
+    where = f"the API server of {one['name']}" if one["name"] else "the API server"
+    return f"{where} cannot be reached for {one['down_seconds']:.0f} s: {one['error']}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], none: str) -> Table | str:

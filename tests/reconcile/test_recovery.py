@@ -4,15 +4,19 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from io import StringIO
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from rich.console import Console
 
 from informers import OutcomeUnknown, Response, Unreachable
-from reconcile import ApiError, Backoff, Context, Controller, LeaderElection, ObjectMeta, Result
+from reconcile import ApiError, Backoff, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
+from reconcile.commands.top import _screen, summary
 from reconcile.configuration import CLIENT_BURST, CLIENT_QPS
 from reconcile.kinds import ConfigMap
 from tests.reconcile.outage import (
@@ -193,8 +197,16 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, keep_size), Controller(ConfigMap, ignore)) as manager:
+        registry = CollectorRegistry()
+
+        def measured(name: str) -> float | None:
+            return registry.get_sample_value(f"reconcile_api_server_{name}", {"cluster": ""})
+
+        controllers = Controller(Toy, keep_size), Controller(ConfigMap, ignore)
+        async with world.running(*controllers, metrics=registry) as manager:
             await anyio.sleep(5)
+            assert (measured("reachable"), measured("outages_total")) == (1, 0)
+            assert "cannot be reached" not in screen_of(manager)
             world.line.break_down(refused)
             await anyio.sleep(30)
             (cluster,) = manager.status().clusters
@@ -203,6 +215,8 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
             assert "nothing listens there" in cluster.error
             (shown,) = manager.state()["clusters"]
             assert (shown["reachable"], shown["outages"]) == (False, 1)
+            assert (measured("reachable"), measured("outages_total")) == (0, 1)
+            assert "the API server cannot be reached for 30 s: " in screen_of(manager)
             world.line.weather = fair
             await anyio.sleep(5)
             (cluster,) = manager.status().clusters
@@ -213,6 +227,13 @@ def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
     told = [record.getMessage() for record in caplog.records if "API server" in record.getMessage()]
     assert [line for line in told if "cannot be reached" in line or "answers again" in line] == told
     assert len(told) == 2
+
+
+def screen_of(manager: Manager) -> str:
+    """What `reconcile top` shows of a manager."""
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(_screen(summary(manager.state())))
+    return console.export_text()
 
 
 @pytest.mark.rule("outage-5")
