@@ -8,8 +8,9 @@ import anyio
 
 from informers import OutcomeUnknown, Response, StreamingResponse, Transport, Unreachable
 from informers.transport import PassingTransport
-from reconcile import Client, Controller, Manager, ObjectMeta, definition_of
+from reconcile import Client, Context, Controller, Manager, ObjectMeta, definition_of
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap
 from reconcile.testing import VirtualClock, simulate
 from tests.reconcile.test_manager import Toy, ToySpec
 
@@ -107,6 +108,11 @@ class _Cuttable:
             finally:
                 self._reading.discard(scope)
         raise OutcomeUnknown("the connection was reset", "a stream")
+
+
+def child(ctx: Context[Toy], text: str, suffix: str = "") -> ConfigMap:
+    """What a toy may have made for it."""
+    return ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-child{suffix}"), data={"text": text})
 
 
 class World:

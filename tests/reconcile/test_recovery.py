@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from rich.console import Console
 
 from informers import OutcomeUnknown, Response, Unreachable
-from reconcile import ApiError, Backoff, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
+from reconcile import ApiError, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.commands.top import _screen, summary
 from reconcile.configuration import CLIENT_BURST, CLIENT_QPS
 from reconcile.kinds import ConfigMap
@@ -23,6 +23,7 @@ from tests.reconcile.outage import (
     Weather,
     World,
     bad_gateway,
+    child,
     fair,
     played,
     refused,
@@ -67,10 +68,6 @@ def restless(reconcile: Callable[[Context[Toy]], Awaitable[Any]] = keep_size) ->
         return Result(after=0.5)
 
     return Controller(Toy, again, name="toys", workers=5, owns=[ConfigMap])
-
-
-def child(ctx: Context[Toy], text: str, suffix: str = "") -> ConfigMap:
-    return ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-child{suffix}"), data={"text": text})
 
 
 @pytest.mark.rule("outage-3")
@@ -318,86 +315,6 @@ def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_the_wor
             assert max(counts.values()) <= FIRST_SECOND
 
     played(scenario)
-
-
-class Unhappy(Exception):
-    """An author's own."""
-
-
-async def rewrap(ctx: Context[Toy]) -> None:
-    try:
-        await ctx.apply(child(ctx, "done"))
-    except ApiError as error:
-        raise Unhappy("could not be annotated") from error
-
-
-async def within(ctx: Context[Toy]) -> None:
-    try:
-        await ctx.apply(child(ctx, "done"))
-    except ApiError:
-        raise Unhappy("could not be annotated")  # noqa: B904 - as many authors write it
-
-
-async def together(ctx: Context[Toy]) -> None:
-    async with anyio.create_task_group() as group:
-        for name in ("one", "two"):
-            group.start_soon(ctx.apply, child(ctx, "done", name))
-
-
-async def lenient(ctx: Context[Toy]) -> None:
-    """Catches the error, and says nothing of it."""
-    try:
-        await ctx.apply(child(ctx, "done"))
-    except ApiError:
-        return
-
-
-@pytest.mark.rule("outage-3")
-@pytest.mark.parametrize("reconcile", [rewrap, within, together, lenient])
-def test_an_outage_is_seen_through_errors_that_were_wrapped_grouped_or_caught(
-    reconcile: Callable[[Context[Toy]], Awaitable[Any]],
-) -> None:
-    runs: list[tuple[float, int]] = []
-
-    async def noted(ctx: Context[Toy]) -> None:
-        runs.append((anyio.current_time(), ctx.attempt))
-        await anyio.sleep(1)  # the outage begins here
-        await reconcile(ctx)
-
-    async def scenario(world: World) -> None:
-        controller = Controller(Toy, noted, workers=1, backoff=Backoff(base=100), owns=[ConfigMap])
-        async with world.running(controller):
-            await anyio.sleep(0.5)
-            world.line.break_down(refused)
-            await anyio.sleep(60)
-            assert len(runs) == 1
-            world.line.weather = fair
-            await anyio.sleep(AT_REST)
-            (_, (_, attempt), *_) = runs
-            assert attempt == 0
-
-    played(scenario, toys=1)
-
-
-@pytest.mark.rule("outage-3")
-def test_an_error_of_another_system_in_an_outage_is_the_keys_own() -> None:
-    runs: list[float] = []
-
-    async def bill(ctx: Context[Toy]) -> None:
-        runs.append(anyio.current_time())
-        await anyio.sleep(1)
-        raise ConnectionRefusedError("the billing system is down")
-
-    async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, bill, workers=1, backoff=Backoff(base=100))):
-            await anyio.sleep(0.5)
-            world.line.break_down(refused)
-            await anyio.sleep(10)
-            world.line.weather = fair
-            await anyio.sleep(60)
-            assert len(runs) == 1
-
-    played(scenario, toys=1)
 
 
 @pytest.mark.rule("outage-3")
