@@ -1,14 +1,17 @@
 """What an outage of an API server means for the keys of a controller: they wait until it answers."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import anyio
 from attrs import define, field
 
 from informers import Reachability, is_unreachable
 from reconcile.consistency import CacheBehind
+from reconcile.controller import Trigger
 from reconcile.passes import Outcome
-from reconcile.requests import Request
+from reconcile.requests import Cause, Request
+from workqueue import WorkQueue
 
 
 @define(eq=False)
@@ -52,12 +55,13 @@ class Gate:
 class Recovery:
     """Which runs an outage has spoilt, and that their keys run again when it is over.
 
-    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `wake` has a
-    key run as if it had not failed before.
+    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts the
+    failures of the keys, `enqueue` adds to it.
     """
 
     reach: Reachability
-    wake: Callable[[Request], None]
+    queue: WorkQueue[Request]
+    enqueue: Trigger
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: Outcome) -> bool:
@@ -80,7 +84,12 @@ class Recovery:
             self._wake_later(self.reach, request)
 
     def _wake_later(self, reach: Reachability, request: Request) -> None:
-        reach.when_up((id(self), request), lambda: self.wake(request))
+        reach.when_up((id(self), request), partial(self._wake, request))
+
+    def _wake(self, request: Request) -> None:
+        """Have a key run as if it had not failed before: those failures were not its own."""
+        self.queue.forget(request)
+        self.enqueue(request, Cause("retried"), 0)
 
 
 def is_of_outage(error: BaseException) -> bool:

@@ -98,7 +98,7 @@ class Runner(Generic[T]):
         self._runs = 0
         self.failures = Failures(passes.log)
         self._gate = Gate(cache.reach)
-        self._recovery = Recovery(cache.reach, self._wake, all_reaches)
+        self._recovery = Recovery(cache.reach, self.queue, self.enqueue_at, all_reaches)
         self._ended: anyio.Event | None = None
         """Set where `run` ends; None where it does not run."""
         self._tasks = anyio.create_task_group()
@@ -469,11 +469,6 @@ class Runner(Generic[T]):
         else:
             delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
             self._fail(outcome, item, "failed", retry_in=round(delay, 3))
-
-    def _wake(self, request: Request) -> None:
-        """Have a key run that an outage kept from its work: its failures were not its own."""
-        self.queue.forget(request)
-        self._add(request, 0, Cause("retried"))
 
     def _run_again(self, item: Item[Request], result: Result) -> None:
         """Do what a run asks for. As in controller-runtime, `again` leaves the count of its back-off."""
