@@ -40,6 +40,8 @@ def source_of_definition(definition: dict[str, Any], path: str) -> str:
         return source_of(definition)
     except ValueError as error:
         raise Problem(f"{path} has a schema that no class can say", str(error)) from None
+    except RecursionError:
+        raise Problem(f"{path} is nested too deeply", "an API server would not take it either") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise Problem(
             f"{path} is no complete definition",

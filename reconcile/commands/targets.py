@@ -16,9 +16,9 @@ from reconcile.manager import Manager
 def load_manager(targets: Sequence[str]) -> Manager:
     """The manager that `targets` describe: one that a target names, or a new one of all controllers.
 
-    Modules are looked for in the current directory first. Raises Problem.
+    Modules are looked for in the current directory first; where bundled controllers alone are named,
+    nothing is imported from there. Raises Problem.
     """
-    _look_here_first()
     controllers: list[Controller[Any]] = []
     for target in targets:
         found = _load(target)
@@ -41,7 +41,6 @@ def bundled_controllers() -> Sequence[Controller[Any]]:
 
 def load_module(name: str) -> Any:
     """A module of the user's, looked for in the current directory first. Raises Problem."""
-    _look_here_first()
     return _import(name)
 
 
@@ -74,6 +73,7 @@ def _bundled(name: str) -> Any:
 
 
 def _import(name: str) -> Any:
+    _look_here_first()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -5,7 +5,7 @@ or `Schema` has no word for goes into `extra` as it is, so that the classes give
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from reconcile.models.definition import difference
 from reconcile.models.fields import camel_case
 from reconcile.models.naming import class_name, plural_of, python_name, singular
+from reconcile.models.objects import Object
 from reconcile.models.schemas import QUANTITY_PATTERN
 from reconcile.models.source import Call, Code, literal, texts
 
@@ -42,6 +43,9 @@ _RULE_WORDS: Final = {
     "fieldPath": "field_path",
     "optionalOldSelf": "optional_old_self",
 }
+_DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_KIND: Final = re.compile(r"[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 
@@ -105,10 +109,12 @@ class Generator:
         self._taken.add(name)
         return name
 
-    def fields_of(self, schema: Mapping[str, Any], owner: str, skip: Sequence[str] = ()) -> list[FieldSource]:
-        """The fields of a class, in the order of the schema."""
+    def fields_of(
+        self, schema: Mapping[str, Any], owner: str, skip: Sequence[str] = (), taken: Collection[str] = ()
+    ) -> list[FieldSource]:
+        """The fields of a class, in the order of the schema; none has a name that is `taken`."""
         required = schema.get("required", ())
-        taken: set[str] = set()
+        taken = set(taken)
         fields = []
         for wire, inner in schema.get("properties", {}).items():
             if wire not in skip:
@@ -283,6 +289,7 @@ def source_of(definition: Mapping[str, Any]) -> str:
     ValueError for a definition whose schemas no class can say.
     """
     spec = definition["spec"]
+    _check_names(definition["metadata"]["name"], spec)
     generator = Generator()
     versions = sorted(spec["versions"], key=lambda version: not version["storage"])
     names = {v["name"]: _kind_name(spec["names"]["kind"], v) for v in versions}
@@ -295,7 +302,28 @@ def source_of(definition: Mapping[str, Any]) -> str:
     return texts([*generator.classes, *kinds], f"{definition['metadata']['name']}: its kinds as classes.")
 
 
+def _check_names(name: str, spec: Mapping[str, Any]) -> None:
+    """Names become Python: what an API server would not take as one may be anything, code included."""
+    names = spec["names"]
+    labels = [
+        *(version["name"] for version in spec["versions"]),
+        *(names[word] for word in ("plural", "singular") if word in names),
+        *(names.get("shortNames") or ()),
+        *(names.get("categories") or ()),
+    ]
+    for text, pattern, what in (
+        (name, _DOMAIN, "name of a definition"),
+        (spec["group"], _DOMAIN, "API group"),
+        (names["kind"], _KIND, "kind"),
+        (names.get("listKind", names["kind"]), _KIND, "kind of a list"),
+        *((label, _LABEL, "label of lower case") for label in labels),
+    ):
+        if not isinstance(text, str) or not pattern.fullmatch(text):
+            raise ValueError(f"{text!r} is not a {what} that an API server accepts")
+
+
 def _kind_name(kind: str, version: Mapping[str, Any]) -> str:
+    kind = class_name(kind)
     suffix = "".join(part[:1].upper() + part[1:] for part in re.findall(r"[a-z]+|\d+", version["name"]))
     return kind if version["storage"] else f"{kind}{suffix}"
 
@@ -326,7 +354,7 @@ def _kind(
         )
     fields = [
         generator.with_empty_default(one)
-        for one in generator.fields_of(schema, name, skip=("apiVersion", "kind", "metadata"))
+        for one in generator.fields_of(schema, name, ("apiVersion", "kind", "metadata"), dir(Object))
     ]
     subresources = version.get("subresources", {})
     scale, notes = _scale(subresources.get("scale"), schema)

@@ -15,7 +15,7 @@ def python_name(wire: str, taken: Collection[str]) -> str:
     name = "_".join(part.lower() for part in _WORD.findall(wire)) or "value"
     if name[0].isdigit():
         name = f"n{name}"
-    if keyword.iskeyword(name) or name in ("field", "datetime", "frozen") or name in _AT_ROOT:
+    if keyword.iskeyword(name) or name in ("self", "field", "datetime", "frozen") or name in _AT_ROOT:
         name = f"{name}_"
     while name in taken:
         name = f"{name}_"

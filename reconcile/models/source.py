@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, Final, Protocol
 
 from attrs import frozen
@@ -51,7 +52,9 @@ def literal(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"
-    return repr(value)
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+        return repr(value)
+    raise ValueError(f"{value!r} is not a value of JSON")
 
 
 def _quoted(text: str) -> str:
@@ -86,7 +89,13 @@ def texts(classes: Sequence[_Class], title: str) -> str:
 
 
 def _title(title: str) -> str:
-    return f'"""{title}"""'
+    return f'"""{_escaped(title)}"""'
+
+
+def _escaped(text: str) -> str:
+    """A text as it may stand in a docstring, whatever is in it."""
+    text = text.replace("\\", "\\\\").replace('"""', "'''")
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
 def _imports(body: str) -> str:
@@ -115,7 +124,10 @@ def _from(module: str, names: Iterable[str], body: str) -> str:
 
 
 def _class(one: _Class) -> str:
-    lines = [*(f"# {note}" for note in one.notes), *_laid_out("@", one.decorator, "")]
+    lines = [
+        *(f"# {' '.join(_escaped(note).split())}" for note in one.notes),
+        *_laid_out("@", one.decorator, ""),
+    ]
     lines.append(f"class {one.name}({one.base}):" if one.base else f"class {one.name}:")
     inside: list[str] = []
     if one.description:
@@ -149,7 +161,7 @@ def _laid_out(head: str, code: Code, indent: str, after: str = "") -> list[str]:
 
 
 def _docstring(text: str) -> list[str]:
-    text = text.replace("\\", "\\\\").replace('"""', "'''").strip()
+    text = _escaped(text).strip()
     if text.endswith('"'):
         text += " "
     paragraphs = text.split("\n")

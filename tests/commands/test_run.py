@@ -346,3 +346,13 @@ def test_a_second_signal_ends_at_once_what_does_not_end(here: Path) -> None:
             command.process.wait(timeout=0.5)
         assert command.seconds_to_end() < 1
         assert command.process.returncode == 130
+
+
+def test_bundled_controllers_import_nothing_from_the_current_directory(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(here))])
+    targets.load_manager(["worker-groups", "registry-secrets"])
+    assert str(here) not in sys.path
+    targets.load_manager(["site_operator:manager"])
+    assert sys.path[0] == str(here)
