@@ -6,15 +6,22 @@ from typing import Any, Final
 from attrs import define, field, frozen
 from cel_expr_python import cel
 
-from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, MAX_VISITS, reset_meter
-from reconcile.embedded.schema.cel.rules import MAX_STEPS, BoundRule, Rule, field_steps
+from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, reset_meter
+from reconcile.embedded.schema.cel.rules import FORMER, BoundRule, Rule, field_steps
 from reconcile.embedded.schema.cel.values import Convert, aligned, converter, list_key
 from reconcile.embedded.schema.nodes import ABSENT
 from reconcile.embedded.schema.values import quoted, same
 from reconcile.embedded.status import FieldCause
 
-MAX_TOTAL_STEPS: Final = 1_000_000
-"""The iterations of loops that all rules together may take for one object, by an estimate from above."""
+MAX_RULE_COST: Final = 1_000_000
+"""Units that the evaluation of one rule may cost, as in a real server."""
+
+MAX_COST: Final = 2_000_000
+"""Units that all rules together may cost for one object: what takes this server less than a second. A real
+one has ten million."""
+
+A_RULE: Final = 100
+"""Units that any evaluation costs here, however little the rule does."""
 
 _MAX_MESSAGE: Final = 5 * 1024
 _OUT_OF_BUDGET: Final = (
@@ -41,18 +48,18 @@ class OutOfBudget(Exception):
 
 @define
 class Budget:
-    """How many steps are left for an object."""
+    """What the rules may still cost for an object."""
 
-    left: int = field(default=MAX_TOTAL_STEPS)
+    left: int = field(default=MAX_COST)
 
-    def take(self, steps: int) -> None:
-        """Count an evaluation.
+    def take(self, units: int) -> None:
+        """Count an evaluation before it is made.
 
         Raises:
-            OutOfBudget: There is nothing left.
+            OutOfBudget: It costs too much, or more than is left.
         """
-        self.left -= steps
-        if self.left < 0:
+        self.left -= A_RULE + units
+        if self.left < 0 or units > MAX_RULE_COST:
             raise OutOfBudget
 
 
@@ -125,7 +132,7 @@ def _evaluate_here(
 ) -> None:
     held = old is not ABSENT
     unchanged = held and same(value, old)
-    shown = former = size = None
+    shown = former = None
     for bound in node.rules:
         if (unchanged and not bound.rule.uses_old) or _waits_for_old(bound.rule, held=held):
             continue
@@ -134,12 +141,8 @@ def _evaluate_here(
         if former is None and held and bound.rule.uses_old:
             matched = aligned(node.schema, old, value)
             former = matched if node.convert is None else node.convert(matched)
-        if bound.rule.loops and size is None:
-            size = _size(value)
-        if bound.rule.visiting_depth and _visits(bound.rule.visiting_depth, _longest(value)) > MAX_VISITS:
-            raise OutOfBudget
-        budget.take(_steps(bound.rule, size or 1))
-        cause = _judge(node, bound, bound.variables(shown, former, held=held), path)
+        budget.take(bound.cost(value, None if old is ABSENT else old))
+        cause = _judge(node, bound, bound.variables(shown, former, held=held), path, budget)
         if cause is not None:
             causes.append(cause)
 
@@ -148,32 +151,9 @@ def _waits_for_old(rule: Rule, *, held: bool) -> bool:
     return rule.uses_old and not rule.optional_old and not held
 
 
-def _steps(rule: Rule, size: int) -> int:
-    return 1 if not rule.loops else min(MAX_STEPS, int(size) ** min(rule.loops, 4))
-
-
-def _visits(depth: int, length: int) -> int:
-    """The items that functions within loops look at, over a list of this length, from above."""
-    return min(MAX_STEPS, int(length ** min(depth, 4))) * length
-
-
-def _longest(value: Any) -> int:
-    """The items of the longest list or map in a value."""
-    if not isinstance(value, dict | list):
-        return 1
-    members = value.values() if isinstance(value, dict) else value
-    return max([len(value), *map(_longest, members)])
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(_size(member) for member in value.values())
-    if isinstance(value, list):
-        return len(value) + sum(_size(item) for item in value)
-    return 1
-
-
-def _judge(node: RuleNode, bound: BoundRule, variables: dict[str, Any], path: str) -> FieldCause | None:
+def _judge(
+    node: RuleNode, bound: BoundRule, variables: dict[str, Any], path: str, budget: Budget
+) -> FieldCause | None:
     rule = bound.rule
     where = path + "".join(f".{step}" for step in field_steps(rule.field_path) or ())
     where = where.lstrip(".") or "<nil>"
@@ -186,6 +166,7 @@ def _judge(node: RuleNode, bound: BoundRule, variables: dict[str, Any], path: st
         return FieldCause("FieldValueInvalid", _fault(node, why), path or "<nil>")
     if held is True:
         return None
+    budget.take(bound.message_cost(variables["self"], variables.get("oldSelf", variables.get(FORMER))))
     why = _message(bound, variables)
     if rule.reason == "FieldValueInvalid":
         return FieldCause(rule.reason, _fault(node, why), where)

@@ -13,10 +13,6 @@ SEARCHES: Final = ("indexOf", "lastIndexOf")
 OPTIONAL: Final = ("validate", "named")
 MAPS: Final = ("transformMap", "transformMapEntry")
 
-_LOOPS: Final = frozenset(
-    {"all", "exists", "existsOne", "exists_one", "filter", "map", "sortBy", "transformList", *MAPS}
-)
-_LIST_FUNCTIONS: Final = frozenset({"isSorted", "max", "min", "sum", *MAPS, *SEARCHES})
 _STRING: Final = (
     r"[rRbB]{0,2}(?:'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\""
     r"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
@@ -49,21 +45,6 @@ def tokens(text: str) -> list[str]:
 def adds(text: str) -> bool:
     """Whether a `+` stands anywhere outside of strings."""
     return "+" in tokens(text)
-
-
-def depth_of_list_functions(text: str) -> int:
-    """Within how many loops a function is called that looks at a whole list; 0 for none."""
-    found = [token for token in tokens(text) if not token.isspace()]
-    inside: list[bool] = []
-    deepest = 0
-    for before, token, after in zip(["", *found], found, [*found[1:], ""], strict=False):
-        if token in _OPEN:
-            inside.append(token == "(" and before in _LOOPS)
-        elif token in _CLOSE and inside:
-            inside.pop()
-        elif token in _LIST_FUNCTIONS and before == "." and after == "(":
-            deepest = max(deepest, sum(inside))
-    return deepest
 
 
 def literal_calls(text: str) -> Iterator[tuple[str, str]]:

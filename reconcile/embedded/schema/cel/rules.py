@@ -10,14 +10,15 @@ from attrs import evolve, field, frozen
 from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
 from reconcile.embedded.schema.cel.rewriting import (
     adds,
     checkable,
-    depth_of_list_functions,
     literal_calls,
     runnable,
 )
+from reconcile.embedded.schema.cel.syntax import Expr, tree
 from reconcile.embedded.schema.cel.types import KEYED_LIST, Shape, Types, cel_type
 from reconcile.embedded.schema.values import quoted
 from reconcile.embedded.status import FieldCause
@@ -31,10 +32,12 @@ REASONS: Final = (
 MAX_STEPS: Final = 10_000
 """The iterations of loops that the evaluation of one rule may take; the library enforces it."""
 
-_HELD, _FORMER = "__old_held", "__old_value"
+MAX_RULES: Final = 1000
+"""Rules of one schema; each takes about a millisecond to compile."""
+
+_HELD, FORMER = "__old_held", "__old_value"
 _OLD = re.compile(r"\boldSelf\b")
 _ADDED_TO = re.compile(rf"for '(?:_\+_|_\?_:_|orValue|or)' applied to '[^']*{re.escape(KEYED_LIST)}")
-_LOOP = re.compile(r"\.(?:all|exists|exists_?[oO]ne|map|filter|sortBy|transform\w+)\s*\(")
 _OWN_NAME = re.compile(r"\b(indexOf|lastIndexOf)_")
 _ADDS_LISTS: Final = (
     "this server cannot evaluate '+' on lists of type set or map, where it would append and Kubernetes merges"
@@ -73,21 +76,11 @@ class Rule:
         """Whether it compares with the value before."""
         return _OLD.search(self.text) is not None
 
-    @property
-    def loops(self) -> int:
-        """How many loops there are, and so how deep they may be nested."""
-        return len(_LOOP.findall(self.text)) + len(_LOOP.findall(self.message_expression))
-
-    @cached_property
-    def visiting_depth(self) -> int:
-        """Within how many loops whole lists are handed to Python, which takes longer than a step."""
-        return max(depth_of_list_functions(self.text), depth_of_list_functions(self.message_expression))
-
     def wrapped(self, text: str) -> str:
         """The expression with what `oldSelf` stands for."""
         if not self.optional_old:
             return text
-        held = f"{_HELD} ? optional.of({_FORMER}) : optional.none()"
+        held = f"{_HELD} ? optional.of({FORMER}) : optional.none()"
         return f"cel.bind(oldSelf, {held}, {text}\n)"
 
 
@@ -143,7 +136,7 @@ class Checker:
         kind = cel_type(self.shape)
         variables = {"self": kind}
         if rule.optional_old:
-            variables |= {_HELD: cel.Type.BOOL, _FORMER: kind}
+            variables |= {_HELD: cel.Type.BOOL, FORMER: kind}
         elif rule.uses_old:
             variables["oldSelf"] = kind
         names = tuple(variables)
@@ -177,7 +170,7 @@ def _check_literals(text: str) -> None:
 @lru_cache(maxsize=1)
 def running_environment() -> cel.Env:
     """Where rules run: the types were checked before, values are what they are."""
-    names = ("self", "oldSelf", _FORMER)
+    names = ("self", "oldSelf", FORMER)
     variables = dict.fromkeys(names, cel.Type.DYN) | {_HELD: cel.Type.BOOL}
     config = msgspec.json.encode({"name": "kubernetes", "extensions": extensions(binds=True)})
     return cel.NewEnv(
@@ -217,11 +210,40 @@ class BoundRule:
             return None
         return compiled(running_environment(), self.rule.wrapped(runnable(self.rule.message_expression)))
 
+    def cost(self, value: Any, old: Any) -> int:
+        """What it costs at most to evaluate it for a value, beside what every evaluation costs."""
+        return _cost(self._tree, value, old)
+
+    def message_cost(self, value: Any, old: Any) -> int:
+        """The same for its message."""
+        return _cost(self._message_tree, value, old)
+
+    @cached_property
+    def _tree(self) -> Expr | None:
+        return _sized(self.program)
+
+    @cached_property
+    def _message_tree(self) -> Expr | None:
+        return None if self.message_program is None else _sized(self.message_program)
+
     def variables(self, value: Any, old: Any, *, held: bool) -> dict[str, Any]:
         """What the rule sees."""
         if self.rule.optional_old:
-            return {"self": value, _HELD: held, _FORMER: old}
+            return {"self": value, _HELD: held, FORMER: old}
         return {"self": value, "oldSelf": old}
+
+
+def _sized(program: cel.Expression) -> Expr | None:
+    """The tree of an expression whose cost depends on values; None for the others, which are most."""
+    found = tree(program)
+    return found if depends_on_sizes(found) else None
+
+
+def _cost(expr: Expr | None, value: Any, old: Any) -> int:
+    if expr is None:
+        return 0
+    now, before = Actual([value]), Actual([old])
+    return cost(expr, {"self": now, "oldSelf": before, FORMER: before})
 
 
 # --- when a schema is defined -----------------------------------------------------------------
@@ -241,6 +263,10 @@ def _judged(encoded: bytes) -> tuple[FieldCause, ...]:
     """A definition is looked at several times on its way, and compiling is what takes time."""
     openapi = msgspec.json.decode(encoded)
     found = list(places(openapi, ""))
+    count = sum(len(schema["x-kubernetes-validations"]) for _, schema, _ in found)
+    if count > MAX_RULES:
+        why = f"Too many: {count}: a schema may have at most {MAX_RULES} rules"
+        return (FieldCause("FieldValueTooMany", why, ""),)
     checkers = _checkers(openapi, [schema for _, schema, _ in found])
     return tuple(
         cause

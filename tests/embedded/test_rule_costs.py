@@ -1,0 +1,142 @@
+"""What rules in CEL may cost: whatever they do inside functions, no object holds the server."""
+
+import time
+from typing import Any
+
+import pytest
+
+from reconcile.embedded.schema import Schema, check_structural, compile_schema
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+FIELDS: dict[str, Any] = {
+    "big": TEXT,
+    "other": TEXT,
+    "n": {"type": "integer"},
+    "list": {"type": "array", "items": {"type": "integer"}},
+    "names": {"type": "array", "items": TEXT},
+    "objs": {"type": "array", "items": {"type": "object", "properties": {"t": TEXT, "n": NUMBER}}},
+    "few": {"type": "array", "items": {"type": "object", "properties": {"n": NUMBER}}},
+    "map": {"type": "object", "additionalProperties": TEXT},
+    "nested": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+}  # fmt: skip
+LARGE: dict[str, Any] = {
+    "big": "a" * 700_000,
+    "other": "a" * 300_000 + "b",
+    "n": 9_000,
+    "list": list(range(9_000)),
+    "names": [f"n{number}" for number in range(9_000)],
+    "objs": [{"t": f"t{number}", "n": number} for number in range(5_000)],
+    "few": [{"n": number} for number in range(2_000)],
+    "map": {f"k{number}": "v" for number in range(5_000)},
+    "nested": [list(range(500))] * 100,
+}
+OUT = "out of cost budget"
+
+
+def ruled(rule: str, **more: str) -> Schema:
+    openapi = {"type": "object", "properties": FIELDS, "x-kubernetes-validations": [{"rule": rule, **more}]}
+    spec = {"type": "object", "properties": {"spec": openapi}}
+    assert check_structural(spec, "schema") == []
+    return compile_schema(spec)
+
+
+@pytest.mark.rule("api-142")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.list.all(x, self.big.contains('b'))",
+        "self.big.contains(self.other)",
+        "self.list.all(x, self.big.matches('b$'))",
+        "self.big.matches('(a|b)*a(a|b){500}c')",
+        "self.big.find('(a|b)*a(a|b){500}c') == ''",
+        "self.list.all(x, self.big + string(x) != '')",
+        "self.list.map(x, self.big).join(',').size() > 1",
+        "self.list.map(x, self.big + self.big).size() > 1",
+        "[1].map(a, self.big + self.big).map(b, b + b).map(c, c + c).map(d, d + d).map(e, e + e)[0] != ''",
+        "self.big.replace('a', self.big).size() > 1",
+        "self.big.replace('', self.other).size() > 1",
+        "self.big.split('').map(x, self.big).size() > 1",
+        "self.list.all(x, self.big.split('a').size() > 1)",
+        "sets.contains(self.names, self.names)",
+        "sets.equivalent(self.list, self.list)",
+        "sets.intersects(self.names, self.list.map(x, string(x)))",
+        "self.names.distinct().size() > 1",
+        "self.objs.distinct().size() > 1",
+        "self.objs.all(o, self.objs == self.objs)",
+        "self.names.all(n, n in self.names)",
+        "self.list.all(x, x in self.list)",
+        "self.list.all(x, self.list.sum() > x)",
+        "self.names.all(n, self.names.indexOf(n) >= 0)",
+        "self.map.all(k, self.map == self.map)",
+        "self.list.map(x, self.nested).flatten().flatten().size() > 1",
+        "self.list.map(x, lists.range(10000)).size() > 1",
+        "lists.range(10000).all(x, self.big.endsWith('b') || true)",
+        "self.list.all(x, self.big.lowerAscii() == self.big.upperAscii() || true)",
+        "self.list.all(x, '%s%s'.format([self.big, self.big]) != '')",
+        "self.list.sortBy(x, self.big).size() > 1",
+        "self.names.map(n, self.names.map(m, n + m)).size() > 1",
+    ],
+)
+def test_what_costs_too_much_inside_functions_is_refused_before_it_runs(rule: str) -> None:
+    schema = ruled(rule)
+    before = time.process_time()
+    (cause,) = schema.validate({"spec": LARGE})
+    assert time.process_time() - before < 1
+    assert OUT in cause.message
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.n > 1 && self.big != self.other",
+        "self.big.contains('b') || self.big.startsWith('a')",
+        "self.list.all(x, x >= 0 && x < 10000)",
+        "self.names.all(n, n.matches('^[a-z][a-z0-9]*$'))",
+        "self.objs.all(o, o.t.startsWith('t') && o.n < 10000)",
+        "self.few.filter(o, o.n > 5).map(o, o.n).sum() > 0",
+        "self.map.all(k, k.startsWith('k') && self.map[k] == 'v')",
+        "self.list.isSorted() && self.list.max() > 1 && self.n in self.list || self.n == 9000",
+        "self.names.join(',').size() > 1",
+        "self.big.find('a+') == self.big",
+        "self.few.map(x, x.n * 2).filter(x, x > 3).size() > 1",
+    ],
+)
+def test_what_looks_once_at_a_large_object_is_evaluated(rule: str) -> None:
+    schema = ruled(rule)
+    before = time.process_time()
+    assert schema.validate({"spec": LARGE}) == []
+    assert time.process_time() - before < 1
+
+
+@pytest.mark.rule("api-142")
+def test_rules_for_every_item_of_a_long_list_have_one_budget() -> None:
+    item = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    item["x-kubernetes-validations"] = [{"rule": "self.n >= 0"}]
+    openapi = {"type": "object", "properties": {"all": {"type": "array", "items": item}}}
+    schema = compile_schema(openapi)
+    assert schema.validate({"all": [{"n": 1}] * 10_000}) == []
+    before = time.process_time()
+    (cause,) = schema.validate({"all": [{"n": 1}] * 100_000})
+    assert time.process_time() - before < 2
+    assert OUT in cause.message
+
+
+@pytest.mark.rule("api-142")
+def test_a_message_that_costs_too_much_ends_the_rules_too() -> None:
+    schema = ruled("self.n < 0", messageExpression="self.list.map(x, self.big).join(',')")
+    before = time.process_time()
+    assert any(OUT in cause.message for cause in schema.validate({"spec": LARGE}))
+    assert time.process_time() - before < 1
+
+
+@pytest.mark.rule("api-142")
+def test_a_schema_with_thousands_of_rules_is_refused() -> None:
+    rules = [{"rule": f"self.n != {number}"} for number in range(20_000)]
+    before = time.process_time()
+    (cause,) = check_structural(
+        {"type": "object", "properties": {"n": NUMBER}, "x-kubernetes-validations": rules}, "schema"
+    )
+    assert time.process_time() - before < 1
+    assert cause.reason == "FieldValueTooMany"
