@@ -19,6 +19,7 @@ from reconcile.caution import Lookout
 from reconcile.client import Client
 from reconcile.controller import Controller
 from reconcile.installed import check_scales
+from reconcile.readiness import until_ready
 from reconcile.requests import Cause, Request
 from reconcile.runner import Runner
 from reconcile.runners import Runners
@@ -90,13 +91,14 @@ class Cluster:
         except BaseExceptionGroup as group:
             raise first_error(group) from None
         kinds = [kind for runner in self.runners for kind in runner.controller.kinds]
-        await check_scales(self.client.transport, kinds)
+        await until_ready(partial(check_scales, self.client.transport, kinds), self.sync_seconds)
         self.works = self.tried = True
 
     async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
         """Before they write: see that nobody is at work whose place they take. Raises OriginalAtWork."""
         if self.lookout is not None:
-            await self.lookout.look(controllers or [runner.controller for runner in self.runners])
+            asked = controllers or [runner.controller for runner in self.runners]
+            await until_ready(partial(self.lookout.look, asked), self.sync_seconds)
 
     async def try_once(self) -> None:
         """Wait until each of its informers has its first list, or has once failed to get it."""

@@ -14,7 +14,7 @@ import anyio
 import click
 from attrs import evolve, frozen
 
-from informers import ApiError, CacheSyncFailed, Transport, get_logger
+from informers import ApiError, CacheSyncFailed, Transport, error_from_response, get_logger
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
@@ -29,6 +29,7 @@ from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
 from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import kind_of
+from reconcile.readiness import NOT_READY, until_ready
 from reconcile.serving import CannotServe
 from reconcile.signals import handling
 
@@ -159,8 +160,7 @@ async def _run_connected(manager: Manager, connection: Connection, options: Opti
         raise Problem(str(problem)) from None
     try:
         with _stoppable() as stop:
-            await _check_server(transport)
-            await _check_kinds(transport, manager)
+            await _check(transport, manager)
             await _run(manager, transport, stop)
     finally:
         with anyio.CancelScope(shield=True):
@@ -177,30 +177,45 @@ async def _connect(agreed: Connection, options: Options) -> KubernetesTransport:
     return transport
 
 
-async def _check_server(transport: Transport) -> None:
-    """See that there is an API server, and that it knows us, before anything is started."""
+async def _check(transport: Transport, manager: Manager) -> None:
+    """See that there is an API server that knows us and serves every kind, before anything is started.
+
+    One that is not ready, or whose definitions are still being installed, is waited for.
+    """
+
+    async def look() -> None:
+        await _check_server(transport)
+        await _check_kinds(transport, manager)
+
     try:
-        answer = await transport.request("GET", "/version")
+        await until_ready(look, manager.options.sync_seconds, (*NOT_READY, _NoDefinition))
     except ApiError as error:
         raise Problem(str(error)) from None
+
+
+async def _check_server(transport: Transport) -> None:
+    answer = await transport.request("GET", "/version")
     if answer.status == 401:
         raise Problem(f"{transport.server} does not accept these credentials", "log in again")
+    if answer.status == 429 or answer.status >= 500:
+        raise error_from_response(answer.status, answer.headers, answer.body, "GET /version")
+
+
+class _NoDefinition(Problem):
+    """A definition is not installed; it may come."""
 
 
 async def _check_kinds(transport: Transport, manager: Manager) -> None:
-    """See that every kind is served: a manager would wait for a definition that nobody may be installing."""
     discovery = Discovery(transport)
     for kind in dict.fromkeys(kind for controller in manager.controllers for kind in controller.kinds):
         resource = kind_of(kind).resource
         try:
             await discovery.resource(resource.api_version, resource.kind)
         except UnknownKind:
-            raise Problem(
+            raise _NoDefinition(
                 f"the server has no {resource.name} ({resource.api_version})",
                 "install its CustomResourceDefinition",
             ) from None
-        except ApiError as error:
-            raise Problem(str(error)) from None
 
 
 def _where(manager: Manager) -> str:

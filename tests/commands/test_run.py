@@ -45,6 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RECONCILE_SYNC_SECONDS", "0.01")  # what is not there is not waited for
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     before = set(sys.modules)
@@ -67,9 +68,10 @@ def free_port() -> int:
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
-    """What is on stdout, and the one line that the command ends with, at status 2."""
+    """What is on stdout, and the one line that the command ends with, at status 2; the log is left out."""
     assert main(["run", *arguments]) == 2
     out, err = capsys.readouterr()
+    err = "".join(line for line in err.splitlines(keepends=True) if not line.startswith("{"))
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     return out, err
@@ -245,12 +247,36 @@ def test_an_embedded_run_takes_no_kubeconfig(capsys: pytest.CaptureFixture[str])
         assert "--kubeconfig and --context" in err
 
 
+@pytest.mark.rule("start-waits")
+def test_a_server_that_is_not_there_yet_is_waited_for_with_one_line(here: Path) -> None:
+    (here / "waiting.py").write_text(
+        textwrap.dedent("""
+        from reconcile import Controller
+        from reconcile.kinds import Namespace
+
+        async def keep(ctx):
+            return None
+
+        namespaces = Controller(Namespace, keep)
+        """)
+    )
+    port = free_port()
+    config = kubeconfig(here, f"http://127.0.0.1:{port}")
+    (here / "server").mkdir()
+    with running("run", "waiting:namespaces", "--kubeconfig", config, home=here) as command:
+        command.wait_for_log("waiting for the API server")
+        with running("apiserver", "--insecure-http", "--port", str(port), home=here / "server"):
+            command.wait_for_log('"started"')
+            assert command.complaints.count("waiting for the API server") == 1
+            command.seconds_to_end()
+            assert command.process.returncode == 0
+
+
 def test_a_kind_that_the_server_does_not_serve_is_one_line(here: Path) -> None:
     with running("apiserver", "--insecure-http", home=here) as server:
         url = server.wait_for("API server on").removeprefix("API server on ")
-        with running(
-            "run", "site_operator:sites", "--kubeconfig", kubeconfig(here, url), home=here
-        ) as command:
+        options = ("--kubeconfig", kubeconfig(here, url), "--sync-seconds", "1")
+        with running("run", "site_operator:sites", *options, home=here) as command:
             command.wait_for(f"context embedded, server {url}, all namespaces")
             assert command.process.wait(timeout=10) == 2
             problems = [line for line in command.complaints.splitlines() if not line.startswith("{")]
