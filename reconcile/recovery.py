@@ -55,8 +55,8 @@ class Gate:
 class Recovery:
     """Which runs an outage has spoilt, and that their keys run again when it is over.
 
-    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts the
-    failures of the keys, `enqueue` adds to it.
+    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts
+    the failures of the keys, `enqueue` adds to it.
     """
 
     reach: Reachability
