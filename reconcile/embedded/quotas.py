@@ -4,11 +4,12 @@ Objects are counted, pods without those that have ended; compute resources and s
 writer is warned).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attrs import frozen
 
+from informers.resource import Key
 from reconcile.embedded.admission import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
@@ -28,20 +29,33 @@ class Quotas:
         self._engine = engine
         self._dirty: set[str] = set()
         """Namespaces in which something has changed; a change elsewhere cannot move what a quota counts."""
-        self.guard = QuotaGuard(engine.log)
+        self._keys: dict[str, set[Key]] = {}
+        for stored in engine.log.snapshot(QUOTAS):
+            self._keys.setdefault(stored.key.namespace, set()).add(stored.key)
+        self.guard = QuotaGuard(engine.log, self._keys)
         engine.log.on_change(self._note)
 
     def _note(self, change: Change) -> None:
-        if change.resource == QUOTAS or self._engine.log.count(QUOTAS):
-            self._dirty.add(change.key.namespace)
+        namespace = change.key.namespace
+        if change.resource == QUOTAS:
+            self._index(change)
+        if namespace in self._keys:
+            self._dirty.add(namespace)
+
+    def _index(self, change: Change) -> None:
+        keys = self._keys.setdefault(change.key.namespace, set())
+        if change.new is not None:
+            keys.add(change.key)
+            return
+        keys.discard(change.key)
+        if not keys:
+            del self._keys[change.key.namespace]
 
     def sync(self) -> None:
         """Write what is used into the status of every quota that says otherwise."""
         if not self._dirty:
             return
-        for stored in self._engine.log.snapshot(QUOTAS):
-            if stored.key.namespace not in self._dirty:
-                continue
+        for stored in [stored for name in sorted(self._dirty) for stored in self.guard.quotas(name)]:
             quota = stored.decode()
             limits = _limits(quota)
             hard = (quota.get("spec") or {}).get("hard") or {}
@@ -57,18 +71,24 @@ class QuotaGuard:
     """Refuses one object too many. It knows the log alone, as the engine knows it."""
 
     log: Log
+    keys: Mapping[str, Collection[Key]]
+    """The keys of the quotas by namespace, so that a new object does not cost a look at every quota."""
+
+    def quotas(self, namespace: str) -> list[Stored]:
+        """The quotas of a namespace, in order."""
+        found = [self.log.get(QUOTAS, key) for key in sorted(self.keys.get(namespace, ()))]
+        return [stored for stored in found if stored is not None]
 
     def concerns(self, resource: ServedResource) -> bool:
         """Whether there is anything to check."""
-        return resource.namespaced and bool(self.log.count(QUOTAS))
+        return resource.namespaced and bool(self.keys)
 
     def __call__(self, request: AdmissionRequest) -> None:
         """Refuse one object too many."""
         if request.operation != "CREATE":
             return
-        for stored in self.log.snapshot(QUOTAS):
-            if stored.key.namespace == request.namespace:
-                self._check(request, stored.decode())
+        for stored in self.quotas(request.namespace):
+            self._check(request, stored.decode())
 
     def used(self, name: str, namespace: str) -> int:
         """How many objects count against a limit."""
