@@ -227,3 +227,43 @@ class PersistentVolumeClaim(BuiltIn):
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+@frozen
+class EndpointConditions(Open):
+    """Whether an endpoint takes traffic; None is unknown, and for `ready` and `serving` read as yes."""
+
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+@frozen
+class Endpoint(Open):
+    """One backend of a service."""
+
+    addresses: tuple[str, ...]
+    conditions: EndpointConditions | None = None
+    hostname: str | None = None
+    node_name: str | None = None
+    zone: str | None = None
+    target_ref: ObjectReference | None = None
+
+
+@frozen
+class EndpointPort(Open):
+    """A port on which the endpoints of a slice listen."""
+
+    port: int | None = None
+    name: str | None = None
+    protocol: str | None = None
+    app_protocol: str | None = None
+
+
+@resource("discovery.k8s.io/v1")
+class EndpointSlice(BuiltIn):
+    """discovery.k8s.io/v1 EndpointSlice; `address_type` is IPv4, IPv6 or FQDN."""
+
+    address_type: str
+    endpoints: tuple[Endpoint, ...] = ()
+    ports: tuple[EndpointPort, ...] = ()

@@ -53,6 +53,76 @@ class Deployment(BuiltIn):
 
 
 @frozen
+class ReplicaSetSpec(Open):
+    """How many pods of a template a replica set keeps."""
+
+    selector: LabelSelector
+    template: Mapping[str, Any]
+    replicas: int | None = None
+    min_ready_seconds: int | None = None
+
+
+@frozen
+class ReplicaSetStatus(Open):
+    """How many pods of a replica set there are."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[PodCondition, ...] = ()
+
+
+@resource("apps/v1")
+class ReplicaSet(BuiltIn):
+    """apps/v1 ReplicaSet."""
+
+    spec: ReplicaSetSpec
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+@frozen
+class ScaleTargetRef(Open):
+    """What an autoscaler sizes."""
+
+    kind: str
+    name: str
+    api_version: str | None = None
+
+
+@frozen
+class HorizontalPodAutoscalerSpec(Open):
+    """Between which sizes, and by which metrics; metrics and behaviour as manifests write them."""
+
+    scale_target_ref: ScaleTargetRef
+    max_replicas: int
+    min_replicas: int | None = None
+    metrics: tuple[Mapping[str, Any], ...] | None = None
+    behavior: Mapping[str, Any] | None = None
+
+
+@frozen
+class HorizontalPodAutoscalerStatus(Open):
+    """What an autoscaler saw and decided."""
+
+    observed_generation: int | None = None
+    current_replicas: int = 0
+    desired_replicas: int = 0
+    last_scale_time: datetime.datetime | None = None
+    current_metrics: tuple[Mapping[str, Any], ...] | None = None
+    conditions: tuple[PodCondition, ...] = ()
+
+
+@resource("autoscaling/v2")
+class HorizontalPodAutoscaler(BuiltIn):
+    """autoscaling/v2 HorizontalPodAutoscaler."""
+
+    spec: HorizontalPodAutoscalerSpec
+    status: HorizontalPodAutoscalerStatus = HorizontalPodAutoscalerStatus()
+
+
+@frozen
 class StatefulSetSpec(Open):
     """What a stateful set keeps running, each under a name of its own."""
 

@@ -1,0 +1,72 @@
+"""Kinds of RBAC: who may do what."""
+
+from typing import Annotated
+
+from attrs import frozen
+
+from reconcile.kinds.core import BuiltIn
+from reconcile.models import Open, Schema, resource
+
+
+@frozen
+class PolicyRule(Open):
+    """Which verbs are allowed on which resources; `""` is the core group, `*` any."""
+
+    verbs: tuple[str, ...]
+    api_groups: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
+    resource_names: tuple[str, ...] | None = None
+    non_resource_urls: Annotated[tuple[str, ...] | None, Schema(wire="nonResourceURLs")] = None
+
+
+@frozen
+class RoleRef(Open):
+    """The role that a binding grants; it cannot be changed."""
+
+    kind: str
+    name: str
+    api_group: str = "rbac.authorization.k8s.io"
+
+
+@frozen
+class Subject(Open):
+    """Who gets a role: a ServiceAccount of a namespace, a User or a Group."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+    api_group: str | None = None
+
+
+@resource("rbac.authorization.k8s.io/v1")
+class Role(BuiltIn):
+    """rbac.authorization.k8s.io/v1 Role."""
+
+    rules: tuple[PolicyRule, ...] = ()
+
+
+@resource("rbac.authorization.k8s.io/v1")
+class RoleBinding(BuiltIn):
+    """rbac.authorization.k8s.io/v1 RoleBinding."""
+
+    role_ref: RoleRef
+    subjects: tuple[Subject, ...] = ()
+
+
+@resource("rbac.authorization.k8s.io/v1", namespaced=False)
+class ClusterRole(BuiltIn):
+    """rbac.authorization.k8s.io/v1 ClusterRole.
+
+    Rules are None by default, so that an apply of one with an aggregation rule, in `further`, leaves them to
+    the server.
+    """
+
+    rules: tuple[PolicyRule, ...] | None = None
+
+
+@resource("rbac.authorization.k8s.io/v1", namespaced=False)
+class ClusterRoleBinding(BuiltIn):
+    """rbac.authorization.k8s.io/v1 ClusterRoleBinding."""
+
+    role_ref: RoleRef
+    subjects: tuple[Subject, ...] = ()
