@@ -1,9 +1,12 @@
 """Conditions: what a status says of an object, one observation a type (apimachinery `meta`)."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from reconcile.diffing import same
+from reconcile.models import Schema
+from reconcile.models.objects import CONDITION_MESSAGE, CONDITION_REASON, CONDITION_TYPE
 
 __all__ = [
     "find_condition",
@@ -47,6 +50,48 @@ def merge_conditions(
         observed = {} if generation is None else {"observedGeneration": generation}
         merged[condition["type"]] = {**old, **condition, **observed, "lastTransitionTime": since}
     return list(merged.values())
+
+
+def checked_condition(name: str, status: str, reason: str, message: str) -> dict[str, Any]:
+    """A condition within the bounds of metav1.Condition, which an API server refuses a status beyond.
+
+    A message that is too long is cut and ends in an ellipsis: it often is the text of an error, and a status
+    that is not written tells less than half of it. Raises ValueError for another part, naming the bound.
+    """
+    _check("type", name, CONDITION_TYPE)
+    if status not in _STATUSES:
+        raise ValueError(f"condition {name}: expected True, False or Unknown as its status, got {status!r}")
+    _check(f"reason of {name}", reason, CONDITION_REASON)
+    return {"type": name, "status": status, "reason": reason, "message": _within_bounds(message)}
+
+
+def reason_for(error: BaseException) -> str:
+    """The name of an error's class, as far as it may be the reason of a condition."""
+    name = re.sub(r"[^A-Za-z0-9_]", "", type(error).__name__).lstrip("_0123456789")
+    return name[: CONDITION_REASON.max_length] or "Error"
+
+
+def _check(what: str, text: str, bounds: Schema) -> None:
+    most, least = bounds.max_length or 0, bounds.min_length or 1
+    if not least <= len(text) <= most:
+        raise ValueError(
+            f"condition {what}: expected {least} to {most} characters, got {len(text)}{_example(what)}"
+        )
+    if not re.fullmatch(str(bounds.pattern), text):
+        raise ValueError(f"condition {what}: {text!r} does not match {bounds.pattern}{_example(what)}")
+
+
+def _example(what: str) -> str:
+    return ", such as Ready or example.com/Ready" if what == "type" else ", such as PodsReady"
+
+
+def _within_bounds(message: str) -> str:
+    most = CONDITION_MESSAGE.max_length or 0
+    text = message if message.isascii() else message.encode(errors="replace").decode()  # lone surrogates
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_STATUSES: Final = ("True", "False", "Unknown")
 
 
 def find_condition(conditions: Iterable[C], name: str) -> C | None:

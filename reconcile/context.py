@@ -14,7 +14,7 @@ from informers import AlreadyExists, Clock, Key, Resource, Snapshot
 from informers.functions import is_async, name_of
 from reconcile.blocking import Blocking
 from reconcile.client import Client, Propagation
-from reconcile.conditions import merge_conditions
+from reconcile.conditions import checked_condition, merge_conditions, reason_for
 from reconcile.consistency import NoJournal
 from reconcile.diffing import merge_diff, pointers
 from reconcile.generating import generate_once
@@ -228,10 +228,15 @@ class Context(Generic[T]):
         reason: str,
         message: str = "",
     ) -> None:
-        """Collect the condition of type `name`; its lastTransitionTime moves only when its status does."""
+        """Collect the condition of type `name`; its lastTransitionTime moves only when its status does.
+
+        `reason` is one CamelCase word. A `message` of over 32,768 characters is cut. Raises ValueError for
+        a type, status or reason that metav1.Condition does not allow, since no status would be written.
+        """
         word = status if isinstance(status, str) else str(bool(status))
+        made = checked_condition(name, word, reason, message)
         self._removed.discard(name)
-        self._conditions[name] = {"type": name, "status": word, "reason": reason, "message": message}
+        self._conditions[name] = made
 
     def remove_condition(self, name: str) -> None:
         """Collect that there is no condition of type `name` any more."""
@@ -248,7 +253,7 @@ class Context(Generic[T]):
         try:
             yield
         except errors as error:
-            self.condition(name, False, reason=type(error).__name__, message=self.client.redacted(str(error)))
+            self.condition(name, False, reason=reason_for(error), message=self.client.redacted(str(error)))
             raise
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:

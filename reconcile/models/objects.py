@@ -2,14 +2,14 @@
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 import attrs
 from attrs import frozen
 
 from informers import Key, Resource
 from reconcile.models.columns import Column
-from reconcile.models.fields import Rule, field
+from reconcile.models.fields import Rule, Schema, field
 from reconcile.models.naming import plural_of
 from reconcile.models.reading import check_model
 from reconcile.models.scale import Scale, check_scale
@@ -49,16 +49,30 @@ class ObjectMeta:
     deletion_timestamp: datetime.datetime | None = None
 
 
+CONDITION_TYPE: Final = Schema(
+    max_length=316,
+    pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+)
+CONDITION_REASON: Final = Schema(
+    required=True, min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+)
+CONDITION_MESSAGE: Final = Schema(required=True, max_length=32768)
+
+
 @frozen
 class Condition:
-    """One observation of a status: `status` is True, False or Unknown, `reason` one CamelCase word."""
+    """One observation of a status: `status` is True, False or Unknown, `reason` one CamelCase word.
 
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime.datetime | None = None
-    observed_generation: int | None = None
+    A definition constrains it as metav1.Condition is; what is read may be what another schema let pass.
+    """
+
+    type: Annotated[str, CONDITION_TYPE]
+    status: Annotated[str, Schema(extra={"enum": ["True", "False", "Unknown"]})]
+    reason: Annotated[str, CONDITION_REASON] = ""
+    message: Annotated[str, CONDITION_MESSAGE] = ""
+    last_transition_time: Annotated[datetime.datetime | None, Schema(required=True)] = None
+    observed_generation: Annotated[int | None, Schema(minimum=0)] = None
 
 
 @frozen

@@ -1,5 +1,6 @@
 """Conditions move their time only with their status, and others' conditions stay as they are."""
 
+import datetime
 from typing import Any
 
 import pytest
@@ -129,7 +130,9 @@ async def test_a_condition_that_is_meant_no_more_is_taken_away_and_no_other() ->
         ctx.condition("Back", True, reason="R")
         ctx.remove_condition("Back")
 
-    conditions = (Condition("Theirs", "True", "R"), Condition("Mine", "True", "R"))
+    since = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    theirs, mine = (Condition(name, "True", "R", last_transition_time=since) for name in ("Theirs", "Mine"))
+    conditions = (theirs, mine)
     toy = Toy(metadata=ObjectMeta("toy", "default"), status=ToyStatus(conditions=conditions))
     client = FakeClient(toy)
     done = await run_once(Controller(Toy, remove), toy, client)

@@ -62,6 +62,14 @@ class Box(Object):
     status: BoxStatus = BoxStatus()
 
 
+THEIRS = {
+    "type": "Theirs",
+    "status": "True",
+    "reason": "R",
+    "message": "",
+    "lastTransitionTime": "2026-01-02T03:04:05Z",
+    "x": 0,
+}
 BOX = Box(metadata=ObjectMeta("b", "default"), spec=BoxSpec(parts=(Part("p"),)))
 PATH = "/apis/example.com/v1/namespaces/default/boxes/b"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boxes.example.com"
@@ -156,11 +164,7 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
     "owner": ("", {"metadata": {"ownerReferences": []}}),
     "condition": (
         "/status",
-        {
-            "status": {
-                "conditions": [{"type": "Theirs", "status": "True", "reason": "R", "message": "", "x": 0}]
-            }
-        },
+        {"status": {"conditions": [THEIRS]}},
     ),
     "unknown field": ("", {"spec": {"theirs": {"deep": [1, {"er": False}]}}}),
     "unknown field of a part": ("", {"spec": {"parts": [{"name": "p", "size": 1, "theirs": 0}]}}),
