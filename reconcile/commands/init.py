@@ -18,10 +18,19 @@ from reconcile.commands.crds import as_yaml
 from reconcile.commands.definitions import read_definition
 from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.init_sample import sample_of, stored_version
+from reconcile.commands.init_wheel import wheel
 from reconcile.commands.models import source_of_definition
 from reconcile.commands.progress import progress
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_WHEELS = "wheels"
+_ABOUT_WHEELS = """\
+reconcile-runtime was not installed from a package index, so `wheels/` has it as it was when this folder was
+made, and the Dockerfile and CI install it from there. A new virtual environment needs it too:
+`pip install wheels/*.whl -e '.[dev]'`. When an index has it, delete `wheels/`, and in those files
+`COPY wheels wheels` and `wheels/*.whl`.
+
+"""
 _TAKEN = frozenset({"controllers", "informers", "reconcile", "tests", "workqueue"})
 
 
@@ -61,12 +70,13 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
     """Make a folder NAME with a small operator that is right.
 
     It has a model, a reconciler, a unit test, a sweep over all that can go wrong, a Dockerfile, a CI
-    workflow and a README; its tests pass, and mypy --strict does.
+    workflow and a README; its tests pass, and mypy --strict does. Where reconcile-runtime itself was not
+    installed from a package index, image and CI get it from a wheel that is written beside them.
     """
     _check_name(name)
     if crd is not None and group is not None:
         raise Problem("--crd and --group are both given", "the definition names its group: leave out --group")
-    folder = Path(name)
+    folder, vendored = Path(name), wheel()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Problem(f"{name} is there already", "choose another NAME, or go to another folder")
     if crd is None:
@@ -76,16 +86,21 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
             definition = read_definition(crd)
             project = _of(name, definition, str(crd))
     with writing_files():
-        for path, text in files_of(project).items():
-            file = folder / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-            click.echo(file)
+        for path, text in files_of(project, with_wheel=vendored is not None).items():
+            _write(folder / path, text.encode())
+        if vendored is not None:
+            _write(folder / _WHEELS / vendored[0], vendored[1])
     with progress("trying sample.yaml"):
         fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
     if fault:
         click.echo(f"{folder / 'sample.yaml'} is no {project.kind} yet; fill it in: {fault}")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    click.echo(file)
 
 
 def _check_name(name: str) -> None:
@@ -132,8 +147,8 @@ def _of(name: str, definition: Mapping[str, Any], path: str) -> Project:
     return Project(name, found[1], spec["names"]["plural"], spec["group"], sample_of(definition), source)
 
 
-def files_of(project: Project) -> Mapping[str, str]:
-    """The files of a new operator, by their paths in its folder."""
+def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]:
+    """The texts of a new operator, by their paths in its folder; `with_wheel`: for one in `wheels/`."""
     package = project.package
     values = {
         "name": project.name,
@@ -143,6 +158,9 @@ def files_of(project: Project) -> Mapping[str, str]:
         "group": project.group,
         "key": project.key,
         "versions": _versions(),
+        "wheels": f"{_WHEELS}/*.whl " if with_wheel else "",
+        "copy_wheels": f"COPY {_WHEELS} {_WHEELS}\n" if with_wheel else "",
+        "about_wheels": _ABOUT_WHEELS if with_wheel else "",
         "child_namespace": "" if "/" in project.key else ', "default"',
     }
 

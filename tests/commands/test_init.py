@@ -1,8 +1,11 @@
 """`reconcile init`: the operator that it makes passes its own tests and mypy --strict."""
 
+import importlib.metadata
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from reconcile.commands.errors import Problem
 from reconcile.commands.init_sample import sample_of
+from reconcile.commands.init_wheel import wheel
 from reconcile.commands.main import reconcile
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +120,64 @@ def test_the_readme_and_the_image_name_what_is_there(made: Path) -> None:
         assert "web_greeter" in text
         assert "@@" not in text
     yaml.safe_load((folder / ".github/workflows/ci.yaml").read_text())
+
+
+def test_image_and_ci_get_from_a_wheel_what_no_index_has(made: Path, tmp_path: Path) -> None:
+    folder = made / "web-greeter"
+    (made_wheel,) = (folder / "wheels").iterdir()
+    docker = (folder / "Dockerfile").read_text()
+    assert "COPY wheels wheels\n" in docker
+    assert "pip install --no-cache-dir wheels/*.whl .\n" in docker
+    assert "pip install wheels/*.whl -e '.[dev]'" in (folder / ".github/workflows/ci.yaml").read_text()
+    assert "`wheels/`" in (folder / "README.md").read_text()
+    run(folder, "pip", "install", "--no-deps", "--no-index", "-q", "--target", str(tmp_path), str(made_wheel))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    code = "import reconcile, controllers.fleets as f; print(reconcile.__file__, f.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    places = [tmp_path / package / "__init__.py" for package in ("reconcile", "controllers/fleets")]
+    assert done.stdout.split() == list(map(str, places)), done.stderr
+    names = {entry.name for entry in importlib.metadata.distributions(path=[str(tmp_path)])}
+    assert names == {"reconcile-runtime"}
+
+
+def test_the_same_files_make_the_same_wheel_with_all_that_is_installed() -> None:
+    first, again = wheel(), wheel()
+    assert first is not None
+    assert first == again
+    with zipfile.ZipFile(io.BytesIO(first[1])) as archive:
+        names = archive.namelist()
+        assert archive.testzip() is None
+    for name in (
+        "reconcile/py.typed",
+        "reconcile/commands/templates/Dockerfile.txt",
+        "controllers/fleets/sample.yaml",
+    ):
+        assert name in names
+    assert not any("__pycache__" in name for name in names)
+
+
+def test_without_an_address_of_its_own_it_came_from_an_index_and_needs_no_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "reconcile_runtime-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.4\nName: reconcile-runtime\nVersion: 0.1.0\n")
+    found = importlib.metadata.Distribution.at(about)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: found)
+    assert wheel() is None
+    monkeypatch.chdir(tmp_path)
+    assert invoke("plain").exit_code == 0
+    assert not (tmp_path / "plain" / "wheels").exists()
+    for file in ("Dockerfile", "README.md", ".github/workflows/ci.yaml"):
+        assert "wheels" not in (tmp_path / "plain" / file).read_text()
+    assert "pip install --no-cache-dir .\n" in (tmp_path / "plain" / "Dockerfile").read_text()
 
 
 def test_a_sample_has_what_its_schema_requires_and_no_more() -> None:
