@@ -24,6 +24,7 @@ from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
+from reconcile.serving import CannotServe, parse_address
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0
@@ -85,6 +86,7 @@ class Development:
     note: str = field(default="", init=False)
     _running: Manager | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
+    _address: str = field(default="", init=False)
 
     async def run(self, folder: Path, nodes: int, workloads: bool, port: int) -> None:
         """Until a signal."""
@@ -114,23 +116,39 @@ class Development:
         """Run the manager once; what ends it is told, and then it is the next change that helps."""
         self._starts += 1
         try:
-            running = self._manager(cluster)
-            await self._prepare(cluster, running)
-            self._running = running
-            self._tell_start()
-            await running.run()
+            try:
+                await self._run_manager(cluster)
+            except CannotServe:
+                if not self._address:
+                    raise
+                self._address = ""  # another process has the port by now: a new one is better than none
+                await self._run_manager(cluster)
         except Exception as error:
             self.note = f"the manager ended: {type(error).__name__}: {error}; change a file to start it anew"
         finally:
             self._running = None
             ended.set()
 
+    async def _run_manager(self, cluster: Cluster) -> None:
+        running = self._manager(cluster)
+        await self._prepare(cluster, running)
+        self._running = running
+        self._tell_start()
+        await running.run()
+
     def _manager(self, cluster: Cluster) -> Manager:
         self.operator.manager.configure()
         running = self.operator.manager.on(cluster.transport())
         options = evolve(running.options, leader_election=None, stop_seconds=STOP_SECONDS)
-        running.options = options if options.serve else evolve(options, serve="127.0.0.1:0")
+        address = parse_address(options.serve or "127.0.0.1:0")
+        serve = self._address if self._address and not address.port else str(address)
+        running.options = evolve(options, serve=serve)
         return running
+
+    def _remember_address(self) -> None:
+        """Keep the address over a reload, so that who asks it, such as `reconcile top`, goes on."""
+        if self._running is not None and self._running.address:
+            self._address = self._running.address
 
     async def _prepare(self, cluster: Cluster, running: Manager) -> None:
         for versions in families(kind for controller in running.controllers for kind in controller.kinds):
@@ -145,6 +163,7 @@ class Development:
     async def _next_operator(self) -> Operator:
         while True:
             await anyio.sleep(LOOK_SECONDS)
+            self._remember_address()
             if not self.sources.changed():
                 continue
             try:

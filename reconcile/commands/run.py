@@ -85,8 +85,9 @@ def run(
 ) -> None:
     """Run controllers until Ctrl-C.
 
-    TARGET is the name of a bundled controller, or my_module:manager, where the attribute is a
-    Manager, a Controller or a list of Controllers; the current directory is searched first.
+    TARGET is the name of a bundled controller, a module with a Manager or with Controllers, or
+    my_module:manager, where the attribute is a Manager, a Controller or a list of Controllers; the
+    current directory is searched first.
     """
     options = Options(kubeconfig, context, yes)
     configure_logging(level="DEBUG" if verbose else "INFO")

@@ -16,10 +16,11 @@ from reconcile.manager import Manager
 def load_manager(targets: Sequence[str]) -> Manager:
     """The manager that `targets` describe: one that a target names, or a new one of all controllers.
 
-    Modules are looked for in the current directory first; where bundled controllers alone are named,
-    nothing is imported from there. Raises Problem.
+    A target is a bundled controller, a module, or my_module:manager. Modules are looked for in the current
+    directory first; where bundled controllers alone are named, nothing is imported from there. Raises Problem.
     """
     controllers: list[Controller[Any]] = []
+    targets = [one for target in targets for one in targets_of(target)]
     for target in targets:
         found = _load(target)
         if not isinstance(found, Manager):
@@ -32,6 +33,34 @@ def load_manager(targets: Sequence[str]) -> Manager:
         return Manager(*controllers)
     except ValueError as error:
         raise Problem(str(error)) from None
+
+
+def targets_of(target: str) -> Sequence[str]:
+    """The target itself; for a module, its one Manager, or else its Controllers. Raises Problem."""
+    bundled = [entry.name for entry in entries(CONTROLLERS)]
+    if ":" in target or target in bundled:
+        return (target,)
+    module = _import(target, f"check the name; the bundled controllers are {', '.join(bundled) or 'none'}")
+    managers = _named(module, Manager)
+    if len(managers) > 1:
+        raise Problem(
+            f"the module {target} has {len(managers)} managers", f"name one: {target}:{managers[0]}"
+        )
+    found = managers or _named(module, Controller)
+    if not found:
+        raise Problem(
+            f"the module {target} has no Manager and no Controller", "wanted: manager = Manager(controller)"
+        )
+    return tuple(f"{target}:{name}" for name in found)
+
+
+def _named(module: Any, of: type[Any]) -> Sequence[str]:
+    """The first name of each such value of a module."""
+    names: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, of):
+            names.setdefault(id(value), name)
+    return tuple(names.values())
 
 
 def bundled_controllers() -> Sequence[Controller[Any]]:
@@ -61,24 +90,19 @@ def _load(target: str) -> Manager | Sequence[Controller[Any]]:
 
 def _bundled(name: str) -> Any:
     known = {entry.name: entry for entry in entries(CONTROLLERS)}
-    if name not in known:
-        raise Problem(
-            f"there is no bundled controller {name}",
-            f"the bundled ones are {', '.join(known) or 'none'}; of a module, write {name}:manager",
-        )
     try:
         return load(known[name])
     except Exception as error:
         raise Problem(f"the bundled controller {name} cannot be imported", _reason(error)) from error
 
 
-def _import(name: str) -> Any:
+def _import(name: str, advice: str = "check the name") -> Any:
     _look_here_first()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            hint = "name the module, not its file" if name.endswith(".py") else "check the name"
+            hint = "name the module, not its file" if name.endswith(".py") else advice
             where = f"neither in {os.getcwd()} nor installed"
             raise Problem(f"there is no module {error.name}, {where}", hint) from None
         raise Problem(f"the module {name} cannot be imported", _reason(error)) from error

@@ -4,17 +4,23 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
+import anyio
 import pytest
 from attrs import evolve
 from click.testing import CliRunner
 from rich.console import Console
 
+from reconcile.commands.cluster import embedded_cluster
+from reconcile.commands.dev import Development
 from reconcile.commands.dev_reloading import Sources
 from reconcile.commands.dev_screen import Shown, make_screen, runs_of, view_of
 from reconcile.commands.errors import Problem
@@ -70,7 +76,7 @@ def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command)
     command.wait_for("run: greeter default/sample")
     assert kubectl(*message) == "HELLO"
 
-    edit(greeter / "greeter" / "models.py", "    message: str", "    volume: int = 0\n    message: str")
+    edit(greeter / "greeter" / "models.py", "    message: ", "    volume: int = 0\n    message: ")
     command.wait_for("started greeter anew (2)")
     assert "volume" in kubectl(
         "get", "crd", "greeters.example.com", "-o", "jsonpath={.spec.versions[0].schema}"
@@ -121,6 +127,46 @@ def test_a_site_becomes_ready_unless_somebody_else_makes_the_pods(
         )
         assert said.stdout == pods
         assert not any("simulated" in line for line in command.lines if line.startswith("run: "))
+
+
+def is_healthy(address: str, seconds: float = 15) -> bool:
+    """Whether a manager answers there, before long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(f"{address}/healthz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+def test_the_manager_keeps_its_address_when_it_is_reloaded(greeter: Path, command: Command) -> None:
+    address = command.wait_for("reconcile top --manager ").rpartition(" ")[2]
+    for reload in (1, 2):
+        with (greeter / "greeter" / "reconciler.py").open("a") as file:
+            file.write(f"# {reload}\n")
+        command.wait_for(f"started greeter anew ({reload})")
+        assert is_healthy(address)
+
+
+async def test_another_port_is_found_where_the_former_one_is_taken(
+    greeter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(greeter)
+    monkeypatch.syspath_prepend(str(greeter))
+    sources = Sources("greeter")
+    work = Development(sources, sources.load(), Console(file=StringIO()), None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        work._address = f"127.0.0.1:{port}"
+        async with embedded_cluster(tmp_path) as cluster, anyio.create_task_group() as group:
+            group.start_soon(work._run, cluster, anyio.Event())
+            with anyio.fail_after(20):
+                while work._running is None or not work._running.address:
+                    await anyio.sleep(0.05)
+            assert not work._running.address.endswith(f":{port}")
+            group.cancel_scope.cancel()
 
 
 def test_a_module_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def test_a_module_of_the_current_directory_gives_a_controller_or_a_list_of_them(
     assert [controller.name for controller in manager.controllers] == ["site"]
 
 
+def test_a_module_gives_its_manager_or_else_its_controllers(here: Path) -> None:
+    (here / "whole.py").write_text("from site_operator import manager, sites\n")
+    (here / "parts.py").write_text("from site_operator import sites\nagain = sites\n")
+    assert targets.load_manager(["whole"]).options.namespace == "shop"
+    for target in ("parts", "parts:sites"):
+        assert [controller.name for controller in targets.load_manager([target]).controllers] == ["site"]
+    assert len(targets.load_manager(["worker-groups", "parts"]).controllers) == 2
+
+
 def test_a_manager_is_run_with_what_it_was_set_up_with() -> None:
     manager = targets.load_manager(["site_operator:manager"])
     assert isinstance(manager, Manager)
@@ -110,7 +119,12 @@ def test_bundled_controllers_run_where_an_operator_has_a_package_controllers_of_
 @pytest.mark.parametrize(
     ("target", "wanted"),
     [
+        ("nonsense", "there is no module nonsense, neither in {here} nor installed"),
+        ("nonsense", "the bundled controllers are"),
         ("nonsense", "worker-groups"),
+        ("twice", "the module twice has 2 managers: name one: twice:first"),
+        ("empty", "the module empty has no Manager and no Controller"),
+        ("whole parts", "there is no module whole parts"),
         ("no_such_module:manager", "there is no module no_such_module"),
         ("site_operator.py:manager", "name the module, not its file"),
         ("site_operator:nothing", "it has sites, manager, embedded"),
@@ -128,6 +142,8 @@ def test_a_target_that_cannot_be_run_is_one_line_that_says_what_to_do(
     (here / "broken.py").write_text("def f():\n    return 1 / 0\nmanager = f()\n")
     (here / "unfinished.py").write_text("def f(:\n")
     (here / "needy.py").write_text("import no_such_library\n")
+    (here / "twice.py").write_text("from reconcile import Manager\nfirst, second = Manager(), Manager()\n")
+    (here / "empty.py").write_text("x = 1\n")
     (here / "exits.py").write_text("raise SystemExit(0)\n")
     out, err = complaint(capsys, target, "--embedded")
     assert wanted.format(here=here) in err

@@ -27,7 +27,7 @@ def test_the_copy_loop_is_caught_and_told_of_and_slowed(seed: int) -> None:
     assert verdict.writes is not None
     assert verdict.writes <= 2
     assert "makes objects of kind Secret and deletes them again" in verdict.explanation
-    assert "field manager: registry-secrets" in verdict.explanation
+    assert "field manager: reconcile-runtime.dev/registry-secrets" in verdict.explanation
 
 
 @pytest.mark.parametrize("seed", range(2))
