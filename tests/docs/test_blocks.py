@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[tuple[str, str], str] = {
     ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",
     ("docs/how-to/logging.md", "python"): "tests/docs/test_logging_page.py",
     ("docs/how-to/logging.md", "text"): "tests/docs/test_logging_page.py",
+    ("docs/how-to/embed-in-an-application.md", "python"): "tests/reconcile/test_embedding.py",
     ("docs/how-to/models.md", "python"): "tests/reconcile/test_models_how_to.py",
     ("docs/how-to/name-an-operator.md", "python"): "tests/reconcile/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
