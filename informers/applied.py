@@ -100,12 +100,14 @@ class Appliers:
 
 def mark_of_intent(manager: str, subresource: str, intent: Mapping[str, Any]) -> bytes:
     """The mark of an object of which a manager owns just what an intent says, with those values."""
-    owned = {name: value for name, value in intent.items() if name not in _NOT_OWNED}
-    metadata = owned.pop("metadata", None)
+    owned = dict(intent)
+    for name in _NOT_OWNED:
+        owned.pop(name, None)
+    metadata = dict(owned.pop("metadata", None) or {})
+    for name in _NOT_OWNED_METADATA:
+        metadata.pop(name, None)
     if metadata:
-        claimed = {name: value for name, value in metadata.items() if name not in _NOT_OWNED_METADATA}
-        if claimed:
-            owned["metadata"] = claimed
+        owned["metadata"] = metadata
     return _mark(manager, subresource, owned)
 
 

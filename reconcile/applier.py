@@ -141,11 +141,15 @@ class Applier(Writer):
             saw_all = informer.mark_applies(place.field_manager)
             if self._journal.doubts(resource, key):
                 await self.settle(resource, key)
-            cached, learned = informer.store.get(key), informer.store.noted(key)
-            if cached is not None and self._holds(place, mark, cached, learned, saw_all=saw_all):
-                if informer.store.shape.keeps_all:
+            store = informer.store
+            cached = store.get(key)
+            # Mostly the one mark of an object is that of the intent; only otherwise there is more to look at.
+            if cached is not None and (
+                cached.applied == mark or self._holds(place, mark, cached, store.noted(key), saw_all=saw_all)
+            ):
+                if store.shape.keeps_all:
                     return cached
-                return await self._unchanged_live(place, mark, learned)
+                return await self._unchanged_live(place, mark, store.noted(key))
         learned = self._intents.remembers(place, mark)
         return await self._unchanged_live(place, mark, learned) if learned else None
 
