@@ -7,12 +7,13 @@ client-go's correlator and of its recorder for events.k8s.io.
 
 import datetime
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, Literal, TypeVar
 
 from attrs import define, field, frozen
 
-REMEMBERED = 4096
-"""Objects, reasons and series of which something is remembered; the longest unheard of go first."""
+_LOOKED_AT = 2
+"""So many older entries are looked at when one is added: enough to forget more than is added."""
 
 SERIES_ENDS_AFTER = 360.0
 """Seconds without news after which the next of a kind begins an Event of its own."""
@@ -94,19 +95,25 @@ class _Notes:
 
 @define(eq=False)
 class EventLedger:
-    """What was told of which object. Times of the event loop are in seconds."""
+    """What was told of which object. Times of the event loop are in seconds.
 
-    _series: "_Latest[tuple[Subject, str, str, str, str], Series]" = field(factory=lambda: _Latest())
-    _notes: "_Latest[tuple[Subject, str, str], _Notes]" = field(factory=lambda: _Latest())
-    _buckets: "_Latest[Subject, _Bucket]" = field(factory=lambda: _Latest())
+    It is remembered until it makes no difference any more, of however many objects: a number of them as the
+    limit would begin an Event for each news, and hold no burst, where more objects than that take turns.
+    """
+
+    _series: "_Current[tuple[Subject, str, str, str, str], Series]" = field(
+        factory=lambda: _Current(_series_is_over)
+    )
+    _notes: "_Current[tuple[Subject, str, str], _Notes]" = field(factory=lambda: _Current(_notes_are_over))
+    _buckets: "_Current[Subject, _Bucket]" = field(factory=lambda: _Current(_bucket_is_full))
 
     def hear(self, news: News, at: datetime.datetime, now: float) -> Series:
         """Count news in; answers the series that it belongs to."""
         news = self._combined(news, now)
         place = (news.subject, news.type, news.reason, news.action, self._note_key(news))
         series = self._series.get(place)
-        if series is None or now - series.heard > SERIES_ENDS_AFTER:
-            series = self._series.put(place, Series(news, at, at, now))
+        if series is None or _series_is_over(series, now):
+            series = self._series.put(place, Series(news, at, at, now), now)
         series.count += 1
         series.last, series.heard = at, now
         if series.written == 0:
@@ -117,7 +124,7 @@ class EventLedger:
         """Whether one more write about this object is allowed now; if so, it is booked."""
         bucket = self._buckets.get(subject)
         if bucket is None:
-            bucket = self._buckets.put(subject, _Bucket())
+            bucket = self._buckets.put(subject, _Bucket(at=now), now)
         bucket.spent = max(0.0, bucket.spent - (now - bucket.at) / REFILL_SECONDS)
         bucket.at = now
         if bucket.spent + 1 > BURST:
@@ -128,8 +135,8 @@ class EventLedger:
     def _combined(self, news: News, now: float) -> News:
         place = (news.subject, news.type, news.reason)
         notes = self._notes.get(place)
-        if notes is None or now - notes.since > SIMILAR_SECONDS:
-            notes = self._notes.put(place, _Notes(now))
+        if notes is None or _notes_are_over(notes, now):
+            notes = self._notes.put(place, _Notes(now), now)
         if news.note in notes.seen or len(notes.seen) < SIMILAR_NOTES:
             notes.seen.add(news.note)
             return news
@@ -140,21 +147,35 @@ class EventLedger:
         return COMBINED if news.note.startswith(COMBINED) else news.note
 
 
-class _Latest(Generic[K, V]):
-    """A mapping of the entries that were asked for last."""
+def _series_is_over(series: Series, now: float) -> bool:
+    return now - series.heard > SERIES_ENDS_AFTER
 
-    def __init__(self) -> None:
+
+def _notes_are_over(notes: _Notes, now: float) -> bool:
+    return now - notes.since > SIMILAR_SECONDS
+
+
+def _bucket_is_full(bucket: _Bucket, now: float) -> bool:
+    return bucket.spent * REFILL_SECONDS <= now - bucket.at
+
+
+class _Current(Generic[K, V]):
+    """A mapping that forgets the entries that are `over`, a few whenever one is added."""
+
+    def __init__(self, over: Callable[[V, float], bool]) -> None:
+        self._over = over
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        found = self._entries.get(key)
-        if found is not None:
-            self._entries.move_to_end(key)
-        return found
+        return self._entries.get(key)
 
-    def put(self, key: K, value: V) -> V:
+    def put(self, key: K, value: V, now: float) -> V:
+        for _ in range(min(_LOOKED_AT, len(self._entries))):
+            oldest, held = self._entries.popitem(last=False)
+            if not self._over(held, now):
+                self._entries[oldest] = held
         self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > REMEMBERED:
-            self._entries.popitem(last=False)
         return value
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -157,6 +157,8 @@ class StormGuard:
     def forget(self, request: Request) -> None:
         """The object is gone."""
         self.meter.forget(request)
+        if self._stepped:
+            self._stepped.pop(request, None)
         if self._storms.pop(request, None) is not None:
             self._count(0)
 
@@ -203,6 +205,7 @@ class StormGuard:
         stretch.begin(now)
         storm = found(request, loop, warm, self.manager, stretch, now)
         self._storms[request] = storm
+        self.meter.found(request)
         self._count(1)
         message = storm.message()
         self.log.warning("reconcile storm", key=str(request), storm=message, interval=stretch.seconds)

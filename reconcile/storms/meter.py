@@ -15,6 +15,8 @@ WARM_SECONDS = 120.0
 """Two runs with writes within so many seconds warm a key."""
 
 WARM_KEYS = 1000
+"""Among so many keys at once a loop is looked for. Others have to wait until one of these is found to be in a
+loop, or comes to rest: were they to take each other's place, no key would be known for long enough."""
 SPOTS = 64
 HITS = 16
 
@@ -110,6 +112,7 @@ class Meter:
     resource: Resource
     keys: dict[Request, Cold] = field(factory=dict, init=False)
     _warm: dict[Request, Warm] = field(factory=dict, init=False)
+    _looked_at: dict[Request, Warm] = field(factory=dict, init=False)
 
     @property
     def any_warm(self) -> bool:
@@ -142,13 +145,18 @@ class Meter:
             return []
         warm = cold.warm
         if warm is None:
+            if not self._has_room(now):
+                cold.since = now
+                return []
             warm = Warm((self.resource, request.key), runs=1)
-            cold.warm = self._warm[request] = warm
+            cold.warm = self._warm[request] = self._looked_at[request] = warm
         warm.runs += 1
         warm.spec = primary
-        spots = warm.note(sent, causes, now)
-        self._make_room()
-        return spots
+        return warm.note(sent, causes, now)
+
+    def found(self, request: Request) -> None:
+        """The key is in a loop: there is room for another one to be looked at."""
+        self._looked_at.pop(request, None)
 
     def _begins_anew(self, cold: Cold, primary: Snapshot, now: float) -> bool:
         if cold.warm is None:
@@ -159,7 +167,13 @@ class Meter:
         """The key begins anew."""
         self.keys.pop(request, None)
         self._warm.pop(request, None)
+        self._looked_at.pop(request, None)
 
-    def _make_room(self) -> None:
-        if len(self._warm) > WARM_KEYS:
-            self.forget(min(self._warm, key=lambda request: self._warm[request].last_write))
+    def _has_room(self, now: float) -> bool:
+        if len(self._looked_at) < WARM_KEYS:
+            return True
+        oldest = min(self._looked_at, key=lambda request: self._looked_at[request].last_write)
+        if now - self._looked_at[oldest].last_write <= WARM_SECONDS:
+            return False
+        self.forget(oldest)
+        return True

@@ -10,7 +10,6 @@ from reconcile.event_series import (
     BURST,
     COMBINED,
     REFILL_SECONDS,
-    REMEMBERED,
     SERIES_ENDS_AFTER,
     SIMILAR_NOTES,
     SIMILAR_SECONDS,
@@ -66,15 +65,39 @@ def test_a_burst_is_to_the_last_write_what_it_says_and_each_refill_is_one_more()
     assert ledger.may_write(evolve(ABOUT, uid="v"), later)
 
 
-def test_of_what_is_remembered_the_longest_unheard_of_is_forgotten_first() -> None:
+MANY = 5_000
+"""More objects than were once remembered: 4,096."""
+
+
+def about(number: int) -> Subject:
+    return evolve(ABOUT, uid=str(number))
+
+
+@pytest.mark.rule("event-3")
+def test_of_however_many_objects_news_count_up_one_event_each() -> None:
     ledger = EventLedger()
+    for count in (1, 2, 3):
+        told = [ledger.hear(evolve(MADE, subject=about(n)), START, float(count)) for n in range(MANY)]
+        assert {series.count for series in told} == {count}
 
-    def count(uid: int) -> int:
-        return ledger.hear(evolve(MADE, subject=evolve(ABOUT, uid=str(uid))), START, 0.0).count
 
-    assert {count(uid) for uid in range(REMEMBERED)} == {1}
-    assert (count(0), count(REMEMBERED)) == (2, 1)
-    assert (count(0), count(1)) == (3, 1)
+@pytest.mark.rule("event-3")
+def test_the_burst_of_each_of_however_many_objects_is_limited() -> None:
+    ledger = EventLedger()
+    allowed = [[ledger.may_write(about(n), 5.0) for n in range(MANY)] for _ in range(BURST + 1)]
+    assert [set(turn) for turn in allowed] == [{True}] * BURST + [{False}]
+
+
+def test_what_makes_no_difference_any_more_is_forgotten() -> None:
+    ledger = EventLedger()
+    for number in range(MANY):
+        ledger.hear(evolve(MADE, subject=about(number)), START, 0.0)
+        ledger.may_write(about(number), 0.0)
+    late = max(SERIES_ENDS_AFTER, SIMILAR_SECONDS, REFILL_SECONDS) + 1
+    for number in range(MANY):
+        ledger.hear(evolve(MADE, subject=about(MANY + number)), START, late)
+        ledger.may_write(about(MANY + number), late)
+    assert [len(ledger._series), len(ledger._notes), len(ledger._buckets)] == [MANY] * 3
 
 
 @pytest.mark.parametrize(

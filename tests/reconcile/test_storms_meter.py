@@ -11,8 +11,8 @@ from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
 from reconcile.storms import meter
 from reconcile.storms.changes import PATHS_OF_A_WRITE, WHOLE, Spot, fingerprint
-from reconcile.storms.detection import WINDOW, Hit, Origin
-from reconcile.storms.meter import HITS, SPOTS, WARM_SECONDS, Meter, Warm, origin_of
+from reconcile.storms.detection import WINDOW, Hit, Origin, find_loop
+from reconcile.storms.meter import HITS, SPOTS, WARM_KEYS, WARM_SECONDS, Meter, Warm, origin_of
 
 TOYS = Resource("example.com", "v1", "Toy", "toys")
 UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
@@ -173,23 +173,46 @@ def test_the_first_echo_and_the_first_foreign_change_that_woke_a_run_are_remembe
     assert (warm_of(here).echo, warm_of(here).foreign) == (None, None)
 
 
-def test_of_too_many_warm_keys_the_one_goes_that_has_not_written_for_longest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "WARM_KEYS", 2)
     here = Meter(TOYS)
-
-    def warm(name: str, now: float) -> list[str]:
+    for now, name in enumerate(("a", "a", "b", "b", "c", "c", "c")):
         wrote(here, now, name)
-        wrote(here, now, name)
-        return sorted(request.name for request in here.keys)
+    assert [here.warm(Request("default", name)) is not None for name in "abc"] == [True, True, False]
+    here.found(Request("default", "a"))
+    assert wrote(here, 8, "c")
+    assert warm_of(here, "a").runs == 2
+    here.forget(Request("default", "c"))
+    wrote(here, 9, "d")
+    assert wrote(here, 10, "d")
 
-    warm("a", 0)
-    assert warm("b", 1) == ["a", "b"]
-    wrote(here, 2, "a")
-    assert warm("c", 3) == ["a", "c"]
-    assert here.warm(Request("default", "b")) is None
-    assert warm("d", 3) == ["c", "d"]
+
+def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "WARM_KEYS", 1)
+    here = Meter(TOYS)
+    for now, name in ((0, "a"), (1, "a"), (100, "b"), (1 + WARM_SECONDS, "b")):
+        assert wrote(here, now, name) is (now == 1)
+    assert wrote(here, 2 + WARM_SECONDS, "b")
+    assert here.warm(Request("default", "a")) is None
+
+
+def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> None:
+    here = Meter(TOYS)
+    keys = [f"k{number}" for number in range(WARM_KEYS + 200)]
+    found: set[str] = set()
+    for turn in range(40):
+        for name in keys:
+            if name in found:
+                continue
+            request = Request("default", name)
+            written = toy(2, size=turn % 2)
+            sent = [Sent("PATCH", TOYS, Key("default", "x"), "", {}, toy(1, size=(turn + 1) % 2), written)]
+            here.wrote(request, toy(), sent, [Cause("updated", TOYS, Key("default", "x"), 1)], float(turn))
+            warm = here.warm(request)
+            if warm is not None and find_loop(warm.trails, float(turn)) is not None:
+                here.found(request)
+                found.add(name)
+    assert found == set(keys)
 
 
 def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_more() -> None:
