@@ -17,7 +17,8 @@ def load_manager(targets: Sequence[str]) -> Manager:
     """The manager that `targets` describe: one that a target names, or a new one of all controllers.
 
     A target is a bundled controller, a module, or my_module:manager. Modules are looked for in the current
-    directory first; where bundled controllers alone are named, nothing is imported from there. Raises Problem.
+    directory first; where bundled controllers alone are named, nothing is imported from there. Raises
+    Problem.
     """
     controllers: list[Controller[Any]] = []
     targets = [one for target in targets for one in targets_of(target)]
