@@ -19,6 +19,8 @@ _LIBRARY = tuple(
 )
 _COMMANDS = f"{_HERE / 'commands'}{os.sep}"
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_GENERATED = ("<frozen ", "<attrs generated ")
+"""How the names of files begin that are in no folder: code of the import machinery, and of attrs."""
 _BETWEEN = frozenset({"aiohttp", "anyio", "attr", "attrs", "msgspec", "sniffio", "structlog", "uvloop"})
 """Installed packages through which this library calls what is the author's."""
 
@@ -76,7 +78,7 @@ def is_command(file: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_standard(file: str) -> bool:
-    if file.startswith("<frozen"):
+    if file.startswith(_GENERATED):
         return True
     return not _installed_package(file) and file.startswith(_standard_paths())
 

@@ -1,5 +1,6 @@
 """`reconcile crds`: the CustomResourceDefinitions of the model classes of a module."""
 
+import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.kinds import models_in
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
-from reconcile.models import definition_of
+from reconcile.models import Object, definition_of
 from reconcile.models.versions import by_kind, is_custom
 
 
@@ -58,10 +59,23 @@ def _write(folder: Path, definitions: Sequence[dict[str, Any]]) -> None:
 
 def definitions_of_module(module: Any) -> list[dict[str, Any]]:
     """The definition of every custom kind of a module, in the module's order. Raises Problem."""
+    return [_definition(module, versions) for versions in by_kind(filter(is_custom, models_in(module)))]
+
+
+def _definition(module: Any, versions: Sequence[type[Object]]) -> dict[str, Any]:
     try:
-        return [definition_of(*versions) for versions in by_kind(filter(is_custom, models_in(module)))]
-    except TypeError as error:
-        raise Problem(f"the module {module.__name__} has a class without a definition", str(error)) from None
+        return definition_of(*versions)
+    except (TypeError, NameError) as error:
+        reason = f"{error}{_line_of(versions[0])}"
+        raise Problem(f"the module {module.__name__} has a class without a definition", reason) from None
+
+
+def _line_of(model: type[Object]) -> str:
+    """Where the class of a kind is written; empty without its source."""
+    try:
+        return f" ({inspect.getsourcefile(model)}, line {inspect.getsourcelines(model)[1]})"
+    except (OSError, TypeError):
+        return ""
 
 
 def json_list(objects: Sequence[dict[str, Any]]) -> str:

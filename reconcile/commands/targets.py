@@ -3,13 +3,13 @@
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from reconcile.bundled import CONTROLLERS, entries, load
 from reconcile.commands.errors import Problem
 from reconcile.controller import Controller
+from reconcile.frames import is_library, place_of_error
 from reconcile.manager import Manager
 
 
@@ -143,15 +143,9 @@ def _article(word: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The error and the line that it came from, without the frames of the import machinery."""
+    """The error and the author's line that it came from, also where it was raised in a library."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, SyntaxError):
+    place = place_of_error(error)
+    if isinstance(error, SyntaxError) or place is None or is_library(place.file):
         return said
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename and f.lineno
-    ]
-    last = frames[-1] if frames else None
-    here = os.path.dirname(__file__)
-    if last is None or last.filename.startswith(here):
-        return said
-    return f"{said} ({last.filename}, line {last.lineno})"
+    return f"{said} ({place.file}, line {place.line})"
