@@ -14,7 +14,7 @@ import anyio
 import click
 from attrs import evolve, frozen
 
-from informers import ApiError, CacheSyncFailed, Transport, error_from_response, get_logger
+from informers import ApiError, CacheSyncFailed, Resource, Transport, error_from_response, get_logger
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
@@ -190,6 +190,10 @@ async def _check(transport: Transport, manager: Manager) -> None:
 
     try:
         await until_ready(look, manager.options.sync_seconds, (*NOT_READY, _NoDefinition))
+    except _NoDefinition as missing:
+        name, version = missing.resource.name, missing.resource.api_version
+        hint = "install its CustomResourceDefinition"
+        raise Problem(f"the server has no {name} ({version})", hint) from None
     except ApiError as error:
         raise Problem(str(error)) from None
 
@@ -202,8 +206,14 @@ async def _check_server(transport: Transport) -> None:
         raise error_from_response(answer.status, answer.headers, answer.body, "GET /version")
 
 
-class _NoDefinition(Problem):
+class _NoDefinition(Exception):
     """A definition is not installed; it may come."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(
+            f"{resource.name} ({resource.api_version}) is not served: is its definition installed?"
+        )
+        self.resource = resource
 
 
 async def _check_kinds(transport: Transport, manager: Manager) -> None:
@@ -213,10 +223,7 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
         try:
             await discovery.resource(resource.api_version, resource.kind)
         except UnknownKind:
-            raise _NoDefinition(
-                f"the server has no {resource.name} ({resource.api_version})",
-                "install its CustomResourceDefinition",
-            ) from None
+            raise _NoDefinition(resource) from None
 
 
 def _where(manager: Manager) -> str:
