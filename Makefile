@@ -40,8 +40,8 @@ bench: setup ## measure; ARGS="--json FILE"
 compared: setup ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
 	@$(BIN)/python -m tests.compared
 
-fuzz: setup ## 20,000 bad requests to the embedded server over sockets, and as many to its engine; the tests send 400
-	@FUZZ_REQUESTS=20000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
+fuzz: setup ## 50,000 bad requests to the embedded server: half over sockets, half to its engine; the tests send 400 of each
+	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
 
 soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)

@@ -144,7 +144,8 @@ class Connections(web.Server):
         try:
             yield
         finally:
-            connection.end()
+            if request.content.is_eof():  # else what is left of it is read for a while, and then it is closed
+                connection.end()
 
 
 def _descriptors() -> int:

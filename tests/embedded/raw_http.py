@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from reconcile.embedded import ApiRequest
 from tests.embedded.bad_requests import KINDS, bad_request, whole_object
+from tests.embedded.bombs import bomb
 
 
 @frozen
@@ -144,6 +145,12 @@ def _bad_for_the_engine(chance: random.Random) -> Sent:
     return Sent(encoded(request), answered=not _stays_open(request) and request.path.startswith("/"))
 
 
+def _too_much(chance: random.Random) -> Sent:
+    """What is well-formed, and asks for more than any server should do; some of it never comes whole."""
+    whole = encoded(bomb(chance))
+    return Sent(whole if chance.random() < 0.8 else whole[:-1])
+
+
 def _binary(chance: random.Random) -> Sent:
     """Bodies that are no text, under the types that could hold them."""
     request = bad_request(chance)
@@ -224,4 +231,5 @@ _MAKERS: tuple[tuple[Callable[[random.Random], Sent], int], ...] = (
     (_two_at_once, 2),
     (_too_large, 1),
     (_noise, 1),
+    (_too_much, 5),
 )

@@ -240,3 +240,11 @@ def test_a_store_that_is_full_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> 
     assert (answer.status, answer.body["message"]) == (500, "etcdserver: mvcc: database space exceeded")
     api.ok("DELETE", f"{CONFIG_MAPS}/a")
     api.ok("POST", CONFIG_MAPS, config_map("b", {"k": "x" * 1_000_000}))
+
+
+@pytest.mark.rule("api-142")
+async def test_what_is_left_of_a_refused_body_does_not_cost_its_sender_the_answer() -> None:
+    head = SLOW.replace(b"Content-Length: 34", b"Content-Length: 3500000")
+    async with serve(ApiServer(), tls=False) as face, connected(face, head + b" " * 3_500_000) as stream:
+        with anyio.fail_after(5):
+            assert b" 413 " in await stream.receive()

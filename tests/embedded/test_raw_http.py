@@ -1,6 +1,6 @@
-"""No bytes on a socket can crash the server, stop a watch of another client or corrupt the log.
+"""No bytes on a socket can crash the server, hold it, stop a watch of another client or corrupt the log.
 
-`make fuzz` sends 20,000 bad requests; the suite sends a few hundred of them.
+`make fuzz` sends 25,000 bad requests; the suite sends a few hundred of them.
 """
 
 import logging
@@ -24,7 +24,7 @@ from tests.embedded.api_client import WIDGETS, Api
 from tests.embedded.bystanders import State, apply_event, furnished, listable, replayed, state_of
 from tests.embedded.raw_http import Sent, raw_request
 
-IN_FULL = 20_000
+IN_FULL = 25_000
 AT_ONCE = 50
 """Requests to one server: what one seed stands for."""
 
