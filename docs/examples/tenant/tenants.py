@@ -1,7 +1,6 @@
 """An operator that keeps tenants: a namespace each, with limits, rights and settings that all share."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from attrs import frozen
 
@@ -20,21 +19,27 @@ from reconcile import (
     Schema,
     Watch,
     Write,
-    kind_of,
     resource,
-    unstructured,
 )
-from reconcile.kinds import ConfigMap, Namespace
-
-SETTINGS = Key("tenants", "settings")
-"""The ConfigMap of which every tenant has a copy."""
+from reconcile.kinds import (
+    ClusterRole,
+    ConfigMap,
+    LimitRange,
+    LimitRangeItem,
+    LimitRangeSpec,
+    Namespace,
+    NetworkPolicy,
+    NetworkPolicySpec,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
 
 RBAC = "rbac.authorization.k8s.io"
-ResourceQuota = unstructured("v1", "ResourceQuota")
-LimitRange = unstructured("v1", "LimitRange")
-RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
-ClusterRole = unstructured("rbac.authorization.k8s.io/v1", "ClusterRole", namespaced=False)
-NetworkPolicy = unstructured("networking.k8s.io/v1", "NetworkPolicy", plural="networkpolicies")
+SETTINGS = Key("tenants", "settings")
+"""The ConfigMap of which every tenant has a copy."""
 
 
 @frozen
@@ -60,33 +65,20 @@ def namespace_for(tenant: Tenant) -> Intent[Namespace]:
     return Intent(Namespace, metadata=ObjectMeta(tenant.name, labels={"tenant": tenant.name}))
 
 
-def manifest(cls: type[Object], tenant: Tenant, **content: Any) -> dict[str, Any]:
-    kind = kind_of(cls).resource
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": "tenant", "namespace": tenant.name},
-        **content,
-    }
-
-
-def contents_of(tenant: Tenant) -> list[Mapping[str, Any]]:
+def contents_of(tenant: Tenant) -> list[Intent[Object]]:
     """How much it may use, what a container asks for by default, who may what, and who reaches its pods."""
-    spec = tenant.spec
-    hard = {"requests.cpu": str(spec.cpu), "requests.memory": str(spec.memory), "pods": "100"}
-    default = {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "128Mi"}}
-    users = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in spec.admins]
-    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
-    inside: dict[str, Any] = {
-        "podSelector": {},
-        "policyTypes": ["Ingress"],
-        "ingress": [{"from": [{"podSelector": {}}]}],
-    }
+    here = ObjectMeta("tenant", tenant.name)
+    hard = {"requests.cpu": tenant.spec.cpu, "requests.memory": tenant.spec.memory, "pods": Quantity("100")}
+    default = LimitRangeItem(
+        "Container", default_request={"cpu": Quantity("100m"), "memory": Quantity("128Mi")}
+    )
+    users = tuple(Subject("User", name, api_group=RBAC) for name in tenant.spec.admins)
+    own_pods = NetworkPolicySpec(policy_types=("Ingress",), ingress=({"from": [{"podSelector": {}}]},))
     return [
-        manifest(ResourceQuota, tenant, spec={"hard": hard}),
-        manifest(LimitRange, tenant, spec={"limits": [default]}),
-        manifest(RoleBinding, tenant, roleRef=role, subjects=users),
-        manifest(NetworkPolicy, tenant, spec=inside),
+        Intent(ResourceQuota, metadata=here, spec=ResourceQuotaSpec(hard=hard)),
+        Intent(LimitRange, metadata=here, spec=LimitRangeSpec(limits=(default,))),
+        Intent(RoleBinding, metadata=here, role_ref=RoleRef("ClusterRole", "admin"), subjects=users),
+        Intent(NetworkPolicy, metadata=here, spec=own_pods),
     ]
 
 

@@ -2,10 +2,10 @@
 
 import os
 
-from tenants import SETTINGS, RoleBinding, Tenant, TenantSpec, tenants
+from tenants import SETTINGS, Tenant, TenantSpec, tenants
 
 from reconcile import ObjectMeta
-from reconcile.kinds import ConfigMap, Namespace
+from reconcile.kinds import ConfigMap, Namespace, RoleBinding
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, run_once, sweep
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
@@ -56,7 +56,7 @@ async def test_what_leaves_the_spec_leaves_the_children() -> None:
     done = await run_once(tenants, SHOP, client)
     assert done.writes == ["apply rolebindings shop/tenant", "patch tenants/status shop"]
     binding = await client.get(RoleBinding, "tenant", "shop")
-    assert [subject["name"] for subject in binding["subjects"]] == ["grace"]
+    assert [subject.name for subject in binding.subjects] == ["grace"]
 
 
 async def test_a_namespace_of_somebody_else_is_not_taken() -> None:
