@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from reconcile import Context, Controller, Manager, Object, definition_of, resource, unstructured
 from reconcile.commands.cluster import embedded_cluster
+from reconcile.commands.dev import Development
+from reconcile.commands.dev_reloading import Sources
+from reconcile.commands.operators import Operator
 from reconcile.testing import Apply, FakeClient, ManagerOf, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
 from tests.testing.doors_apart import PlainDoor
@@ -91,6 +95,16 @@ def test_a_sweep_has_both() -> None:
 async def test_the_commands_install_both(tmp_path: Path) -> None:
     async with embedded_cluster(tmp_path, nodes=0) as cluster:
         await cluster.install([Door])
+        await cluster.client.create(OLD)
+        assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
+
+
+async def test_dev_installs_both_and_takes_up_what_has_changed(tmp_path: Path) -> None:
+    operator = Operator("doors", ("tests.testing.doors:doors",), Manager(doors, environ={}))
+    work = Development(Sources("doors"), operator, Console(quiet=True), None)
+    async with embedded_cluster(tmp_path, nodes=0) as cluster:
+        for _ in range(2):
+            await work._prepare(cluster, operator.manager)
         await cluster.client.create(OLD)
         assert (await cluster.client.get(Door, "old", "default")).spec.locks == 3
 
