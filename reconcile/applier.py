@@ -114,7 +114,7 @@ class Applier(Writer):
             return self.decoded(type(obj), stored)
         written = await self._apply(place, body, force, unforced)
         if not self.dry_run:
-            self._intents.applied(place, mark, written, self._holder(place, written))
+            self._intents.applied(place, body, written, self._holder(place, written))
         return self.decoded(type(obj), written)
 
     async def unstructured(self, manifest: Mapping[str, Any] | str) -> Unstructured:

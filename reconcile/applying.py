@@ -75,24 +75,50 @@ class AppliedIntents:
         learned = self._elsewhere.get(place, b"")
         return learned if learned.startswith(mark) else b""
 
-    def applied(self, place: Place, mark: bytes, written: Snapshot, informer: Informer | None) -> None:
-        """The server took the intent of that mark, and answered `written`; `informer` holds the object."""
+    def applied(
+        self, place: Place, intent: Mapping[str, Any], written: Snapshot, informer: Informer | None
+    ) -> None:
+        """The server took an intent, and answered `written`; `informer` holds the object.
+
+        An answer without a mark teaches something only where the intent could leave none: else the server,
+        or what stands before it, sends no managedFields, and nothing would ever tell of drift.
+        """
+        mark = place.mark(intent)
         here = mark_in(written.applied, mark)
+        pair = b"" if here.endswith(NOTHING) and _claims(intent) else mark + here
         if informer is None:
-            self._elsewhere[place] = mark + here
-            self._elsewhere.move_to_end(place)
-            if len(self._elsewhere) > REMEMBERED:
-                self._elsewhere.popitem(last=False)
+            self._remember(place, pair)
             return
         store = informer.store
         store.mark(written)
         known = store.noted(place.key)
-        pairs = [pair for pair in _pairs(known) if not same_manager(pair, mark)]
-        if mark.endswith(NOTHING) or (here != mark and not here.endswith(NOTHING)):
-            pairs.append(mark + here)
+        pairs = [other for other in _pairs(known) if not same_manager(other, mark)]
+        if here != mark or here.endswith(NOTHING):
+            pairs.append(pair)
         learned = b"".join(pairs)
         if learned != known:
             store.note(place.key, learned)
+
+    def _remember(self, place: Place, pair: bytes) -> None:
+        self._elsewhere.pop(place, None)
+        if pair:
+            self._elsewhere[place] = pair
+        if len(self._elsewhere) > REMEMBERED:
+            self._elsewhere.popitem(last=False)
+
+
+def _claims(intent: Mapping[str, Any]) -> bool:
+    """Whether a field is the manager's once it has applied that: an empty keyed list or set alone is not."""
+    metadata = intent.get("metadata") or {}
+    fields = [value for name, value in intent.items() if name not in ("apiVersion", "kind", "metadata")]
+    fields += [value for name, value in metadata.items() if name not in ("name", "namespace")]
+    return any(map(_is_claimed, fields))
+
+
+def _is_claimed(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return not value or any(map(_is_claimed, value.values()))
+    return not isinstance(value, list) or bool(value)
 
 
 def intent_of(obj: Object, subresource: str) -> dict[str, Any]:

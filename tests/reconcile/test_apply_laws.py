@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from informers import Cache, InformerOptions, Key
@@ -228,6 +228,7 @@ def test_an_apply_is_left_out_exactly_if_it_would_change_nothing(acted: list[tup
 
 @pytest.mark.rule("write-7")
 @settings(max_examples=100, deadline=None)
+@example(acted=[("mine", gadget({"tags": []}))])
 @given(acted=st.lists(acts(odd), max_size=10))
 def test_what_a_server_keeps_in_its_own_way_is_sent_once_and_then_left_out(
     acted: list[tuple[str, Any]],

@@ -85,10 +85,27 @@ def test_of_objects_without_a_cache_the_last_ten_thousand_are_known() -> None:
     intents = AppliedIntents()
     places = [PLACE._replace(key=Key("default", str(number))) for number in range(REMEMBERED + 1)]
     for place in places:
-        intents.applied(place, MARK, stored(OWNED, y="2"), None)
+        intents.applied(place, INTENT, stored(OWNED, y="2"), None)
     known = [bool(intents.remembers(place, MARK)) for place in (places[0], places[1], places[-1])]
     assert known == [False, True, True]
     assert not intents.remembers(places[1], PLACE.mark({"data": {"x": "2"}}))
+
+
+@pytest.mark.parametrize(
+    ("intent", "learned"),
+    [
+        (INTENT, False),  # the server tells nothing of its fields, so nothing would tell of drift
+        ({"metadata": {"name": "c", "labels": {}}}, False),
+        ({"metadata": {"name": "c"}}, True),
+        ({"metadata": {"name": "c"}, "spec": {"ports": []}}, True),
+    ],
+)
+def test_an_answer_without_managed_fields_teaches_nothing_of_an_intent_that_claims_some(
+    intent: dict[str, Any], learned: bool
+) -> None:
+    intents = AppliedIntents()
+    intents.applied(PLACE, intent, stored(None, y="2"), None)
+    assert bool(intents.remembers(PLACE, PLACE.mark(intent))) is learned
 
 
 # --- what is an intent --------------------------------------------------------------------------------------
