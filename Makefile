@@ -57,7 +57,7 @@ newcomer: setup ## the first hour from the built wheel, with `reconcile dev` up 
 	@NEWCOMER_DEV_SECONDS=10 $(BIN)/python -m pytest -q tests/commands/test_newcomer.py $(ARGS)
 
 sweep: setup ## the examples, the simulated workloads and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
-	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q -k survives docs/examples
+	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 -k survives docs/examples
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
 	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_played_workloads.py tests/reconcile/test_workloads.py
 	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py

@@ -207,7 +207,7 @@ def nothing_is_left_of_what_is_gone(world: World) -> None:
     assert set(world.outside.operations) <= {one.metadata.uid for one in objects}
 
 
-def test_backups_and_restores_survive_whatever_goes_wrong() -> None:
+def test_a_backup_that_is_restored_survives_whatever_goes_wrong() -> None:
     scenario = Scenario(
         controllers=controllers,
         outside=FakeStorage,
