@@ -289,13 +289,23 @@ def _lost_version_causes(spec: Mapping[str, Any], status: Mapping[str, Any]) -> 
     ]
 
 
+_COSTLY = (
+    "a real server may refuse this rule as too costly; give its lists, maps and texts a maxItems, "
+    "maxProperties or maxLength"
+)
+
+
 def definition_warnings(definition: Mapping[str, Any]) -> list[str]:
-    """The rules that this server cannot evaluate, so that nobody relies on them."""
-    return [
-        f"{version['name']}: the embedded server does not evaluate {rule}"
-        for version in definition["spec"]["versions"]
-        for rule in compile_schema((version.get("schema") or {}).get("openAPIV3Schema")).unevaluated_rules
-    ]
+    """The rules that this server cannot evaluate, so that nobody relies on them, or a real one may refuse."""
+    warnings: list[str] = []
+    for version in definition["spec"]["versions"]:
+        schema = compile_schema((version.get("schema") or {}).get("openAPIV3Schema"))
+        name = version["name"]
+        warnings += [
+            f"{name}: the embedded server does not evaluate {rule}" for rule in schema.unevaluated_rules
+        ]
+        warnings += [f"{name}: {rule}: {_COSTLY}" for rule in schema.costly_rules]
+    return warnings
 
 
 # --- resources --------------------------------------------------------------------------------

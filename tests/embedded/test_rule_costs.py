@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.embedded.schema import Schema, check_structural, compile_schema
+from tests.embedded.api_client import DEFINITIONS, Api, definition
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -140,3 +141,33 @@ def test_a_schema_with_thousands_of_rules_is_refused() -> None:
     )
     assert time.process_time() - before < 1
     assert cause.reason == "FieldValueTooMany"
+
+
+@pytest.mark.rule("api-122")
+@pytest.mark.parametrize(
+    ("rule", "costly"),
+    [
+        ("self.list.all(x, self.list.all(y, x <= y || y <= x))", True),
+        ("self.names.all(n, n.matches('^[a-z]+$'))", True),
+        ("self.names.all(n, self.names.exists_one(m, m == n))", True),
+        ("self.n > 1 && self.big != self.other", False),
+        ("self.list.all(x, x >= 0)", False),
+        ("self.few.all(a, self.few.exists(b, a.n == b.n))", False),
+        ("self.short.all(s, s.matches('^[a-z]+$'))", False),
+    ],
+)
+def test_a_definition_warns_of_a_rule_that_a_real_server_would_find_too_costly(
+    rule: str, costly: bool
+) -> None:
+    few = {**FIELDS["few"], "maxItems": 50}
+    short = {"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 60}}
+    spec = {"type": "object", "properties": {**FIELDS, "few": few, "short": short}}
+    spec["x-kubernetes-validations"] = [{"rule": rule}]
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    made = definition(group="other.io", versions=[version])
+    made["metadata"]["name"] = "widgets.other.io"
+    answer = Api().send("POST", DEFINITIONS, made)
+    assert answer.status == 201
+    told = answer.headers.get("warning", "")
+    assert ("properties[spec].x-kubernetes-validations[0]: a real server may refuse" in told) is costly

@@ -9,7 +9,7 @@ from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
 from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.patterns import compile_pattern
-from reconcile.embedded.schema.rules import Rules, compile_rules, unevaluated_rules
+from reconcile.embedded.schema.rules import Rules, compile_rules, costly_rules, unevaluated_rules
 from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
 from reconcile.embedded.schema.work import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
@@ -104,6 +104,11 @@ class Schema:
         They are a few functions of CEL and a few formats. Whoever serves the schema has to say so.
         """
         return (*unevaluated_rules(self._openapi), *_unevaluated(self._openapi, ""))
+
+    @cached_property
+    def costly_rules(self) -> tuple[str, ...]:
+        """The places of rules that a real server is likely to refuse as too costly."""
+        return tuple(costly_rules(self._openapi))
 
 
 def compile_schema(

@@ -75,6 +75,14 @@ def unevaluated_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
         yield f"any {_KEYWORD}: the extra `embedded` is not installed"
 
 
+def costly_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
+    """The places of rules that a real server is likely to refuse as too costly."""
+    if has_rules(openapi) and can_evaluate():
+        from reconcile.embedded.schema.cel.declared import costly_rules as found
+
+        yield from found(openapi)
+
+
 def can_evaluate() -> bool:
     """Whether the library for CEL, of the extra `embedded`, is installed."""
     try:
