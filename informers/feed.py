@@ -1,6 +1,6 @@
 """The reflector at work: carries out what the state machine asks for, and hands on what it says."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from informers.errors import (
     is_unreachable,
 )
 from informers.lines import LineSplitter
-from informers.listing import ListParser
+from informers.listing import ListParser, Read
 from informers.pacing import Pace, collector_paused
 from informers.reachability import Reachability
 from informers.reflector import (
@@ -51,6 +51,7 @@ from informers.reflector import (
     recovered,
     step,
 )
+from informers.scanning import members
 from informers.sink import Sink
 from informers.snapshot import Snapshot
 from informers.transport import StreamingResponse, Transport
@@ -129,7 +130,7 @@ class Feed:
         self,
         transport: Transport,
         collection: Collection,
-        read: Callable[[bytes], Snapshot],
+        read: Read,
         sink: Sink,
         clock: Clock,
         log: structlog.stdlib.BoundLogger,
@@ -146,6 +147,8 @@ class Feed:
         self._answered = float("-inf")
         """When (s, of the loop) the last request was answered."""
         self._recovering = False
+        self._tokens: set[str] = set()
+        """Those of the pages of the present list."""
         self._state: State = Streaming()
         self._pace = Pace()
         self._load = ExitStack()
@@ -244,6 +247,8 @@ class Feed:
         query = {"limit": str(PAGE), **self._collection.selectors}
         if token:
             query["continue"] = token
+        else:
+            self._tokens.clear()
         request = f"LIST {self._collection.path}"
         headers = self._collection.accept("PartialObjectMetadataList")
         try:
@@ -258,7 +263,7 @@ class Feed:
             if self._relist_asked or self._recovering:
                 return None
             return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
-        except (ApiError, msgspec.DecodeError, ValueError) as error:
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
             return self._failed(_explained(error, request))
 
     async def _read_list(self, stream: StreamingResponse, scope: anyio.CancelScope) -> Input:
@@ -268,6 +273,10 @@ class Feed:
             scope.deadline = anyio.current_time() + 2 * SILENCE
             await self._take(parser.feed(chunk))
         await self._take(parser.finish())
+        if parser.token in self._tokens:
+            # It would be asked for as fast as it is answered, for ever.
+            raise MalformedAnswer(f"LIST {self._collection.path}: the same continue token twice")
+        self._tokens.add(parser.token)
         return PageRead(_version(parser.version), parser.token)
 
     async def _take(self, snapshots: Iterator[Snapshot]) -> None:
@@ -309,7 +318,7 @@ class Feed:
                 return None
             if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
                 raise OutcomeUnknown(f"no word for {silence:g} s", request)
-        except (ApiError, msgspec.DecodeError, ValueError) as error:
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
             return self._failed(_explained(error, request), anyio.current_time() - started)
         if not isinstance(self._state, Streaming | Watching):
             return None
@@ -342,11 +351,12 @@ class Feed:
             raise OutcomeUnknown("the stream ended within a line", request)
 
     def _given(self, line: bytes, request: str) -> Input | None:
-        """One line of a watch; None for an event type that nobody has told us of."""
-        event = _event.decode(line)
+        """One line of a watch; None for an event of an unknown type, and of an object that is left out."""
+        event = _decoded_event(line)
         kind = event.type
         if kind in ("ADDED", "MODIFIED", "DELETED"):
-            return EventRead(kind, self._read(bytes(event.object)))  # type: ignore[arg-type]
+            snapshot = self._read(bytes(event.object))
+            return None if snapshot is None else EventRead(kind, snapshot)  # type: ignore[arg-type]
         if kind == "BOOKMARK":
             metadata = _bookmark.decode(event.object).metadata
             whole = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
@@ -454,6 +464,15 @@ async def _refused(stream: StreamingResponse, request: str) -> None:
         if len(body) > 1 << 20:
             break
     raise error_from_response(stream.status, stream.headers, bytes(body), request)
+
+
+def _decoded_event(line: bytes) -> _Event:
+    try:
+        return _event.decode(line)
+    except RecursionError:
+        parts = members(line)
+        kind = msgspec.json.decode(parts.get("type", b'""'), type=str)
+        return _Event(kind, msgspec.Raw(parts.get("object", b"{}")))
 
 
 def _version(text: str) -> int:

@@ -23,7 +23,7 @@ from informers.reachability import Reachability
 from informers.resource import Key, Resource
 from informers.selectors import selects
 from informers.sink import Sink
-from informers.snapshot import Snapshot
+from informers.snapshot import Snapshot, name_in
 from informers.store import ALL, Delta, Store
 from informers.tasks import Tasks
 from informers.transport import Transport
@@ -46,7 +46,7 @@ class InformerStatus:
     `relists`: lists after the first; `failures`: requests and streams that broke. `error`: the last
     failure, until the server answers as it should. `lag`: seconds since the server last said anything,
     a bookmark too; None before that and when it is stopped. `backlog`: changes that the slowest
-    handler has yet to hear of.
+    handler has yet to hear of. `skipped`: states of objects that could not be read, and were left out.
     """
 
     resource: str
@@ -63,6 +63,7 @@ class InformerStatus:
     error: str
     lag: float | None
     backlog: int
+    skipped: int = 0
 
 
 @define(eq=False)
@@ -111,6 +112,7 @@ class Informer:
         """Called when the first list is there, or was refused: for a cache that waits for its informers."""
         self._tasks: Tasks | None = None
         self._last_event: datetime.datetime | None = None
+        self._skipped = 0
         self._parts = {part: self._part(part) for part in self.store.parts}
 
     # --- what it is -----------------------------------------------------------------------------
@@ -169,6 +171,7 @@ class Informer:
             error=str(self.error or ""),
             lag=None if oldest is None or self._tasks is None else anyio.current_time() - oldest,
             backlog=self._handlers.backlog,
+            skipped=self._skipped,
         )
 
     def _state(self, feeds: Sequence[Feed]) -> InformerState:
@@ -343,11 +346,40 @@ class Informer:
         feed = Feed(self._transport, collection, self._read, sink, self._clock, log, self._reach)
         return _Part(namespace, feed)
 
-    def _read(self, raw: bytes) -> Snapshot:
-        snapshot = Snapshot.from_json(raw, self.store.shape, self._appliers)
-        if not snapshot.place.name or not snapshot.version:
-            raise msgspec.DecodeError("an object without metadata.name or without a numeric resourceVersion")
-        return snapshot
+    def _read(self, raw: bytes) -> Snapshot | None:
+        """A state of an object; None for what cannot be one, which is counted and named in the log.
+
+        Raises msgspec.DecodeError for text that is not JSON, as the beginning of an object is not.
+        """
+        try:
+            snapshot = self._decode(raw)
+            if snapshot.place.name and snapshot.version:
+                return snapshot
+            problem = "it has no metadata.name or no numeric resourceVersion"
+        except msgspec.DecodeError as error:
+            if not isinstance(error, msgspec.ValidationError):
+                raise
+            problem = str(error)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            problem = type(error).__name__
+        self._skip(raw, problem)
+        return None
+
+    def _skip(self, raw: bytes, problem: str) -> None:
+        self._skipped += 1
+        if not self._skipped & (self._skipped - 1):  # of many ever fewer: a list may have thousands
+            self._log.error(
+                "an object cannot be read and is left out",
+                object=name_in(raw),
+                problem=problem,
+                times=self._skipped,
+            )
+
+    def _decode(self, raw: bytes) -> Snapshot:
+        try:
+            return Snapshot.from_json(raw, self.store.shape, self._appliers)
+        except RecursionError:
+            return Snapshot.from_deep_json(raw, self.store.shape)
 
     def wants(self, snapshot: Snapshot) -> bool:
         """Whether an object is within the shard; servers that know of no shards send all objects."""

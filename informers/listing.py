@@ -7,10 +7,11 @@ import msgspec
 
 from informers.errors import MalformedAnswer
 from informers.lines import LONGEST
+from informers.scanning import elements, members
 from informers.snapshot import Snapshot
 
-Read = Callable[[bytes], Snapshot]
-"""Reads an object; raises msgspec.DecodeError for what is none."""
+Read = Callable[[bytes], Snapshot | None]
+"""Reads an object; None for one that is to be left out. Raises msgspec.DecodeError for what is not JSON."""
 
 _ATTEMPTS = 64
 """So many separators may stand within one item before the body is taken as one piece after all."""
@@ -29,6 +30,11 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Unended:
+    """Says that an item does not end where it was looked for."""
+
+
+_UNENDED = _Unended()
 _list = msgspec.json.Decoder(_List)
 
 
@@ -65,11 +71,13 @@ class ListParser:
         rest = bytes(self._buffer)
         self._buffer.clear()
         if self._head:
-            head = _list.decode(self._head.rstrip().rstrip(b",") + b"}")
+            head = _whole(self._head.rstrip().rstrip(b",") + b"}")
             rest = b'{"items":[' + rest
-        tail = _list.decode(rest)
+        tail = _whole(rest)
         for item in tail.items or ():
-            yield self._read(bytes(item))
+            snapshot = self._read(bytes(item))
+            if snapshot is not None:
+                yield snapshot
         told = tail.metadata if not self._head or tail.metadata.resource_version else head.metadata
         self.version, self.token = told.resource_version, told.continue_
 
@@ -81,9 +89,10 @@ class ListParser:
                 break
             self._looked = found.start() + 1
             item = self._try(start, found.start() + 1)
-            if item is not None:
+            if not isinstance(item, _Unended):
                 start = found.end()
-                yield item
+                if item is not None:
+                    yield item
         del self._buffer[:start]
         self._look_on()
 
@@ -105,15 +114,23 @@ class ListParser:
         del self._buffer[: start.end()]
         return self._next_item
 
-    def _try(self, start: int, end: int) -> Snapshot | None:
+    def _try(self, start: int, end: int) -> Snapshot | _Unended | None:
         with memoryview(self._buffer) as view:
             text = bytes(view[start:end])
         try:
             item = self._read(text)
-        except msgspec.ValidationError:
-            raise
         except msgspec.DecodeError:
             self._attempts += 1
-            return None
+            return _UNENDED
         self._attempts = 0
         return item
+
+
+def _whole(body: bytes) -> _List:
+    """A list, or the rest of one; its items may be nested as deeply as they like."""
+    try:
+        return _list.decode(body)
+    except RecursionError:
+        parts = members(body)
+        metadata = msgspec.json.decode(parts.get("metadata", b"{}"), type=_ListMetadata)
+        return _List(metadata, [msgspec.Raw(item) for item in elements(parts.get("items", b"[]"))])

@@ -34,6 +34,8 @@ from informers.snapshot import Snapshot
 
 FIRST_REST = 0.8
 LONGEST_REST = 30.0
+MOST_ASKED = 300.0
+"""A server that asks for more seconds than this is asked again all the same."""
 HEALTHY_AFTER = 120.0
 """A stream that lived this long (s) clears the failures before it (client-go's reflector)."""
 SHORT_STREAM = 1.0
@@ -248,10 +250,10 @@ def _in_list(state: Listing, given: Input) -> Step | None:
 
 
 def rest(failures: int, chance: float, error: Exception | None = None) -> float:
-    """Seconds to wait after so many failures in a row; what the server asks for is the least."""
+    """Seconds to wait after so many failures in a row; what the server asks for is the least, up to 300."""
     seconds = min(FIRST_REST * 2.0 ** min(failures, 10), LONGEST_REST) * (1 + chance)
     if isinstance(error, StatusError) and error.retry_after is not None:
-        return max(seconds, error.retry_after)
+        return max(seconds, min(error.retry_after, MOST_ASKED))
     return seconds
 
 

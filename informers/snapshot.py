@@ -17,6 +17,7 @@ from attrs import define, field
 from informers.applied import Appliers
 from informers.compression import Codec
 from informers.resource import Key
+from informers.scanning import members
 from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class _Object(msgspec.Struct, gc=False):
     kind: str = ""
 
 
+_SMALL = tuple(name for name in _Metadata.__struct_encode_fields__ if name != "managedFields")
 _metadata = msgspec.json.Decoder(_Object)
 _anything = msgspec.json.Decoder()
 _label_map = msgspec.json.Decoder(dict[str, str] | None)
@@ -171,6 +173,18 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
             b"" if appliers is None else _marks(appliers, bytes(raw), shape, metadata),
         )
 
+    @classmethod
+    def from_deep_json(cls, raw: bytes, shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
+        """The same for JSON that is nested too deeply to be decoded: it is kept whole.
+
+        A run that decodes it fails, and no other. Raises msgspec.DecodeError.
+        """
+        found = members(members(raw).get("metadata", b"{}"))
+        small = [f'"{name}":'.encode() + found[name] for name in _SMALL if name in found]
+        snapshot = cls.from_json(b'{"metadata":{' + b",".join(small) + b"}}")
+        body = raw if shape.codec is None else shape.codec.pack(raw)
+        return msgspec.structs.replace(snapshot, _body=body, _codec=shape.codec)
+
     @property
     def key(self) -> Key:
         """Which object it is."""
@@ -230,7 +244,10 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
             return False
         if self._body == other._body and self._codec is other._codec:
             return True
-        return self.to_dict() == other.to_dict()
+        try:
+            return self.to_dict() == other.to_dict()
+        except RecursionError:
+            return False
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
@@ -252,6 +269,18 @@ def _marks(appliers: Appliers, raw: bytes, shape: Shape, metadata: _Metadata) ->
     if shape.transform is not None:
         metadata = _metadata.decode(raw).metadata  # a transform may have taken out what is looked for
     return appliers.marks(raw, bytes(metadata.managed_fields))
+
+
+def name_in(raw: bytes) -> str:
+    """How an object that cannot be read is called, as far as that can be told."""
+    try:
+        found = members(members(raw).get("metadata", b"{}"))
+        parts = [
+            msgspec.json.decode(found[part], type=str) for part in ("namespace", "name") if part in found
+        ]
+    except msgspec.DecodeError:
+        parts = []
+    return "/".join(parts)[:300] or f"an object of {len(raw)} bytes"
 
 
 def _owner(reference: _OwnerReference) -> Owner:

@@ -42,12 +42,20 @@ def members_of(error: BaseException | None) -> Sequence[Member]:
     if not isinstance(error, BaseExceptionGroup):
         return ()
     shown = zip(range(MEMBERS_SHOWN), leaf_errors(error), strict=False)
-    return [Member(f"{type(one).__name__}: {one}", place_text(one)) for _, one in shown]
+    return [Member(_named(one), place_text(one)) for _, one in shown]
+
+
+def _named(error: BaseException) -> str:
+    """The class of an error and its text, which code of others writes."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as broken:
+        return f"{type(error).__name__} (its text raised {type(broken).__name__})"
 
 
 def described(error: BaseException) -> str:
     """An error in one line; of a group its errors too."""
-    text = f"{type(error).__name__}: {error}"
+    text = _named(error)
     members = members_of(error)
     if not members:
         return text

@@ -378,6 +378,9 @@ def _informers(status: ManagerStatus) -> Iterable[Metric]:
         "failures": CounterMetricFamily(
             "reconcile_informer_failures", "Requests and streams that broke.", labels=by
         ),
+        "skipped": CounterMetricFamily(
+            "reconcile_informer_skipped", "States of objects that could not be read.", labels=by
+        ),
     }
     for informer in status.informers:
         for name, family in families.items():

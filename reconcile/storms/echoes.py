@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from attrs import define, evolve, field
 
 from informers import Delta, Key, Resource, Snapshot
+from reconcile.diagnostics import observing
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
 
@@ -124,6 +125,7 @@ class Echoes:
         return evolve(cause, echo=True)
 
 
+@observing(lambda *_: False)
 def is_echo(sent: Sent, old: Snapshot | None, new: Snapshot) -> bool:
     """Whether the change from `old` to `new` is that write alone.
 

@@ -8,6 +8,7 @@ from attrs import define, evolve, field
 
 from informers import ApiError, Delta, Resource, Snapshot
 from reconcile.client import Client
+from reconcile.diagnostics import observing
 from reconcile.identity import STORMS
 from reconcile.models.codec import format_time
 from reconcile.requests import Cause, Request, Result
@@ -81,12 +82,14 @@ class StormGuard:
         """That of one key, if it is in one."""
         return self._storms.get(request)
 
+    @observing(lambda *_: None)
     def hears(self, request: Request, resource: Resource, delta: Delta) -> None:
         """Somebody else's change wakes a key."""
         warm = self.meter.warm(request)
         if warm is not None:
             warm.hears(resource, delta)
 
+    @observing(lambda *_: 0.0)
     async def wait(
         self, request: Request, causes: Sequence[Cause], primary: Snapshot | None, now: float
     ) -> float:
@@ -105,6 +108,7 @@ class StormGuard:
             return 0.0
         return storm.stretch.wait(now)
 
+    @observing(lambda _guard, _request, causes: causes)
     async def begin(self, request: Request, causes: Sequence[Cause]) -> Sequence[Cause]:
         """The causes of a run; with paths and writers where the key keeps running."""
         warm = self.meter.warm(request)
@@ -112,6 +116,7 @@ class StormGuard:
             return causes
         return [await self._known(warm, cause) for cause in causes]
 
+    @observing(lambda *_, **__: None)
     async def ended(
         self,
         request: Request,
@@ -147,6 +152,7 @@ class StormGuard:
         until = storm.stretch.probation_until or storm.stretch.held_until
         return max(0.001, until - now)
 
+    @observing(lambda *_: None)
     def rested(self, request: Request, now: float) -> None:
         """A run has ended that wrote nothing, and no key is in a loop: all that `ended` would do."""
         if self.meter.keys:

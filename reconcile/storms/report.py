@@ -6,6 +6,7 @@ from typing import Any
 from attrs import define
 
 from informers import Resource, Snapshot
+from reconcile.diagnostics import observing
 from reconcile.requests import Cause, Request
 from reconcile.run_record import Sent
 from reconcile.storms.changes import paths_of
@@ -91,6 +92,7 @@ def found(request: Request, loop: Loop, warm: Warm, manager: str, stretch: Stret
     return Storm(request, loop, now, manager, other, trigger, stretch, warm.runs, warm.writes)
 
 
+@observing(lambda sent: f"{sent.method} {sent.resource.plural} {sent.key}")
 def written(sent: Sent) -> str:
     """A request for a change, in a line: `patch configmaps default/c: .data.x -> 12`."""
     what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural

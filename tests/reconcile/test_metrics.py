@@ -242,7 +242,7 @@ def test_a_registry_is_a_managers_own_and_can_be_used_again() -> None:
 
 def test_informers_are_measured_by_resource() -> None:
     informer = InformerStatus(
-        "pods", "", "watching", True, 3, 900, 77, None, 2, 1, 4, "boom at /var/secret", 1.5, 6
+        "pods", "", "watching", True, 3, 900, 77, None, 2, 1, 4, "boom at /var/secret", 1.5, 6, 5
     )
     registry = CollectorRegistry()
     registry.register(Levels(lambda: ManagerStatus("s", True, (), [informer])))
@@ -257,6 +257,7 @@ def test_informers_are_measured_by_resource() -> None:
         "reconcile_informer_restarts_total": 2,
         "reconcile_informer_relists_total": 1,
         "reconcile_informer_failures_total": 4,
+        "reconcile_informer_skipped_total": 5,
     }
 
 

@@ -1,0 +1,51 @@
+"""What only observes must not fail what it observes: a storm that cannot be judged is no failed run."""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from informers import get_logger
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_log = get_logger("reconcile.diagnostics")
+_failures = count(1)
+
+
+def observing(instead: Callable[..., Any]) -> Callable[[F], F]:
+    """A function that only observes: where it fails, the log says so and `instead` gives the result.
+
+    It may be a coroutine function; `instead` takes the same arguments and is a plain one.
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def observe(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                _note(function, error)
+                return instead(*args, **kwargs)
+
+        @wraps(function)
+        async def observe_later(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await function(*args, **kwargs)
+            except Exception as error:
+                _note(function, error)
+                return instead(*args, **kwargs)
+
+        return cast(F, observe_later if iscoroutinefunction(function) else observe)
+
+    return decorate
+
+
+def _note(function: Callable[..., object], error: Exception) -> None:
+    times = next(_failures)
+    if not times & (times - 1):  # of many ever fewer: an object that cannot be read is met at each change
+        name = getattr(function, "__qualname__", repr(function))
+        _log.warning(
+            "a diagnostic failed; the run goes on without it", function=name, times=times, exc_info=error
+        )
