@@ -74,7 +74,7 @@ class Appliers:
     def marks(self, raw: bytes, managed_fields: bytes) -> bytes:
         """The marks of an object, one behind the other; `managed_fields` is the text of its own.
 
-        What cannot be read gives no mark: an apply is sent then.
+        Where they cannot be read there is none; an entry that cannot be read equals no intent.
         """
         if b'"Apply"' not in managed_fields or not any(
             name in managed_fields for name in self._names.values()
@@ -86,7 +86,7 @@ class Appliers:
                 return b""
             obj = _anything.decode(raw)
             return b"".join(self._mark_of(entry, obj) for entry in entries)
-        except (msgspec.DecodeError, AttributeError, TypeError, IndexError):
+        except msgspec.DecodeError:
             return b""
 
     def _is_wanted(self, entry: _Entry) -> bool:
@@ -95,7 +95,11 @@ class Appliers:
     def _mark_of(self, entry: _Entry, obj: dict[str, Any]) -> bytes:
         if entry.api_version != self.api_version:
             return _mark(entry.manager, entry.subresource, {_BESIDE: entry.api_version})
-        return _mark(entry.manager, entry.subresource, _owned_part(entry, obj))
+        try:
+            owned = _owned_part(entry, obj)
+        except (msgspec.DecodeError, AttributeError, TypeError, IndexError):
+            owned = {_BESIDE: obj}
+        return _mark(entry.manager, entry.subresource, owned)
 
 
 def mark_of_intent(manager: str, subresource: str, intent: Mapping[str, Any]) -> bytes:
@@ -166,7 +170,9 @@ def _owned(fields: Mapping[str, Any], live: Any) -> Any:
         return live
     if isinstance(live, dict):
         return _members(fields, live, live)
-    return _items(fields, live) if isinstance(live, list) else {_BESIDE: live}
+    if isinstance(live, list) and all(element[:2] in (".", "k:", "v:") for element in fields):
+        return _items(fields, live)
+    return {_BESIDE: live}  # somebody else has put something of another sort there
 
 
 def _members(fields: Mapping[str, Any], live: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:

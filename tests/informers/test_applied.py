@@ -181,9 +181,6 @@ def test_a_value_that_is_stored_elsewhere_is_judged_by_all_that_stands_beside_it
         thing(spec={"size": 1}),
         thing(entry(FIELDS, "other"), spec={"size": 1}),
         thing(entry(FIELDS, operation="Update"), spec={"size": 1}),
-        thing(entry("not a field set"), spec={"size": 1}),
-        thing(entry({"f:spec": {"k:not json": {}}}), spec=[1]),
-        thing({**entry({}), "fieldsV1": 3}, spec={}),
         thing(3, "m", "Apply"),
     ],
 )
@@ -195,6 +192,21 @@ def test_what_was_applied_in_another_version_equals_no_intent() -> None:
     found = marks(thing(entry(FIELDS, apiVersion="example.com/v1beta1"), spec={"size": 1}))
     assert found not in (b"", mark_of_intent("m", "", INTENT))
     assert not mark_in(found, mark_of_intent("m", "", {})).endswith(NOTHING)
+
+
+@pytest.mark.parametrize(
+    "fields", ["not a field set", 3, {"f:spec": {"k:not json": {}}}, {"f:spec": {"f:a": {}}}]
+)
+def test_an_entry_that_cannot_be_read_equals_no_intent_and_hides_no_other(fields: Any) -> None:
+    status = entry({"f:status": {"f:phase": {}}}, subresource="status")
+    found = marks(thing(entry(fields), status, spec=[1], status={"phase": "Up"}))
+    of_status = mark_of_intent("m", "status", {"status": {"phase": "Up"}})
+    assert len(found) == 2 * MARK
+    assert mark_in(found, of_status) == of_status
+    assert mark_in(found, mark_of_intent("m", "", {})) not in (
+        mark_of_intent("m", "", {"spec": [1]}),
+        NOTHING,
+    )
 
 
 def test_marks_of_some_managers_take_the_place_of_their_older_ones() -> None:

@@ -229,6 +229,13 @@ def test_an_apply_is_left_out_exactly_if_it_would_change_nothing(acted: list[tup
 @pytest.mark.rule("write-7")
 @settings(max_examples=100, deadline=None)
 @example(acted=[("mine", gadget({"tags": []}))])
+@example(
+    acted=[
+        ("mine", gadget({"free": {"b": {"a": "a"}}})),
+        ("theirs", gadget({"free": {"b": []}})),
+        ("status", {"phase": "Up"}),
+    ]
+)
 @given(acted=st.lists(acts(odd), max_size=10))
 def test_what_a_server_keeps_in_its_own_way_is_sent_once_and_then_left_out(
     acted: list[tuple[str, Any]],
