@@ -10,7 +10,7 @@ from informers import Delta, Key, Snapshot
 from informers.cancellation import as_failure, cancel_requests
 from informers.functions import name_of
 from reconcile.client import Client
-from reconcile.models import DoesNotFit, Object, decode
+from reconcile.models import DoesNotFit, Object, decode, kind_of
 from reconcile.requests import Request
 
 T = TypeVar("T", bound=Object)
@@ -60,6 +60,8 @@ class Departures(Generic[T]):
             except DoesNotFit as error:
                 log.warning("gone, and its last state does not fit the model", error=str(error))
             else:
+                if client.secrets is not None:
+                    client.secrets.saw(kind_of(self.kind).resource, waiting[0].raw)
                 await self._call(self.on_gone, Gone(last, request, client, log))
             waiting.pop(0)
         if waiting is not None and not waiting:

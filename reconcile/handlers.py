@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import define, field, frozen
 
-from informers import Delta, Informer, Key, Snapshot, Store
+from informers import Delta, Informer, Key, Resource, Snapshot, Store
 from informers.cancellation import FAILURES
 from reconcile.controller import Watch
 from reconcile.models import DoesNotFit, LabelSelector, decode, kind_of
@@ -35,9 +35,13 @@ def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
 
 
 def wakes(
-    predicate: Predicate, delta: Delta, failures: WakeFailures, watch: Watch[Any, Any] | None = None
+    predicate: Predicate,
+    delta: Delta,
+    failures: WakeFailures,
+    resource: Resource,
+    watch: Watch[Any, Any] | None = None,
 ) -> bool:
-    """Whether a change wakes; a resync does, and a change of which the predicate cannot say.
+    """Whether a change of an object of `resource` wakes; a resync does, and what the predicate fails at.
 
     Another object of the same name is an end and a beginning.
     """
@@ -50,7 +54,8 @@ def wakes(
         return predicate.wakes(old, new)
     except FAILURES as error:
         place = "wakes=" if watch is None else f"{watch}: wakes="
-        failures.report(place, predicate.test, error, "the change wakes", key=str(delta.last.key))
+        states = (delta.last, delta.old, delta.new)
+        failures.report(place, predicate.test, error, "the change wakes", resource, states)
         return True
 
 
@@ -94,7 +99,7 @@ class Used:
     failures: WakeFailures
 
     def __call__(self, delta: Delta) -> None:
-        if not wakes(self.watch.wakes, delta, self.failures, self.watch):
+        if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
             return
         cause = cause_of(self.informer, delta)
         for user in self.users(delta):
@@ -114,7 +119,7 @@ class Mapped:
     failures: WakeFailures
 
     def __call__(self, delta: Delta) -> None:
-        if not wakes(self.watch.wakes, delta, self.failures, self.watch):
+        if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
             return
         cause = cause_of(self.informer, delta)
         for snapshot in (delta.old, delta.new):
@@ -128,7 +133,7 @@ class Mapped:
         except FAILURES as error:
             place = f"{self.watch}: to="
             instead = "all objects of the controller run"
-            self.failures.report(place, self.watch.to, error, instead, key=str(snapshot.key))
+            self.failures.report(place, self.watch.to, error, instead, self.informer.resource, [snapshot])
             self.failures.sweep(place)
             return ()
 
@@ -159,7 +164,7 @@ class _Index(Generic[V]):
             self._unknown[snapshot.key] = snapshot.version
             instead = f"every change of {self.watch.kind.__name__} wakes the object"
             place = f"{self.watch}: {option}="
-            self.failures.report(place, function, error, instead, key=str(snapshot.key))
+            self.failures.report(place, function, error, instead, kind_of(self.kind).resource, [snapshot])
             return ()
         if self._unknown and self._unknown.get(snapshot.key, snapshot.version) < snapshot.version:
             del self._unknown[snapshot.key]

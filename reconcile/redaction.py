@@ -3,7 +3,8 @@
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from traceback import format_exception
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 from attrs import define, field
 from structlog.typing import EventDict
 
-from informers import Resource
+from informers import Resource, Snapshot
 
 SHORTEST = 4
 """Values of fewer characters are not looked for: they would be found in every other word."""
@@ -58,6 +59,20 @@ class SecretValues:
 
 seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 """What the run has seen in which this code is; None outside of runs."""
+
+
+@contextmanager
+def concealing(resource: Resource, states: Iterable[Snapshot | None]) -> Iterator[None]:
+    """Hide what these objects hold, if they are Secrets, in lines that are logged inside, outside of runs."""
+    values = SecretValues()
+    for state in states:
+        if state is not None:
+            values.saw(resource, state.raw)
+    token = seen.set(values if values else seen.get())
+    try:
+        yield
+    finally:
+        seen.reset(token)
 
 
 def redacted(text: str) -> str:

@@ -288,7 +288,9 @@ class Runner(Generic[T]):
             if seen.new is None:
                 self.guard.forget(request)
             self._backgrounds.follow(delta)
-            if wakes(self.controller.wakes, seen, self._wake_failures) and not is_left_alone(seen, delta):
+            if wakes(
+                self.controller.wakes, seen, self._wake_failures, self._primary.resource
+            ) and not is_left_alone(seen, delta):
                 self._hear(request, cause_of(self._primary, delta, key), delta)
                 return
         self._passes.echoes.passes(request, self._primary.resource, delta)

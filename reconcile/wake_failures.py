@@ -1,13 +1,15 @@
 """Functions of an author that are asked at each change, and fail: no change is lost by that."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
 from attrs import define, field
 
+from informers import Resource, Snapshot
 from informers.functions import name_of
+from reconcile.redaction import concealing
 from reconcile.requests import Cause, Request
 
 SWEEP_SECONDS = 5.0
@@ -24,21 +26,34 @@ class WakeFailures:
     _failures: dict[str, int] = field(factory=dict, init=False)
     _sweep: asyncio.TimerHandle | None = field(default=None, init=False)
 
-    def report(self, place: str, function: Any, error: BaseException, instead: str, **of: str) -> None:
-        """Log the failure of a function and what happens `instead`; of many at one place ever fewer."""
+    def report(
+        self,
+        place: str,
+        function: Any,
+        error: BaseException,
+        instead: str,
+        resource: Resource,
+        states: Sequence[Snapshot | None],
+    ) -> None:
+        """Log the failure of a function and what happens `instead`; of many at one place ever fewer.
+
+        `states` of an object of `resource` are what the function was given, and what its error may show.
+        """
         count = self._failures[place] = self._failures.get(place, 0) + 1
         if count & (count - 1):
             return
-        self.log.error(
-            "a function of the operator failed",
-            place=place,
-            function=name_of(function),
-            error=f"{type(error).__name__}: {error}",
-            instead=instead,
-            times=count,
-            exc_info=error,
-            **of,
-        )
+        key = next(str(state.key) for state in states if state is not None)
+        with concealing(resource, states):
+            self.log.error(
+                "a function of the operator failed",
+                place=place,
+                function=name_of(function),
+                error=f"{type(error).__name__}: {error}",
+                instead=instead,
+                key=key,
+                times=count,
+                exc_info=error,
+            )
 
     def sweep(self, place: str) -> None:
         """Have all objects run, once for the changes of the next seconds: any of them may be concerned."""

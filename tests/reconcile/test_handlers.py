@@ -22,6 +22,7 @@ from reconcile import (
 )
 from reconcile.handlers import wakes
 from reconcile.kinds import ConfigMap, Namespace, Secret
+from reconcile.models import kind_of
 from reconcile.wake_failures import WakeFailures
 from tests.reconcile.test_manager import Toy, ToySpec, World, played
 
@@ -380,9 +381,9 @@ def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning
         }
         return Snapshot.from_json(json.dumps({"kind": "Toy", "metadata": metadata}).encode())
 
-    failures = WakeFailures(get_logger("test"), list, lambda *_: None)
-    assert wakes(predicate, Delta(state("u", 1), state("u", 2)), failures) is kept
-    assert wakes(predicate, Delta(state("u", 1), state("v", 2)), failures) is replaced
+    failures, toys = WakeFailures(get_logger("test"), list, lambda *_: None), kind_of(Toy).resource
+    assert wakes(predicate, Delta(state("u", 1), state("u", 2)), failures, toys) is kept
+    assert wakes(predicate, Delta(state("u", 1), state("v", 2)), failures, toys) is replaced
 
 
 @pytest.mark.rule("watch-wakes")

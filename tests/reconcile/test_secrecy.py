@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from informers import Resource
 from informers.credentials import Proof
 from informers.exec_plugin import Plugin
-from reconcile import Cause, Context, Controller, ObjectMeta
+from reconcile import Cause, Context, Controller, ObjectMeta, Watch
 from reconcile.kinds import Event, Secret
 from reconcile.logs import configure_logging
 from reconcile.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
@@ -356,3 +356,50 @@ def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> Non
 def test_what_proves_who_we_are_has_a_silent_repr() -> None:
     assert "hunter2" not in repr(Proof("Bearer hunter2", (b"hunter2", None, None)))
     assert "hunter2" not in repr(Plugin(["aws"], {"TOKEN": "hunter2"}))
+
+
+def password_in(secret: Any) -> str:
+    data = secret.data if isinstance(secret, Secret) else secret.to_dict()["data"]
+    return base64.b64decode(data["password"]).decode()
+
+
+def tell(*states: Any) -> Any:
+    raise ValueError(f"cannot use {[password_in(state) for state in states if state is not None]}")
+
+
+async def tell_of_gone(gone: Any) -> None:
+    tell(gone.object)
+
+
+async def rest(ctx: Context[Any]) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=tell)]),
+        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=lambda _: [], wakes=tell)]),
+        lambda: Controller(Secret, rest, wakes=tell),
+        lambda: Controller(Secret, rest, watches=[Watch(Toy, by=tell)]),
+        lambda: Controller(Secret, rest, on_gone=tell_of_gone),
+    ],
+    ids=["to", "wakes of a watch", "wakes", "by", "on_gone"],
+)
+def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
+    controller: Any, everything_logged: io.StringIO
+) -> None:
+    async def scenario(world: World) -> None:
+        data = {"password": encoded(PASSWORD)}
+        async with world.running(controller()):
+            await world.make("a")
+            secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data=data))
+            await anyio.sleep(5)
+            secret = await world.client.merge(secret, {"metadata": {"labels": {"a": "b"}}})
+            await anyio.sleep(5)
+            await world.client.delete(secret)
+            await anyio.sleep(10)
+        assert f"cannot use ['{HIDDEN}'" in everything_logged.getvalue()
+        assert PASSWORD not in everything_logged.getvalue()
+
+    played(scenario)
