@@ -52,6 +52,7 @@ from informers.reflector import (
     step,
 )
 from informers.scanning import members
+from informers.silence import WatchDeadline
 from informers.sink import Sink
 from informers.snapshot import Snapshot
 from informers.transport import StreamingResponse, Transport
@@ -296,7 +297,7 @@ class Feed:
         low, high = WATCH_SECONDS
         limit = low + (high - low) * self._clock.random()
         started = anyio.current_time()
-        watch = _Watch(started, limit + SILENCE, silence)
+        watch = WatchDeadline(started, limit + SILENCE, silence)
         request = f"WATCH {self._collection.path}"
         query = {
             "watch": "true",
@@ -324,7 +325,7 @@ class Feed:
             return None
         return StreamEnded(anyio.current_time() - started, watch.events, self._clock.random())
 
-    async def _read_events(self, stream: StreamingResponse, watch: "_Watch", request: str) -> None:
+    async def _read_events(self, stream: StreamingResponse, watch: WatchDeadline, request: str) -> None:
         lines = LineSplitter()
         pace = self._pace
         pace.start()
@@ -335,6 +336,7 @@ class Feed:
                     watch.events += 1
                     self._advance(given)
                     if isinstance(given, BookmarkRead):
+                        watch.bookmark(self._state)
                         await self._settle()
                     if not isinstance(self._state, Streaming | Watching):
                         return
@@ -434,25 +436,6 @@ class Feed:
         log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
         log("cannot follow the resource; trying again", error=str(error))
         self._logged = now if now - self._logged >= _LOG_AGAIN else self._logged
-
-
-class _Watch:
-    """One stream: how much has come, and when it is held to be dead."""
-
-    def __init__(self, started: float, longest: float, silence: float | None) -> None:
-        self.events = 0
-        self.scope = anyio.CancelScope(deadline=started + (longest if silence is None else silence))
-        self._dead = started + longest
-        self._silence = silence
-
-    def heard(self, state: State) -> None:
-        """The server said something: the deadline of a list begins anew, that of a watch stays."""
-        if self._silence is None:
-            return
-        if isinstance(state, Streaming):
-            self.scope.deadline = anyio.current_time() + self._silence
-        else:
-            self.scope.deadline, self._silence = self._dead, None
 
 
 async def _refused(stream: StreamingResponse, request: str) -> None:

@@ -1,5 +1,6 @@
 """The informer: lists and watches of a scripted server in, a store and what its handlers hear out."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -353,3 +354,105 @@ def test_a_stream_that_ends_within_a_line_is_a_failure_and_goes_on_from_the_last
     assert names(informer) == {"a": 1, "b": 7}
     assert [query.get("resourceVersion") for query in server.asked] == [None, "5", "7"]
     assert informer.status().failures == 1
+
+
+# --- a watch that is dead without a word -------------------------------------------------------------
+
+
+class Quiet(ScriptedServer):
+    """Sends a bookmark to a watch each `every` seconds, `bookmarks` of them, and then nothing."""
+
+    def __init__(self, every: float, bookmarks: int, events: Sequence[float] = ()) -> None:
+        super().__init__([page(5, pod("a", 1))])
+        self.every, self.bookmarks, self.events = every, bookmarks, events
+        self.times: list[float] = []
+        self.version = 6
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
+    ) -> AsyncIterator[StreamingResponse]:
+        if "watch" not in query or "sendInitialEvents" in query:
+            async with super().stream(method, path, query, headers) as answer:
+                yield answer
+            return
+        self.asked.append(query)
+        self.times.append(anyio.current_time())
+        yield StreamingResponse(200, {}, self._lines())
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        for _ in range(self.bookmarks):
+            await anyio.sleep(self.every)
+            yield line("BOOKMARK", pod("", self.version))
+        for wait in self.events:
+            await anyio.sleep(wait)
+            self.version += 1
+            yield line("MODIFIED", pod("a", self.version))
+        await anyio.sleep_forever()
+
+
+def watched(server: Quiet, seconds: float = 700) -> list[float]:
+    """How long each watch took that has ended within `seconds`; all of them went on from the last version."""
+
+    async def watching(_: Informer) -> None:
+        await anyio.sleep(seconds)
+
+    followed(server, watching)
+    assert len(server.pages) == 0, "one list, at the start"
+    lists = [query for query in server.asked if "watch" not in query]
+    assert len(lists) == 1
+    return [after - before for before, after in itertools.pairwise(server.times)]
+
+
+@pytest.mark.rule("inv-17")
+def test_a_watch_whose_bookmarks_fail_to_come_is_resumed_from_the_last_version_after_130_seconds() -> None:
+    server = Quiet(60, 2)
+    lives = watched(server)
+    assert lives
+    assert all(120 + 130 <= life <= 120 + 131 for life in lives)
+    assert server.asked[2]["resourceVersion"] == "6"
+
+
+def test_a_watch_without_bookmarks_is_held_to_be_dead_only_after_the_time_it_was_asked_for() -> None:
+    lives = watched(Quiet(60, 0), 3000)
+    assert all(life >= 300 + 30 for life in lives)
+
+
+def test_events_between_bookmarks_that_fail_to_come_keep_a_watch_alive() -> None:
+    lives = watched(Quiet(60, 1, [100.0] * 2), 3000)
+    assert all(60 + 200 + 130 <= life <= 60 + 200 + 131 for life in lives)
+
+
+def test_a_server_with_rare_bookmarks_is_given_twice_their_interval() -> None:
+    lives = watched(Quiet(100, 1), 3000)
+    assert all(100 + 210 <= life <= 100 + 211 for life in lives)
+
+
+class Streamed(ScriptedServer):
+    """Says that the first state is whole, and then nothing."""
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, query: Mapping[str, str] = {}, headers: Mapping[str, str] = {}
+    ) -> AsyncIterator[StreamingResponse]:
+        async def lines() -> AsyncIterator[bytes]:
+            yield whole(5)
+            await anyio.sleep_forever()
+
+        self.asked.append(query)
+        yield StreamingResponse(200, {}, lines())
+
+
+def test_the_bookmark_at_the_end_of_a_streamed_list_promises_no_others() -> None:
+    server = Streamed([])
+
+    async def watching(_: Informer) -> None:
+        await anyio.sleep(299)
+
+    followed(server, watching)
+    assert len(server.asked) == 1
+
+
+def test_a_quiet_resource_of_a_server_that_sends_bookmarks_is_watched_for_as_long_as_was_asked() -> None:
+    lives = watched(Quiet(61.25, 100), 3000)
+    assert all(life >= 300 + 30 for life in lives)

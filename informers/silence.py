@@ -1,0 +1,56 @@
+"""How long a watch may be silent until it is held to be dead."""
+
+import anyio
+
+from informers.reflector import State, Streaming, Watching
+
+BOOKMARK_SECONDS = 60.0
+"""Servers send a bookmark about so often (s) to a watch that asked for them (kube-apiserver)."""
+BOOKMARK_MARGIN = 10.0
+"""So much later (s) than two bookmarks are due, a watch that has had one is dead, and is resumed."""
+
+
+class WatchDeadline:
+    """One stream: how much has come, and when it is held to be dead.
+
+    A middle box may drop a connection without telling either side. The server's bookmarks show that before
+    the time is over for which the watch was asked: not every server sends them, and to a quiet resource the
+    first may come late, so they are expected after the first of them, in the interval that was seen.
+    """
+
+    def __init__(self, started: float, longest: float, silence: float | None) -> None:
+        self.events = 0
+        self.scope = anyio.CancelScope(deadline=started + (longest if silence is None else silence))
+        self._dead = started + longest
+        self._silence = silence
+        self._bookmarked = started
+        self._patience: float | None = None
+        self._moved = 0.0
+        self._heard = started
+
+    def heard(self, state: State) -> None:
+        """The server sent something, which puts off the deadline of a list, and of a watch with bookmarks."""
+        now = self._heard = anyio.current_time()
+        if isinstance(state, Streaming):
+            if self._silence is not None:
+                self.scope.deadline = now + self._silence
+            return
+        if self._silence is not None:
+            self.scope.deadline, self._silence = self._dead, None
+        if self._patience is None:
+            return
+        if now - self._moved >= 1.0:  # to move a deadline costs more than to read an event
+            self._moved = now
+            self.scope.deadline = min(self._dead, now + self._patience)
+
+    def bookmark(self, state: State) -> None:
+        """A bookmark came: from now on more are expected. The one that ends a list promises no others."""
+        now = anyio.current_time()
+        interval, self._bookmarked = now - self._bookmarked, now
+        if isinstance(state, Watching) and self._silence is None:
+            self._patience = 2 * max(interval, BOOKMARK_SECONDS) + BOOKMARK_MARGIN
+            self._moved = 0.0
+
+    def silent_for(self) -> float:
+        """Seconds since the server last sent something."""
+        return round(anyio.current_time() - self._heard, 1)
