@@ -1,14 +1,17 @@
 """The controller of registry secrets: what a pipeline wants, kept by the public block `Copier`."""
 
+import os
+
 from reconcile import Context, Controller, Original, Storms, Write
-from reconcile.blocks import Copier
+from reconcile.blocks import Consent, Copier
 from reconcile.incidents import Logic
 from reconcile.kinds import Namespace, Secret
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import original
 from .models import KuberoPipeline
-from .wanted import adopts, copies_of, phase_namespaces, removal_of
+from .settings import consent_from
+from .wanted import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
 
 NAME = "registry-secrets"
 KUBERO = Original(
@@ -17,25 +20,14 @@ KUBERO = Original(
     images=("kubero-operator",),
 )
 
-copier = Copier(
-    KuberoPipeline,
-    copies_of,
-    namespaces=phase_namespaces,
-    removal=removal_of,
-    adopts=adopts,
-    name=NAME,
-)
 
+def make_controller(logic: Logic = "ours", consent: Consent | None = None) -> Controller[KuberoPipeline]:
+    """The controller `registry-secrets`, or with `original` its control, which does as Kubero 0.2.1 did.
 
-async def keep(ctx: Context[KuberoPipeline]) -> None:
-    """One run: every copy is written at most once, and not at all when it is as it should be."""
-    ctx.status(observed_generation=ctx.object.metadata.generation)
-    done = await copier.keep(ctx)
-    ctx.status(copies=done.copies)
-
-
-def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
-    """The controller `registry-secrets`, or with `original` its control, which does as Kubero 0.2.1 did."""
+    `consent` says which Secrets may be copied for whose pipelines, and where to; by default what the
+    variables `REGISTRY_SECRETS_*` of the environment say. Raises ValueError for those without a meaning.
+    Kubero, and so the control, asks no owner: `Consent.of_authors()`.
+    """
     if logic == "original":
         return Controller(
             KuberoPipeline,
@@ -47,6 +39,22 @@ def make_controller(logic: Logic = "ours") -> Controller[KuberoPipeline]:
             name=NAME,
             operator=OPERATOR,
         )
+    copier = Copier(
+        KuberoPipeline,
+        copies_of,
+        namespaces=phase_namespaces,
+        removal=removal_of,
+        adopts=adopts,
+        name=NAME,
+        consent=consent_from(os.environ) if consent is None else consent,
+        most_namespaces=MOST_PHASES,
+    )
+
+    async def keep(ctx: Context[KuberoPipeline]) -> None:
+        ctx.status(observed_generation=ctx.object.metadata.generation)
+        done = await copier.keep(ctx)
+        ctx.status(copies=done.copies)
+
     return Controller(
         KuberoPipeline,
         keep,

@@ -9,6 +9,7 @@ import msgspec
 from attrs import evolve, frozen
 
 from reconcile import Client, Key, Manager, ObjectMeta, Snapshot
+from reconcile.blocks import Consent
 from reconcile.incidents import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Namespace, Secret
 from reconcile.testing import FaultyTransport, LateTransport
@@ -93,7 +94,8 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
 def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     return Manager(
-        make_controller(logic),
+        # As in Kubero, the pipelines of the incident are believed: what is played is the copying.
+        make_controller(logic, Consent.of_authors()),
         transport=LateTransport(recorded, seed),
         namespace=stage.namespace,
         clock=stage.clock,

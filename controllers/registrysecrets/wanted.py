@@ -23,6 +23,7 @@ REMOVALS: dict[str | None, Removal] = {
     "keep": "keep",
     "namespaces": "namespaces",
 }
+MOST_PHASES = 100
 ADOPTIONS = (None, "", "helm")
 
 HELM_MANAGED = ("app.kubernetes.io/managed-by", "Helm")
@@ -39,7 +40,14 @@ def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
     """
     prefix = pipeline.spec.name or pipeline.name
     names = []
-    for index, phase in enumerate(pipeline.spec.phases or ()):
+    phases = pipeline.spec.phases or ()
+    if len(phases) > MOST_PHASES:
+        raise Unusable(
+            "TooManyPhases",
+            f"spec.phases has {len(phases)} items, and {MOST_PHASES} are the most for one pipeline: divide "
+            "it among several; nothing is touched",
+        )
+    for index, phase in enumerate(phases):
         if not phase.enabled:
             continue
         if not phase.name:

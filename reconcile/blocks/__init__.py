@@ -49,6 +49,7 @@ from reconcile.blocks.capacity_packing import Packing, fill, pack
 from reconcile.blocks.capacity_pods import Amounts, PodNeeds, Shape, amounts_of, pod_needs
 from reconcile.blocks.copier import Copied, Copier, CopyFailed
 from reconcile.blocks.copies import Content, Copy, Removal, Unusable, as_it_is
+from reconcile.blocks.copy_consent import Consent, Grant
 from reconcile.blocks.copy_plan import CopyStatus
 from reconcile.blocks.replica_group import (
     GroupPlan,
@@ -84,6 +85,7 @@ __all__ = [
     "Bounds",
     "CapacityPools",
     "Chosen",
+    "Consent",
     "Content",
     "Copied",
     "Copier",
@@ -97,6 +99,7 @@ __all__ = [
     "ExternalMetric",
     "Fetch",
     "FetchFailed",
+    "Grant",
     "GroupPlan",
     "Growth",
     "HashCollision",

@@ -1,13 +1,24 @@
 """Keeps copies of Secrets where an object wants them: reads, has a plan made, carries it out, says so."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
 
 from informers import AlreadyExists, ApiError, Forbidden, Key, StaleVersion, StatusError
-from reconcile.blocks.copies import SOURCE_VERSION, Copy, Owner, Removal, Unusable, owners_in
+from reconcile.blocks.copies import (
+    COPIER,
+    OWNER_KIND,
+    OWNER_NAMESPACE,
+    SOURCE_VERSION,
+    Copy,
+    Owner,
+    Removal,
+    Unusable,
+    owners_in,
+)
+from reconcile.blocks.copy_consent import Consent, source_refused
 from reconcile.blocks.copy_plan import (
     CopyPlan,
     CopyStatus,
@@ -72,6 +83,12 @@ class Copier(Generic[T]):
     them, unless another object of the kind wants them. `name` (default: the kind in lower case) tells
     copiers of one kind apart: it is in the labels, so copies made under another name are foreign.
 
+    `copies` runs with the operator's rights: where an object's author chooses sources or namespaces, give a
+    `consent`, which says what their owners agreed to. What they did not agree to stays as it is and is named
+    in Ready and SourceFound, with the label that agrees. With a `consent`, a copy that was made for an object
+    that is gone, or that may not have it there, is taken over. An object that wants copies in more than
+    `most_namespaces` has none written, and Ready says so.
+
     Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)`,
     where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
     """
@@ -82,6 +99,8 @@ class Copier(Generic[T]):
     removal: Callable[[T], Removal] = field(default=_always_copies, kw_only=True)
     adopts: Callable[[T, Secret], bool] = field(default=_adopts_nothing, kw_only=True)
     name: str = field(default="", kw_only=True)
+    consent: Consent | None = field(default=None, kw_only=True)
+    most_namespaces: int = field(default=1000, kw_only=True)
 
     @property
     def watches(self) -> tuple[Watch[T, Any], ...]:
@@ -107,18 +126,20 @@ class Copier(Generic[T]):
         """
         obj = ctx.object
         try:
-            copies, spaces = checked(self.copies(obj)), tuple(dict.fromkeys(self.namespaces(obj)))
+            copies, spaces = self._asked_for(obj)
         except Unusable as problem:
             _say(ctx, (Verdict("Ready", "False", problem.reason, problem.message),), keep=CONDITIONS)
             return Copied()
         found = await self._find(ctx, copies, spaces)
+        orphans = await self._orphans(ctx, copies, found)
         plan = plan_copies(
             self._owner(obj),
-            copies,
+            self._agreed(obj, copies, found),
             spaces,
             found,
             removal=self.removal(obj),
-            adopts=lambda secret: self.adopts(obj, secret),
+            adopts=lambda secret: secret.key in orphans or self.adopts(obj, secret),
+            refused=self._refused(obj, copies, spaces, found),
         )
         try:
             plan = plan.held_up(await _Work(ctx, self._owner(obj)).carry_out(plan))
@@ -138,12 +159,76 @@ class Copier(Generic[T]):
         if removal == "keep":
             return
         owner = self._owner(ctx.object)
+        made = await _labelled(ctx, Namespace, owner) if removal == "namespaces" else ()
         found = Found(
             labelled=await _labelled(ctx, Secret, owner),
-            made=await _labelled(ctx, Namespace, owner) if removal == "namespaces" else (),
-            needed=await self._needed_by_others(ctx) if removal == "namespaces" else _nobody,
+            made=made,
+            needed=await self._needed_by_others(ctx, made) if made else _nobody,
         )
         await _Work(ctx, owner).carry_out(plan_copies(owner, (), (), found, removal=removal))
+
+    # --- what was agreed to --------------------------------------------------------------------------
+
+    def _asked_for(self, obj: T) -> tuple[tuple[Copy, ...], tuple[str, ...]]:
+        """The copies and the namespaces to make. Raises Unusable, also for too many."""
+        copies, spaces = checked(self.copies(obj)), tuple(dict.fromkeys(self.namespaces(obj)))
+        count = len(_places(copies, spaces))
+        if count > self.most_namespaces:
+            raise Unusable(
+                "TooManyNamespaces",
+                f"Secrets are asked for in {count} namespaces, and {self.most_namespaces} are the most for "
+                "one object: divide it among several; nothing is touched",
+            )
+        return copies, spaces
+
+    def _agreed(self, obj: T, copies: Sequence[Copy], found: Found) -> Sequence[Copy]:
+        """The copies; one whose source may not be copied says so in the place of its content."""
+        if self.consent is None:
+            return copies
+        agreed = []
+        for copy in copies:
+            source = copy.source
+            if source is not None and not self.consent.allows_source(
+                obj.namespace, source, found.secrets.get(source)
+            ):
+                copy = Copy(copy.to, content=source_refused(obj.namespace, source))
+            agreed.append(copy)
+        return agreed
+
+    def _refused(self, obj: T, copies: Sequence[Copy], spaces: Sequence[str], found: Found) -> Sequence[str]:
+        consent = self.consent
+        if consent is None:
+            return ()
+        spaces_found = found.namespaces
+        return [
+            name
+            for name in _places(copies, spaces)
+            if not consent.allows_target(obj.namespace, name, spaces_found.get(name))
+        ]
+
+    async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: Found) -> Collection[Key]:
+        """Which copies of others stand in the way and have no right to: else they would do so for ever."""
+        if self.consent is None:
+            return ()
+        mine = self._owner(ctx.object)
+        standing = [found.secrets[copy.to] for copy in copies if copy.to in found.secrets]
+        foreign = [one for one in standing if not mine.owns(one.metadata.labels)]
+        return {secret.key for secret in foreign if await self._is_orphan(ctx, mine, secret, found)}
+
+    async def _is_orphan(self, ctx: Context[T], mine: Owner, secret: Secret, found: Found) -> bool:
+        labels, ours = secret.metadata.labels, mine.selector()
+        if self.consent is None or any(labels.get(name) != ours[name] for name in (COPIER, OWNER_KIND)):
+            return False
+        theirs = labels.get(OWNER_NAMESPACE, "")
+        space = found.namespaces.get(secret.namespace)
+        if not self.consent.allows_target(theirs, secret.namespace, space):
+            return True
+        try:
+            # Live: the cache of a manager that is kept to one namespace has no objects of another.
+            others = await ctx.client.list(self.kind, theirs, live=True)
+        except ApiError:
+            return False
+        return not any(self._owner(other).owns(labels) for other in others)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -173,7 +258,7 @@ class Copier(Generic[T]):
         owner, client = self._owner(ctx.object), ctx.client
         keys = dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None)
         secrets = {key: await client.find(Secret, key.name, key.namespace) for key in keys}
-        names = dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
+        names = _places(copies, spaces)
         namespaces = {name: await client.find(Namespace, name) for name in names}
         dropping = self.removal(ctx.object) == "namespaces"
         made = await _labelled(ctx, Namespace, owner) if dropping else ()
@@ -183,24 +268,44 @@ class Copier(Generic[T]):
             {name: space for name, space in namespaces.items() if space is not None},
             await _labelled(ctx, Secret, owner),
             made,
-            await self._needed_by_others(ctx) if left else _nobody,
+            await self._needed_by_others(ctx, made) if left else _nobody,
         )
 
-    async def _needed_by_others(self, ctx: Context[T]) -> Callable[[str], bool]:
-        """Which namespaces other objects of the kind want; all, where one cannot say what it wants."""
-        names: set[str] = set()
+    async def _needed_by_others(self, ctx: Context[T], made: Sequence[Namespace]) -> Callable[[str], bool]:
+        """Which namespaces other objects of the kind want and may have.
+
+        All that it may have, where one cannot say what it wants.
+        """
+        wanting: dict[str, set[str]] = {}
+        unsure: set[str] = set()
         for other in await ctx.client.list(self.kind):
             if other.uid == ctx.object.uid or other.terminating:
                 continue
             try:
-                names |= {*self.namespaces(other), *(copy.to.namespace for copy in self.copies(other))}
+                for name in _places(*self._asked_for(other)):
+                    wanting.setdefault(name, set()).add(other.namespace)
             except Unusable:
-                return lambda name: True
-        return names.__contains__
+                unsure.add(other.namespace)
+        consent = self.consent
+
+        spaces = {space.name: space for space in made}
+
+        def needed(name: str) -> bool:
+            others = wanting.get(name, set()) | unsure
+            return any(
+                consent is None or consent.allows_target(other, name, spaces.get(name)) for other in others
+            )
+
+        return needed
 
 
 def _nobody(name: str) -> bool:
     return False
+
+
+def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
+    """The namespaces that are concerned, in order."""
+    return dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
 
 
 async def _labelled(ctx: Context[Any], kind: type[O], owner: Owner) -> Sequence[O]:

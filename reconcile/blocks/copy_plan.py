@@ -5,13 +5,14 @@ ever put in the place of credentials that are not there.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from informers import Key
 from reconcile.blocks.copies import SOURCE_VERSION, Content, Copy, Owner, Removal, Unusable, type_of
+from reconcile.blocks.copy_consent import target_refused
 from reconcile.kinds import Namespace, Secret
 
 Word = Literal["True", "False", "Unknown"]
@@ -78,6 +79,7 @@ class CopyPlan:
     problems: tuple[Unusable, ...] = ()
     conflicts: tuple[Key, ...] = ()
     waiting: tuple[str, ...] = ()
+    refused: str = ""
     nothing_wanted: bool = False
 
     @property
@@ -112,6 +114,8 @@ class CopyPlan:
     def _ready(self, source: Verdict, conflict: Verdict) -> Verdict:
         if source.status != "True":
             return Verdict("Ready", "False", f"Source{source.reason}", source.message)
+        if self.refused:
+            return Verdict("Ready", "False", "NamespaceNotAllowed", self.refused)
         if conflict.status == "True":
             return Verdict("Ready", "False", conflict.reason, conflict.message)
         if self.waiting:
@@ -136,49 +140,76 @@ def plan_copies(
     *,
     removal: Removal = "copies",
     adopts: Callable[[Secret], bool] = lambda secret: False,
+    refused: Sequence[str] = (),
 ) -> CopyPlan:
     """The steps that make the copies what they should be.
 
     `namespaces` are those to be made where they are missing. `adopts` says which foreign Secret that
-    stands where a copy belongs may be taken over.
+    stands where a copy belongs may be taken over. What belongs into the `refused` namespaces stays as it is.
     """
-    plan = CopyPlan(
-        namespaces=tuple(name for name in namespaces if name not in found.namespaces),
+    closed = frozenset(refused)
+    making = [name for name in namespaces if name not in closed]
+    work = _Planning(owner, found, adopts, frozenset(making))
+    work.waiting |= {f"Namespace {name} is being deleted": None for name in making if _ending(found, name)}
+    for copy in copies:
+        if copy.to.namespace not in closed:
+            work.add(copy)
+    return CopyPlan(
+        namespaces=tuple(name for name in making if name not in found.namespaces),
         delete=() if removal == "keep" else _retired(copies, found),
+        write=tuple(work.write),
         delete_namespaces=_left(copies, namespaces, found) if removal == "namespaces" else (),
-        waiting=tuple(f"Namespace {name} is being deleted" for name in namespaces if _ending(found, name)),
+        held=tuple(work.held),
+        problems=tuple(work.problems),
+        conflicts=tuple(work.conflicts),
+        waiting=tuple(work.waiting),
+        refused=target_refused(owner.namespace, refused) if refused else "",
         nothing_wanted=not copies,
     )
-    for copy in copies:
-        plan = _with(plan, copy, _namespace_wait(copy.to.namespace, namespaces, found), owner, found, adopts)
-    return plan
 
 
-def _with(
-    plan: CopyPlan, copy: Copy, wait: str, owner: Owner, found: Found, adopts: Callable[[Secret], bool]
-) -> CopyPlan:
-    """The plan with one more copy, against what stands in its place."""
-    stands = found.secrets.get(copy.to)
-    source = None if copy.source is None else found.secrets.get(copy.source)
-    try:
-        content = copy.made_of(source)
-    except Unusable as problem:
-        plan, content = evolve(plan, problems=(*plan.problems, problem)), None
-    foreign = stands is not None and not owner.owns(stands.metadata.labels)
-    if stands is not None and foreign and not adopts(stands):
-        return evolve(plan, conflicts=(*plan.conflicts, copy.to))
-    if content is None:
-        return plan
-    if stands is not None and stands.terminating:
-        wait = f"Secret {copy.to} is being deleted"
-    if wait:
-        return evolve(plan, waiting=tuple(dict.fromkeys((*plan.waiting, wait))))
-    if stands is not None and not difference(owner, content, stands):
-        version = stands.metadata.annotations.get(SOURCE_VERSION)
-        return evolve(plan, held=(*plan.held, CopyStatus(*copy.to, version)))
-    version = None if source is None else source.metadata.resource_version
-    write = Write(copy.to, content, _verb(content, stands), version, stands, foreign)
-    return evolve(plan, write=(*plan.write, write), held=(*plan.held, CopyStatus(*copy.to, version)))
+@define
+class _Planning:
+    """What a plan comes to, one copy after the other."""
+
+    owner: Owner
+    found: Found
+    adopts: Callable[[Secret], bool]
+    making: Collection[str]
+    write: list[Write] = field(factory=list, init=False)
+    held: list[CopyStatus] = field(factory=list, init=False)
+    problems: list[Unusable] = field(factory=list, init=False)
+    conflicts: list[Key] = field(factory=list, init=False)
+    waiting: dict[str, None] = field(factory=dict, init=False)
+
+    def add(self, copy: Copy) -> None:
+        """One more copy, against what stands in its place."""
+        owner, stands = self.owner, self.found.secrets.get(copy.to)
+        source = None if copy.source is None else self.found.secrets.get(copy.source)
+        content: Content | None = None
+        try:
+            content = copy.made_of(source)
+        except Unusable as problem:
+            self.problems.append(problem)
+        foreign = stands is not None and not owner.owns(stands.metadata.labels)
+        if stands is not None and foreign and not self.adopts(stands):
+            self.conflicts.append(copy.to)
+            return
+        if content is None:
+            return
+        wait = _namespace_wait(copy.to.namespace, self.making, self.found)
+        if stands is not None and stands.terminating:
+            wait = f"Secret {copy.to} is being deleted"
+        if wait:
+            self.waiting[wait] = None
+            return
+        if stands is not None and not difference(owner, content, stands):
+            version = stands.metadata.annotations.get(SOURCE_VERSION)
+            self.held.append(CopyStatus(*copy.to, version))
+            return
+        version = None if source is None else source.metadata.resource_version
+        self.write.append(Write(copy.to, content, _verb(content, stands), version, stands, foreign))
+        self.held.append(CopyStatus(*copy.to, version))
 
 
 def difference(owner: Owner, content: Content, stands: Secret) -> dict[str, Any]:
@@ -210,7 +241,7 @@ def _ending(found: Found, name: str) -> bool:
     return space is not None and (space.terminating or space.status.phase == "Terminating")
 
 
-def _namespace_wait(name: str, made: Sequence[str], found: Found) -> str:
+def _namespace_wait(name: str, made: Collection[str], found: Found) -> str:
     if _ending(found, name):
         return f"Namespace {name} is being deleted"
     if name not in found.namespaces and name not in made:

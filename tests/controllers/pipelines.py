@@ -7,15 +7,18 @@ from typing import Any
 
 from attrs import evolve
 
-from controllers.registrysecrets import KuberoPipeline, KuberoPipelineSpec
+from controllers.registrysecrets import KuberoPipeline, KuberoPipelineSpec, make_controller
 from controllers.registrysecrets.models import Phase, Registry
 from reconcile import ObjectMeta
+from reconcile.blocks import Consent
 from reconcile.kinds import Secret
 from tests.controllers.world import NAMESPACE
 
 HOST = "registry.example.com"
 PASSWORD = "correct-horse"
 DOCKER = ".dockerconfigjson"
+# The tests of the copying believe the authors, as Kubero does; those of consent have a file of their own.
+controller = make_controller(consent=Consent.of_authors())
 COPIES = {"kubero-pull-secret", "registry-credentials"}
 
 

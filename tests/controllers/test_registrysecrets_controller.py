@@ -8,7 +8,7 @@ import pytest
 import structlog
 from attrs import evolve
 
-from controllers.registrysecrets import KuberoPipeline, controller
+from controllers.registrysecrets import KuberoPipeline
 from controllers.registrysecrets.models import Git, Keys, Phase, Registry, SecretRef
 from reconcile import Key, ObjectMeta, encode
 from reconcile.blocks.copies import SOURCE_VERSION
@@ -19,6 +19,7 @@ from tests.controllers.pipelines import (
     DOCKER,
     HOST,
     PASSWORD,
+    controller,
     copies,
     docker_config,
     mode,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from attrs import define, field
 
-from controllers.registrysecrets import KuberoPipeline, controller, definition
+from controllers.registrysecrets import KuberoPipeline, definition
 from controllers.registrysecrets.contents import given_login
 from controllers.registrysecrets.models import Phase, Registry
 from reconcile import Key, Manager, ObjectMeta
@@ -29,7 +29,17 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.controllers.pipelines import DOCKER, HOST, copies, docker_config, mode, pipeline, respec, source
+from tests.controllers.pipelines import (
+    DOCKER,
+    HOST,
+    controller,
+    copies,
+    docker_config,
+    mode,
+    pipeline,
+    respec,
+    source,
+)
 from tests.controllers.world import NAMESPACE, World, world
 
 SEEDS = 25

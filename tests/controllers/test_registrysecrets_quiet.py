@@ -4,7 +4,7 @@ import anyio
 import pytest
 from attrs import evolve
 
-from controllers.registrysecrets import KuberoPipeline, controller, definition
+from controllers.registrysecrets import KuberoPipeline, definition
 from controllers.registrysecrets.models import Registry
 from reconcile import Manager, ObjectMeta, Request
 from reconcile.kinds import Secret
@@ -20,7 +20,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.controllers.pipelines import DOCKER, HOST, copies, docker_config, pipeline, source
+from tests.controllers.pipelines import DOCKER, HOST, controller, copies, docker_config, pipeline, source
 from tests.controllers.world import NAMESPACE, World, world
 
 SECRETS = "/api/v1/secrets"

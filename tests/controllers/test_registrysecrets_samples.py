@@ -6,12 +6,12 @@ import anyio
 import pytest
 import yaml
 
-from controllers.registrysecrets import KuberoPipeline, controller, definition
+from controllers.registrysecrets import KuberoPipeline, definition
 from reconcile import Client, Key, kind_of
 from reconcile.kinds import Secret
 from reconcile.nodes import Delays
 from reconcile.testing import simulate
-from tests.controllers.pipelines import source
+from tests.controllers.pipelines import controller, source
 from tests.controllers.world import NAMESPACE, SAMPLES, world
 
 KUBERO = SAMPLES / "kubero"

@@ -7,13 +7,23 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.registrysecrets import KuberoPipeline, controller, definition
+from controllers.registrysecrets import KuberoPipeline, definition
 from controllers.registrysecrets.models import Phase
 from reconcile import ObjectMeta
 from reconcile.kinds import Namespace, Secret
 from reconcile.nodes import Delays
 from reconcile.testing import FaultyTransport, simulate
-from tests.controllers.pipelines import COPIES, DOCKER, copies, docker_config, pipeline, respec, said, source
+from tests.controllers.pipelines import (
+    COPIES,
+    DOCKER,
+    controller,
+    copies,
+    docker_config,
+    pipeline,
+    respec,
+    said,
+    source,
+)
 from tests.controllers.world import NAMESPACE, World, world
 
 

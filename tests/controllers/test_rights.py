@@ -149,10 +149,10 @@ def test_registry_secrets_work_under_their_rights() -> None:
         await admin.delete(made)
         await anyio.sleep(10)
 
-    ours = [registrysecrets.controller], [registrysecrets.definition()], story
+    ours = [pipelines.controller], [registrysecrets.definition()], story
     no, written = refused(*ours)
     assert no == set()
-    less = evolve(registrysecrets.controller, writes=[Secret])
+    less = evolve(pipelines.controller, writes=[Secret])
     assert all("/api/v1/namespaces" in one for one in refused(*ours, rights_of=[less])[0])
     assert refused(*ours, rights_of=[less])[0]
     wrote(written, "create /secrets", "patch /secrets/", "delete /secrets/", "create /api/v1/namespaces")

@@ -10,6 +10,7 @@ import yaml
 
 from controllers import registrysecrets, workergroups
 from controllers.workergroups import RayCluster
+from reconcile.blocks import Consent
 from reconcile.kinds import Pod, Secret
 from reconcile.nodes import Delays
 from reconcile.testing import Apply, Delete, Edit, Scenario, World
@@ -68,6 +69,7 @@ def real_definition() -> dict[str, Any]:
 # --- registry secrets -----------------------------------------------------------------------------
 
 HOME = "kubero"
+AGREED = Consent(sources=[f"{HOME}:{HOME}/registry-login"], namespaces=[f"{HOME}:shop-*"])
 PIPELINE = f"/apis/application.kubero.dev/v1alpha1/namespaces/{HOME}/kuberopipelines/shop"
 SOURCE = f"/api/v1/namespaces/{HOME}/secrets/registry-login"
 DOCKER = ".dockerconfigjson"
@@ -107,7 +109,7 @@ def every_copy_holds_what_the_source_holds(world: World) -> None:
 
 def registry_secrets() -> Scenario:
     return Scenario(
-        controllers=registrysecrets.make_controller,
+        controllers=lambda: registrysecrets.make_controller(consent=AGREED),
         definitions=[registrysecrets.definition()],
         steps=[
             Apply(source("one")),
