@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz soak sweep coverage mutants uvloop quality rules clean
+.PHONY: help setup run test check docs format bench compared fuzz soak sweep coverage mutants uvloop lock quality rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -10,7 +10,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
-setup: ## make .venv and install everything at the versions of constraints.txt
+setup: ## make .venv and install what constraints.txt locks, by hash
 	@tools/setup.sh
 
 run: setup ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
@@ -40,8 +40,9 @@ bench: setup ## measure; ARGS="--json FILE"
 compared: setup ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
 	@$(BIN)/python -m tests.compared
 
-fuzz: setup ## 50,000 bad requests to the embedded server: half over sockets, half to its engine; the tests send 400 of each
+fuzz: setup ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
 	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
+	@HOSTILE_ANSWERS=3000 $(BIN)/python -m pytest -s -q --timeout 3600 tests/reconcile/test_hostile_answers.py tests/informers/test_unreadable.py
 
 soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
@@ -80,9 +81,12 @@ mutants: quality ## mutation testing of what decides, an hour in full; ARGS="wor
 uvloop: setup ## the tests that run in real time, on uvloop
 	@EVENT_LOOP=uvloop $(BIN)/python -m pytest -q tests/workqueue tests/informers tests/reconcile tests/embedded $(ARGS)
 
+lock: setup ## write constraints.txt and tools/quality.txt anew from pyproject.toml; ARGS="--upgrade"
+	@$(BIN)/python tools/lock.py $(ARGS)
+
 quality: setup
 	@$(BIN)/python -c "import coverage, mutmut" 2>/dev/null || $(BIN)/python -m pip install --quiet \
-		--disable-pip-version-check --no-build-isolation --constraint constraints.txt --editable '.[quality]'
+		--disable-pip-version-check --no-deps --require-hashes --requirement tools/quality.txt
 
 rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py

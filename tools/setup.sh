@@ -48,17 +48,18 @@ make_venv() {
         PYTHONPATH=.cache/virtualenv "$python" -m virtualenv --quiet --no-download "$venv"
         return
     fi
-    "$python" -m pip --python "$venv/bin/python" install --quiet --constraint constraints.txt pip
+    mkdir -p .cache
+    sed -n '/^pip==/,/[^\\]$/p' constraints.txt >.cache/pip.txt
+    "$python" -m pip --python "$venv/bin/python" install --quiet --require-hashes --requirement .cache/pip.txt
 }
 
 if [ -e "$stamp" ] && [ "$stamp" -nt pyproject.toml ] && [ "$stamp" -nt constraints.txt ] && [ "$stamp" -nt tools/setup.sh ]; then
     exit 0
 fi
 make_venv
-say "Installing what the build needs"
-"$venv/bin/python" -m pip install --disable-pip-version-check --quiet --constraint constraints.txt pip hatchling editables
-say "Installing reconcile-runtime and its tools (a minute or two the first time)"
-"$venv/bin/python" -m pip install --disable-pip-version-check --no-build-isolation --constraint constraints.txt \
-    --editable '.[cli,embedded,testing,tracing,zstd,dev]'
+say "Installing what constraints.txt locks, by hash (a minute or two the first time)"
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --require-hashes --requirement constraints.txt
+say "Installing reconcile-runtime"
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 touch "$stamp"
 say "Ready"

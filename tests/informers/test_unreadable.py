@@ -18,7 +18,7 @@ from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
 from tests.informers.http_peer import always, reply, serving
 from tests.informers.test_hostile_server import pod, whole
-from tests.reconcile.test_hostile_answers import BODIES, HEADERS, STATUSES
+from tests.reconcile.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
 
 PODS = Resource("", "v1", "Pod", "pods")
 JSON = st.recursive(
@@ -186,7 +186,7 @@ def test_a_list_whose_last_or_only_object_is_nested_deeply_is_read() -> None:
 
 
 @pytest.mark.rule("unreadable")
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=4))
 def test_no_answer_ends_an_informer_or_makes_it_ask_without_a_bound(answers: list[Response]) -> None:
     _, script = followed(answers, 120)
