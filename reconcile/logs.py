@@ -9,6 +9,7 @@ import structlog
 from structlog.typing import EventDict
 
 from informers.logs import RESERVED
+from reconcile.log_writer import ThreadedHandler, handler_on
 
 LIBRARY = ("reconcile", "informers", "workqueue")
 _NOISY = ("asyncio", "aiohttp.access")
@@ -26,7 +27,10 @@ def configure_logging(
     logger are replaced. `format` is `text` for people, `json` for one object a line, and `auto` for text on
     a terminal and JSON elsewhere. `level` is that of the library's loggers; at DEBUG each failed run has
     its traceback, else each distinct error once. Other loggers have the same level, but INFO at least.
-    Raises ValueError for an unknown level or format.
+    A pipe, a socket or a terminal is written by a thread, so that one that is not read does not stop the
+    event loop: 10,000 lines (10 million characters) wait at most, further ones are dropped, and a line with
+    their number (`dropped`) takes their place when there is room. At the end of the process what waits is
+    written, within 2 s. Raises ValueError for an unknown level or format.
     """
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
     if not isinstance(number, int):
@@ -34,10 +38,13 @@ def configure_logging(
     if format not in ("auto", "text", "json"):
         raise ValueError(f"format: expected 'auto', 'text' or 'json', got {format!r}")
     stream = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(stream)
+    handler = handler_on(stream)
     handler.setFormatter(_formatter(stream.isatty() if format == "auto" else format == "text"))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    former, root.handlers[:] = list(root.handlers), [handler]
+    for one in former:
+        if isinstance(one, ThreadedHandler):
+            one.close()
     root.setLevel(max(number, logging.INFO))
     for name in LIBRARY:
         logging.getLogger(name).setLevel(number)

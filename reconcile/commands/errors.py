@@ -7,6 +7,8 @@ from typing import IO, Any
 
 import click
 
+from reconcile.log_writer import flush_log
+
 
 @contextmanager
 def writing_files() -> Iterator[None]:
@@ -30,7 +32,8 @@ class Problem(click.ClickException):
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print `error: ...` on one line of stderr."""
+        """Print `error: ...` on one line of stderr, after what the log holds."""
+        flush_log()
         click.echo(f"error: {' '.join(self.message.split())}", file=file or sys.stderr)
 
 
