@@ -207,12 +207,16 @@ class Passes(Generic[T]):
             return self._failed(late, reconcile_id, client, record)
         except BaseException as raised:
             error = as_failure(raised, "the run", cancels)
-            if error is None:
-                raise
-            if _all_are(error, StaleVersion):
-                bind_log().info("worked on an old state; running again", error=client.redacted(str(error)))
-                return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
-            return self._failed(error, reconcile_id, client, record)
+            try:
+                if error is None:
+                    raise
+                if _all_are(error, StaleVersion):
+                    why = client.redacted(str(error))
+                    bind_log().info("worked on an old state; running again", error=why)
+                    return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
+                return self._failed(error, reconcile_id, client, record)
+            finally:
+                del error  # it has this frame in its traceback: each would keep the other for the collector
         finally:
             self.echoes.end(request, wrote=bool(record.sent))
             redaction.seen.reset(hidden)
@@ -343,13 +347,16 @@ class Passes(Generic[T]):
                 await context.carry_out_prune()
         except BaseException as raised:
             error = as_failure(raised, name_of(function), cancels)
-            if error is None:
-                raise
-            if not _all_are(error, StaleVersion):
-                await self._report(context, failed=True)
-            if error is raised:
-                raise
-            raise error from raised
+            try:
+                if error is None:
+                    raise
+                if not _all_are(error, StaleVersion):
+                    await self._report(context, failed=True)
+                if error is raised:
+                    raise
+                raise error from raised
+            finally:
+                del error  # as in `run`
         if context.has_news:
             await self._report(context, failed=False)
         return result or _DONE

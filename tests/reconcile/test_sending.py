@@ -150,7 +150,7 @@ async def test_what_a_server_warns_of_is_logged_once(caplog: pytest.LogCaptureFi
     )
     with caplog.at_level(logging.WARNING, logger="reconcile.client"):
         for _ in range(4):
-            await sends.send("GET", "/x")
+            await sends.send("GET", "/x", bytes)
     texts = [record.__dict__["text"] for record in caplog.records]
     assert texts == ["batch/v1beta1 CronJob is deprecated", 'unknown field "spec.x"']
 
@@ -163,7 +163,7 @@ async def test_a_refusal_by_rbac_names_the_rule_that_is_missing() -> None:
     body = msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
     rule = r'\{apiGroups: \[""\], resources: \["pods/status"\], verbs: \["patch"\]\}'
     with pytest.raises(Forbidden, match=f"the RBAC rule that is missing: {rule}") as caught:
-        await sender(Response(403, {}, body)).send("PATCH", "/api/v1/namespaces/default/pods/p/status")
+        await sender(Response(403, {}, body)).send("PATCH", "/api/v1/namespaces/default/pods/p/status", bytes)
     assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
 
 
@@ -171,7 +171,7 @@ async def test_a_refusal_that_is_not_of_rbac_is_left_as_it_is() -> None:
     message = 'pods "p" is forbidden: exceeded quota: compute'
     body = msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
     with pytest.raises(Forbidden) as caught:
-        await sender(Response(403, {}, body)).send("POST", "/api/v1/namespaces/default/pods")
+        await sender(Response(403, {}, body)).send("POST", "/api/v1/namespaces/default/pods", bytes)
     assert caught.value.message == message
 
 
