@@ -159,6 +159,7 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
         "key": project.key,
         "versions": _versions(),
         "wheels": f"{_WHEELS}/*.whl " if with_wheel else "",
+        "find_wheels": f"--find-links {_WHEELS} " if with_wheel else "",
         "copy_wheels": f"COPY {_WHEELS} {_WHEELS}\n" if with_wheel else "",
         "about_wheels": _ABOUT_WHEELS if with_wheel else "",
         "child_namespace": "" if "/" in project.key else ', "default"',

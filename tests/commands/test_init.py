@@ -127,7 +127,7 @@ def test_image_and_ci_get_from_a_wheel_what_no_index_has(made: Path, tmp_path: P
     (made_wheel,) = (folder / "wheels").iterdir()
     docker = (folder / "Dockerfile").read_text()
     assert "COPY wheels wheels\n" in docker
-    assert "pip install --no-cache-dir wheels/*.whl .\n" in docker
+    assert "pip install --no-cache-dir wheels/*.whl .; \\\n" in docker
     assert "pip install wheels/*.whl -e '.[dev]'" in (folder / ".github/workflows/ci.yaml").read_text()
     assert "`wheels/`" in (folder / "README.md").read_text()
     run(folder, "pip", "install", "--no-deps", "--no-index", "-q", "--target", str(tmp_path), str(made_wheel))
@@ -145,6 +145,26 @@ def test_image_and_ci_get_from_a_wheel_what_no_index_has(made: Path, tmp_path: P
     assert done.stdout.split() == list(map(str, places)), done.stderr
     names = {entry.name for entry in importlib.metadata.distributions(path=[str(tmp_path)])}
     assert names == {"reconcile-runtime"}
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_an_image_installs_by_hash_once_there_is_a_lock(made: Path, tmp_path: Path, locked: bool) -> None:
+    text = (made / "web-greeter" / "Dockerfile").read_text()
+    command = text.partition("\nRUN ")[2].partition("\n\n")[0].replace("\\\n", "")
+    said = tmp_path / "said"
+    pip = tmp_path / "venv" / "bin" / "pip"
+    pip.parent.mkdir(parents=True)
+    pip.write_text(f'#!/bin/sh\necho "$@" >>{said}\n')
+    pip.chmod(0o755)
+    if locked:
+        (tmp_path / "requirements.txt").touch()
+    script = command.replace("python -m venv /venv", "true").replace("/venv/", f"{tmp_path}/venv/")
+    subprocess.run(["sh", "-euc", script], cwd=tmp_path, check=True)
+    hashed = [
+        "install --no-cache-dir --find-links wheels --require-hashes -r requirements.txt",
+        "install --no-cache-dir --no-deps .",
+    ]
+    assert said.read_text().splitlines() == (hashed if locked else ["install --no-cache-dir wheels/*.whl ."])
 
 
 def test_the_same_files_make_the_same_wheel_with_all_that_is_installed() -> None:
@@ -177,7 +197,7 @@ def test_without_an_address_of_its_own_it_came_from_an_index_and_needs_no_wheel(
     assert not (tmp_path / "plain" / "wheels").exists()
     for file in ("Dockerfile", "README.md", ".github/workflows/ci.yaml"):
         assert "wheels" not in (tmp_path / "plain" / file).read_text()
-    assert "pip install --no-cache-dir .\n" in (tmp_path / "plain" / "Dockerfile").read_text()
+    assert "pip install --no-cache-dir .; \\\n" in (tmp_path / "plain" / "Dockerfile").read_text()
 
 
 def test_a_sample_has_what_its_schema_requires_and_no_more() -> None:
