@@ -1,5 +1,7 @@
 """Which resource serves a kind, asked of the server and remembered."""
 
+import re
+
 import anyio
 import msgspec
 
@@ -23,6 +25,8 @@ class _Body(msgspec.Struct):
 
 _body = msgspec.json.Decoder(_Body)
 
+_API_VERSION = re.compile(r"([a-z0-9][-a-z0-9.]{0,252}/)?[a-z0-9][-a-z0-9]{0,62}")
+
 
 class UnknownKind(LookupError):
     """The server serves no such kind."""
@@ -43,7 +47,8 @@ class Discovery:
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises UnknownKind, or the error of the request."""
-        if (api_version, kind) not in self._known:
+        # The author of an object may choose it, and it becomes part of a path.
+        if (api_version, kind) not in self._known and _API_VERSION.fullmatch(api_version):
             async with self._locks.setdefault(api_version, anyio.Lock()):
                 if (api_version, kind) not in self._known and self._may_have_come(api_version):
                     await self._read(api_version)

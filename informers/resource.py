@@ -4,6 +4,13 @@ from typing import NamedTuple
 
 from attrs import frozen
 
+from informers.errors import NotFound
+
+
+def is_path_segment(name: str) -> bool:
+    """Whether a name is one part of a path, as Kubernetes has it: `%2F` is a slash to a server."""
+    return name not in (".", "..") and "/" not in name and "%" not in name
+
 
 class Key(NamedTuple):
     """Which object of a resource. `namespace` is empty for cluster-scoped resources."""
@@ -36,7 +43,12 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of an object, of a collection in a namespace, or over all namespaces."""
+        """The path of an object, of a collection in a namespace, or over all namespaces.
+
+        Raises NotFound for a name that no object can have: with a slash in it the path would be another's.
+        """
+        if not (is_path_segment(name) and is_path_segment(namespace)):
+            raise NotFound(404, "NotFound", f"{self.name} {namespace}/{name}: / and % are not in a name")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

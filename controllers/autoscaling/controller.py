@@ -1,14 +1,18 @@
 """The controller of pod autoscalers: a thin shell over the public block `Autoscaler`."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from attrs import frozen
 
 from reconcile import Context, Controller, Original
 from reconcile.blocks import (
+    AllowedHosts,
     Autoscaler,
     Fetch,
     HttpFetch,
+    Policy,
     Probe,
     Scaled,
     ScrapeLimits,
@@ -21,7 +25,7 @@ from reconcile.incidents import Logic
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import hpa, original
 from .models import PodAutoscaler
-from .spec import behaviour_of, policy_of
+from .spec import HOSTS, behaviour_of, policy_of
 from .status import bounds_shown, claims_first, history_after
 
 NAME = "pod-autoscalers"
@@ -39,12 +43,13 @@ class _Keeper:
     """One run for one autoscaler."""
 
     autoscaler: Autoscaler[PodAutoscaler]
+    policy: Callable[[PodAutoscaler], Policy]
 
     async def keep(self, ctx: Context[PodAutoscaler]) -> None:
         try:
             how = behaviour_of(ctx.object)
             if ctx.object.spec.scaling_strategy != "HPA":
-                policy_of(ctx.object)
+                self.policy(ctx.object)
             ctx.condition("ValidSpec", True, reason="Valid", message="the spec has a meaning")
             if not await self._alone(ctx):
                 await hpa.drop(ctx)
@@ -113,20 +118,33 @@ def _has(autoscaler: PodAutoscaler, name: str, status: str, message: str | None 
     )
 
 
+def hosts_from(environ: Mapping[str, str]) -> AllowedHosts:
+    """The hosts that the environment names, with commas. Raises ValueError."""
+    try:
+        return AllowedHosts([part for part in environ.get(HOSTS, "").split(",") if part.strip()])
+    except ValueError as error:
+        raise ValueError(f"{HOSTS}: {error}; for example *.monitoring.svc:9090") from None
+
+
 def make_controller(
     logic: Logic = "ours",
     *,
     every: float = EVERY_SECONDS,
-    fetch: Callable[[], Fetch] = HttpFetch,
+    fetch: Callable[[], Fetch] | None = None,
     limits: ScrapeLimits | None = None,
     probe: Probe = always_ready,
+    hosts: AllowedHosts | None = None,
 ) -> Controller[PodAutoscaler]:
     """The controller `pod-autoscalers`, or with `original` its control, which does as AIBrix 0.2.0 did.
 
     Each autoscaler is looked at `every` so many seconds. `fetch`, `limits` and `probe` are those of
-    `Autoscaler`.
+    `Autoscaler`. Pages that are not pods are read of the `hosts` alone, by default those that the variable
+    `POD_AUTOSCALERS_HOSTS` of the environment names. Raises ValueError for one without a meaning.
     """
-    autoscaler = Autoscaler(policy_of, probe=probe, fetch=fetch, limits=limits or ScrapeLimits())
+    allowed = hosts_from(os.environ) if hosts is None else hosts
+    fetch = partial(HttpFetch, hosts=allowed) if fetch is None else fetch
+    policy = partial(policy_of, hosts=allowed)
+    autoscaler = Autoscaler(policy, probe=probe, fetch=fetch, limits=limits or ScrapeLimits())
     if logic == "original":
         keep = original.Original(fetch).keep
         return Controller(
@@ -140,7 +158,7 @@ def make_controller(
         )
     return Controller(
         PodAutoscaler,
-        _Keeper(autoscaler).keep,
+        _Keeper(autoscaler, policy).keep,
         owns=(hpa.HorizontalPodAutoscaler,),
         watches=autoscaler.watches,
         writes=autoscaler.writes,

@@ -8,7 +8,7 @@ from reconcile import Context, unstructured
 from reconcile.blocks import ReplicaBounds, Unusable
 
 from .models import MetricSource, PodAutoscaler
-from .spec import invalid, is_plain, target_of, target_value
+from .spec import invalid, is_plain, metric_name, target_of, target_value
 
 HorizontalPodAutoscaler = unstructured("autoscaling/v2", "HorizontalPodAutoscaler")
 
@@ -46,6 +46,7 @@ def _metric(number: int, one: MetricSource) -> dict[str, Any]:
     value = target_value(where, one.target_value)
     plain = is_plain(one.target_value)
     average = {"type": "AverageValue", "averageValue": _quantity(value)}
+    metric_name(where, one.target_metric)
     match one.metric_source_type:
         case "resource" if one.target_metric == "cpu" and plain:
             share = {"type": "Utilization", "averageUtilization": max(1, round(value / 1000))}

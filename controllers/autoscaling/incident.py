@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -19,7 +20,7 @@ from reconcile import (
     Write,
     replicas,
 )
-from reconcile.blocks import Fetch, HttpFetch, ScrapeLimits
+from reconcile.blocks import AllowedHosts, Fetch, HttpFetch, ScrapeLimits
 from reconcile.incidents import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Deployment, DeploymentSpec, Pod
 from reconcile.nodes import BEHAVIOUR
@@ -87,7 +88,8 @@ class Pages(Protocol):
 class Loopback:
     """Real sockets, each pod at an address of its own."""
 
-    fetch: Callable[[], Fetch] = HttpFetch
+    # The pods of the demo are sockets of this machine, which no autoscaler may ask by default.
+    fetch: Callable[[], Fetch] = field(default=partial(HttpFetch, hosts=AllowedHosts(["127.0.0.0/8"])))
 
     @asynccontextmanager
     async def pages(self, metrics: Callable[[Pod], str]) -> AsyncIterator[Pages]:

@@ -1,6 +1,7 @@
 """What a PodAutoscaler asks for, read and checked: pure. What it cannot mean is named, never guessed."""
 
 import datetime
+import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 from zoneinfo import ZoneInfo
@@ -8,6 +9,7 @@ from zoneinfo import ZoneInfo
 from attrs import frozen
 
 from reconcile.blocks import (
+    AllowedHosts,
     Behaviour,
     CustomMetric,
     ExternalMetric,
@@ -35,6 +37,13 @@ LONGEST_WINDOW = 3600
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MEBI = 1024 * 1024
 
+MOST_SOURCES = 20
+NO_HOSTS = AllowedHosts()
+HOSTS = "POD_AUTOSCALERS_HOSTS"
+"""The variable of the environment that names the hosts of pages which are not pods."""
+
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]+))?")
+
 V = TypeVar("V")
 
 
@@ -43,11 +52,15 @@ def invalid(message: str) -> Unusable:
     return Unusable("InvalidSpec", message)
 
 
-def policy_of(autoscaler: PodAutoscaler) -> Policy:
-    """The policy of an autoscaler of the strategies KPA and APA. Raises Unusable."""
+def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Policy:
+    """The policy of an autoscaler of the strategies KPA and APA. Raises Unusable.
+
+    Pages elsewhere are read of the `hosts` alone.
+    """
+    sources = enumerate(_sources(autoscaler))
     return Policy(
         target=target_of(autoscaler),
-        sources=tuple(_source(autoscaler, number, one) for number, one in enumerate(_sources(autoscaler))),
+        sources=tuple(_source(autoscaler, number, one, hosts) for number, one in sources),
         how=behaviour_of(autoscaler),
     )
 
@@ -170,6 +183,11 @@ def _sources(autoscaler: PodAutoscaler) -> tuple[MetricSource, ...]:
     sources = autoscaler.spec.metrics_sources
     if not sources:
         raise invalid("spec.metricsSources is empty: there is nothing to go by")
+    if len(sources) > MOST_SOURCES:
+        raise Unusable(
+            "TooManySources",
+            f"spec.metricsSources has {len(sources)} items, and {MOST_SOURCES} are the most: leave some out",
+        )
     return sources
 
 
@@ -184,7 +202,14 @@ def target_value(where: str, text: str) -> int:
     return value
 
 
-def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource) -> Source:
+def metric_name(where: str, name: str) -> str:
+    """The name of a metric of the cluster's APIs, where it is one part of a path. Raises Unusable."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise invalid(f"{where}.targetMetric cannot be the name of a metric: / and % are not in one")
+    return name
+
+
+def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource, hosts: AllowedHosts) -> Source:
     where = f"spec.metricsSources[{number}]"
     if not one.target_metric:
         raise invalid(f"{where}.targetMetric is empty")
@@ -202,11 +227,11 @@ def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource) -> Source
         case "resource":
             return _resource(where, one, target)
         case "custom":
-            return CustomMetric(metric=one.target_metric, target=target)
+            return CustomMetric(metric=metric_name(where, one.target_metric), target=target)
         case "external" if not one.endpoint:
-            return ExternalMetric(metric=one.target_metric, target=target)
+            return ExternalMetric(metric=metric_name(where, one.target_metric), target=target)
         case "external" | "domain":
-            return PageMetric(metric=one.target_metric, target=target, url=_url(where, one))
+            return PageMetric(metric=one.target_metric, target=target, url=_url(where, one, hosts))
 
 
 def _resource(where: str, one: MetricSource, target: int) -> ResourceMetric:
@@ -233,14 +258,25 @@ def _port(where: str, text: str | None) -> int:
     return port
 
 
-def _url(where: str, one: MetricSource) -> str:
+def _url(where: str, one: MetricSource, hosts: AllowedHosts) -> str:
     endpoint = one.endpoint or ""
-    host, _, rest = endpoint.partition("/")
-    if not host or any(character in host for character in "@?#\\ "):
+    address, _, rest = endpoint.partition("/")
+    # What is compared with the allowed hosts has to be what is asked, so nothing is left to be normalised.
+    found = _HOST.fullmatch(address)
+    if found is None:
         raise invalid(f"{where}.endpoint names no host")
-    port = f":{_port(where, one.port)}" if one.port else ""
+    host, written = found["host"], found["port"] or ""
+    if one.port and written:
+        raise invalid(f"{where} says a port twice: in endpoint and in port")
+    port = _port(where, one.port or written) if one.port or written else None
+    scheme = one.protocol_type or "http"
+    if not hosts.allows(host, port or (443 if scheme == "https" else 80)):
+        raise Unusable(
+            "HostNotAllowed",
+            f"{where}.endpoint is not among the hosts that the operator allows: have it added to {HOSTS}",
+        )
     path = (one.path or rest or "metrics").lstrip("/")
-    return f"{one.protocol_type or 'http'}://{host}{port}/{path}"
+    return f"{scheme}://{host}{'' if port is None else f':{port}'}/{path}"
 
 
 # --- annotations ----------------------------------------------------------------------------------------

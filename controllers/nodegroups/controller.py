@@ -22,7 +22,7 @@ from .groups import Refused
 from .health import Assessed, assess, is_cluster_healthy, readiness_of
 from .look import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
 from .models import NodeAutoscaler, Unneeded
-from .passing import Pass, Settings
+from .passing import NAMESPACES, Pass, Settings
 from .upscale import grow
 
 CLUSTER_AUTOSCALER = Original(
@@ -86,6 +86,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
     try:
         terms = [Term.parse(text, ctx.object.namespace) for text in spec.discovery]
         workload_client = ctx.client_of(spec.workload) if spec.workload else ctx.client
+        _check(terms, ctx.object.namespace, settings)
     except (BadDiscovery, LookupError) as error:
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
@@ -110,6 +111,16 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
         this.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")
     _report(this, decision)
     return Result(after=min(SOON, float(spec.scan))) if this.soon else again
+
+
+def _check(terms: Iterable[Term], own: str, settings: Settings) -> None:
+    """Raises BadDiscovery for a namespace whose groups the autoscaler may not size."""
+    for term in terms:
+        if not settings.allows(own, term.namespace):
+            raise BadDiscovery(
+                f"spec.discovery names the namespace {term.namespace}, and autoscalers of {own} may size "
+                f"groups of their own alone: have it allowed by {NAMESPACES}"
+            )
 
 
 def _assessed(this: Pass, found: Found, workload: Workload) -> list[Assessed]:

@@ -151,7 +151,8 @@ async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mappin
     for version in versions:
         try:
             asked = await client.unstructured({"apiVersion": version, "kind": reference["kind"]})
-            namespace = reference.get("namespace") or manifest["metadata"]["namespace"]
+            # Only of the group's own namespace, as Cluster API has it: another's is not its author's to read.
+            namespace = manifest["metadata"]["namespace"]
             found = await client.find(type(asked), reference["name"], namespace, live=True)
         except (LookupError, NotFound):
             continue

@@ -1,24 +1,44 @@
 """What one pass has seen and what came of it, for the rooms that act."""
 
 import datetime
+import os
 
 from attrs import define, field, frozen
 
 from reconcile import ApiError, Client, Context, NotLeading
-from reconcile.blocks import RETRIED, Terms, class_of
+from reconcile.blocks import RETRIED, Grant, Terms, class_of
 from reconcile.incidents import Logic
 
 from .health import GroupState
 from .look import ClusterApi
 from .models import NodeAutoscaler
 
+NAMESPACES = "NODE_GROUPS_NAMESPACES"
+
+
+def _grants() -> tuple[Grant, ...]:
+    try:
+        parts = os.environ.get(NAMESPACES, "").split(",")
+        return tuple(Grant.parse(part) for part in parts if part.strip())
+    except ValueError as error:
+        raise ValueError(f"{NAMESPACES}: {error}; for example ops:prod-*") from None
+
 
 @frozen
 class Settings:
-    """What is the same for all autoscalers of a manager: names of Cluster API, and how long back-offs are."""
+    """What is the same for all autoscalers of a manager: names of Cluster API, and how long back-offs are.
+
+    `namespaces` (NODE_GROUPS_NAMESPACES, with commas) are those besides its own that an autoscaler may size
+    groups of: `ops:prod-*` for autoscalers of the namespace ops. Raises ValueError for what has no meaning.
+    """
 
     api: ClusterApi = field(factory=ClusterApi)
     terms: Terms = field(factory=Terms)
+    namespaces: tuple[Grant, ...] = field(factory=_grants)
+
+    def allows(self, own: str, namespace: str) -> bool:
+        """Whether an autoscaler of one namespace may size groups of another; `*` are all."""
+        return own == namespace or any(grant.covers(own, namespace) for grant in self.namespaces)
 
 
 @define

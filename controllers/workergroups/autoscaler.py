@@ -13,8 +13,11 @@ CONTAINER = "autoscaler"
 
 def service_account_name(cluster: ClusterView) -> str:
     """That of the head's template, or one of its own."""
-    given = (cluster.head.template.get("spec") or {}).get("serviceAccountName")
-    return given or short_name(cluster.name)
+    return _given_account(cluster) or short_name(cluster.name)
+
+
+def _given_account(cluster: ClusterView) -> str:
+    return (cluster.head.template.get("spec") or {}).get("serviceAccountName") or ""
 
 
 def permissions(cluster: ClusterView) -> list[Manifest]:
@@ -28,7 +31,6 @@ def permissions(cluster: ClusterView) -> list[Manifest]:
         return {"name": of, "namespace": cluster.namespace, "labels": labels}
 
     group = "rbac.authorization.k8s.io"
-    own = account == name
     made: Manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(account)}
     role = {
         "apiVersion": f"{group}/v1",
@@ -47,7 +49,7 @@ def permissions(cluster: ClusterView) -> list[Manifest]:
         "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": cluster.namespace}],
     }
-    return [*([made] if own else []), role, binding]
+    return [*([] if _given_account(cluster) else [made]), role, binding]
 
 
 def with_autoscaler(cluster: ClusterView, pod: Manifest, environment: Mapping[str, Manifest]) -> Manifest:

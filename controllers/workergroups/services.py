@@ -64,7 +64,7 @@ def head_ingress(cluster: ClusterView) -> list[Manifest]:
         spec["tls"] = thawed(options["tls"])
     if cluster.annotations.get(_CLASS):
         spec["ingressClassName"] = cluster.annotations[_CLASS]
-    annotations = {k: v for k, v in cluster.annotations.items() if k != _CLASS and not _is_kubectls(k)}
+    annotations = {k: v for k, v in cluster.annotations.items() if k != _CLASS and not _stays_here(k)}
     metadata = {"name": short_name(f"{cluster.name}-head-ingress"), "namespace": cluster.namespace}
     labels = {CLUSTER_LABEL: cluster.name, "ray.io/identifier": short_name(f"{cluster.name}-head", 63)}
     return [
@@ -139,8 +139,9 @@ def _dashboard(cluster: ClusterView) -> int:
     return int(ports.get("dashboard", DASHBOARD_PORT))
 
 
-def _is_kubectls(annotation: str) -> bool:
-    return annotation.startswith("kubectl.kubernetes.io/")
+def _stays_here(annotation: str) -> bool:
+    """Of kubectl's own there is nothing to pass on; a snippet would run as code of the ingress controller."""
+    return annotation.startswith("kubectl.kubernetes.io/") or annotation.endswith(("-snippet", "-snippets"))
 
 
 def _service_labels(cluster: ClusterView) -> dict[str, str]:

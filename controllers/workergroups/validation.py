@@ -32,6 +32,7 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
         *_invalid_amounts("spec.headGroupSpec.resources", head.get("resources") or {}),
         *_invalid_labels("spec.headGroupSpec.labels", head.get("labels") or {}),
         *_invalid_port(head.get("rayStartParams") or {}),
+        *_invalid_service(head),
         *(found for entry, view in groups for found in _invalid_group(entry, view)),
         *(
             Invalid("spec.workerGroupSpecs", f"group {name!r} occurs twice")
@@ -53,6 +54,13 @@ def _invalid_port(params: Mapping[str, str]) -> Iterator[Invalid]:
     port = params.get("port", "1")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         yield Invalid("spec.headGroupSpec.rayStartParams.port", "must be the number of a port")
+
+
+def _invalid_service(head: Object) -> Iterator[Invalid]:
+    service = (head.get("headService") or {}).get("spec") or {}
+    if service.get("externalIPs"):
+        why = "would take traffic for addresses of others; make such a Service yourself and remove the field"
+        yield Invalid("spec.headGroupSpec.headService.spec.externalIPs", why)
 
 
 def _invalid_group(entry: Object, group: GroupView) -> Iterator[Invalid]:

@@ -45,19 +45,23 @@ async def pods_of(ctx: Context[RayCluster]) -> list[PodView]:
 
 
 async def keep_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadInfo:
-    """All but the pods, in KubeRay's order; answers where the head Service is, without the pod's address."""
+    """All but the pods, in KubeRay's order; answers where the head Service is, without the pod's address.
+
+    What is there under such a name and is not this cluster's stays as it is: the cluster's author chose its
+    name, and may not have the right to change a Role.
+    """
     for manifest in permissions(cluster):
         with step(f"FailedApply{manifest['kind']}"):
-            await ctx.apply(manifest)
+            await ctx.apply(manifest, adopt=False)
     for manifest in head_ingress(cluster):
         with step("FailedApplyIngress"):
-            await ctx.apply(manifest)
+            await ctx.apply(manifest, adopt=False)
     await _keep_token(ctx, cluster)
     with step("FailedApplyHeadService"):
-        service = await ctx.apply(head_service(cluster))
+        service = await ctx.apply(head_service(cluster), adopt=False)
     for manifest in services(cluster):
         with step("FailedApplyService"):
-            await ctx.apply(manifest)
+            await ctx.apply(manifest, adopt=False)
     ip = service["spec"].get("clusterIP") or ""
     return HeadInfo(service_name=service.name, service_ip="" if ip == "None" else ip)
 

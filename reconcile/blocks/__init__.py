@@ -2,6 +2,7 @@
 
 from reconcile.blocks.autoscaler import Autoscaler, Policy, Probe, Scaled, Scaling, Target, always_ready
 from reconcile.blocks.autoscaler_deciding import Behaviour
+from reconcile.blocks.autoscaler_hosts import AllowedHosts
 from reconcile.blocks.autoscaler_limits import ReplicaBounds, Schedule, ZeroRules, active_schedule
 from reconcile.blocks.autoscaler_pages import Fetch, FetchFailed, HttpFetch, read_series
 from reconcile.blocks.autoscaler_rules import Rates
@@ -78,6 +79,7 @@ __all__ = [
     "HASH_LABEL",
     "LACKING",
     "RETRIED",
+    "AllowedHosts",
     "Amounts",
     "Autoscaler",
     "BadPriorities",

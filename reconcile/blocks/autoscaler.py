@@ -37,7 +37,7 @@ from reconcile.context import Context
 from reconcile.controller import Watch, Write
 from reconcile.departures import Gone
 from reconcile.kinds import Pod
-from reconcile.models import Object, Unstructured
+from reconcile.models import Object, Unstructured, kind_of
 from reconcile.predicates import Predicate
 
 T = TypeVar("T", bound=Object)
@@ -260,6 +260,9 @@ async def _read_scale(ctx: Context[Any], target: Target) -> tuple[Unstructured, 
     except (LookupError, ValueError):
         why = f"the server has no kind {target.kind} of {target.api_version}"
         raise _NotScalable("TargetKindUnknown", why) from None
+    if ctx.object.namespace and not kind_of(type(named)).resource.namespaced:
+        why = f"{target} belongs to no namespace: an object of a namespace sizes what is in it"
+        raise _NotScalable("TargetNotInNamespace", why)
     try:
         scale = await ctx.client.read_subresource(named, "scale")
     except NotFound:

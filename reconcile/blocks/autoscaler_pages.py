@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import anyio
 from attrs import define, field, frozen
 
+from reconcile.blocks.autoscaler_hosts import AllowedHosts
 from reconcile.blocks.autoscaler_units import Missing, milli_of
 
 if TYPE_CHECKING:
@@ -45,16 +46,20 @@ class Fetch(Protocol):
 class HttpFetch:
     """Over HTTP or HTTPS: no redirect is followed, no proxy asked, certificates are verified.
 
-    `tls` verifies otherwise.
+    `tls` verifies otherwise. No connection is made to a loopback, link-local or metadata address that
+    `hosts` does not name.
     """
 
     tls: ssl.SSLContext | None = None
+    hosts: AllowedHosts = field(factory=AllowedHosts)
     _session: "aiohttp.ClientSession | None" = field(default=None, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         import aiohttp
 
-        connector = aiohttp.TCPConnector(limit=0, family=socket.AF_UNSPEC, ssl=self.tls or True)
+        connector = aiohttp.TCPConnector(
+            limit=0, family=socket.AF_UNSPEC, ssl=self.tls or True, socket_factory=self._socket
+        )
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
         )
@@ -70,6 +75,15 @@ class HttpFetch:
             with anyio.CancelScope(shield=True):
                 await self._session.close()
             self._session = None
+
+    def _socket(self, found: "aiohttp.AddrInfoType") -> socket.socket:
+        """A socket for the very address that is connected to next, so no name can lead elsewhere after it."""
+        family, kind, protocol, _, address = found
+        if not self.hosts.allows_address(str(address[0])):
+            raise OSError("this address may not be asked")
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
 
     async def page(self, url: str, most_bytes: int) -> bytes:
         """The page. Raises FetchFailed."""

@@ -2,18 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import anyio
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 
-from informers import ApiError
+from informers import ApiError, get_logger
+from informers.resource import is_path_segment
 from reconcile.blocks.autoscaler_pages import Series
 from reconcile.blocks.autoscaler_scrape import Candidates, Scraper
 from reconcile.blocks.autoscaler_units import MILLI, Missing, Reading, Samples, Sum, ceil_div, milli_of
+from reconcile.blocks.copies import Unusable
 from reconcile.client import Client
 from reconcile.kinds import Pod
+
+_log = get_logger("reconcile.blocks.autoscaler")
+_UNREAD = Missing("PageUnread", "the page gives no value; the operator's log says why")
+
+
+def _part_of_a_path(source: object, attribute: object, name: str) -> None:
+    """Raises Unusable for what would lead to another path, which is asked with the manager's rights."""
+    if not is_path_segment(name):
+        raise Unusable("InvalidSpec", f"{name!r} cannot be the name of a metric: / and % are not in one")
 
 
 @frozen
@@ -88,7 +98,11 @@ class PodMetric:
 
 @frozen(kw_only=True)
 class PageMetric:
-    """A metric on one page, for all pods together; `labels` as of `PodMetric`."""
+    """A metric on one page, for all pods together; `labels` as of `PodMetric`.
+
+    Whatever goes wrong is one `Missing` for all: what answers elsewhere, and how, is in the operator's log
+    alone. Where an object's author chooses the `url`, have `AllowedHosts` decide about it first.
+    """
 
     metric: str
     target: int
@@ -103,7 +117,10 @@ class PageMetric:
     async def read(self, sight: Sight) -> Sum | Missing:
         """The total."""
         value = await sight.scraper.page(self.url, Series(self.metric, self.labels).value)
-        return value if isinstance(value, Missing) else Sum(value)
+        if isinstance(value, Missing):
+            _log.info("page not read", metric=self.metric, reason=value.reason)
+            return _UNREAD
+        return Sum(value)
 
 
 @frozen(kw_only=True)
@@ -154,9 +171,9 @@ class ResourceMetric:
 
 @frozen(kw_only=True)
 class CustomMetric:
-    """A metric of each pod, of the custom metrics API."""
+    """A metric of each pod, of the custom metrics API. Raises Unusable for a name that cannot be one."""
 
-    metric: str
+    metric: str = field(validator=_part_of_a_path)
     target: int
 
     @property
@@ -166,7 +183,7 @@ class CustomMetric:
 
     async def read(self, sight: Sight) -> Samples | Missing:
         """A value for each Ready pod that is measured."""
-        path = f"/apis/custom.metrics.k8s.io/v1beta2/namespaces/{sight.namespace}/pods/*/{quote(self.metric)}"
+        path = f"/apis/custom.metrics.k8s.io/v1beta2/namespaces/{sight.namespace}/pods/*/{self.metric}"
         items = await _items(sight, path, {"labelSelector": sight.selector})
         if isinstance(items, Missing):
             return items
@@ -181,9 +198,12 @@ class CustomMetric:
 
 @frozen(kw_only=True)
 class ExternalMetric:
-    """A total of the external metrics API: the values of all series add up."""
+    """A total of the external metrics API: the values of all series add up.
 
-    metric: str
+    Raises Unusable for a name that cannot be one.
+    """
+
+    metric: str = field(validator=_part_of_a_path)
     target: int
     selector: str = ""
 
@@ -194,7 +214,7 @@ class ExternalMetric:
 
     async def read(self, sight: Sight) -> Sum | Missing:
         """The total."""
-        path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{sight.namespace}/{quote(self.metric)}"
+        path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{sight.namespace}/{self.metric}"
         items = await _items(sight, path, {"labelSelector": self.selector} if self.selector else {})
         if isinstance(items, Missing):
             return items

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from reconcile import ObjectMeta, SystemClock
+from reconcile.blocks import AllowedHosts
 from reconcile.blocks.autoscaler_pages import FetchFailed, HttpFetch, Series
 from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
 from reconcile.blocks.autoscaler_units import Missing, Samples
@@ -230,6 +231,10 @@ def test_no_page_breaks_the_reader(page: bytes) -> None:
 # --- over sockets ---------------------------------------------------------------------------------------
 
 
+def loopback() -> HttpFetch:
+    return HttpFetch(hosts=AllowedHosts(["127.0.0.0/8"]))
+
+
 async def over_http(handler: object, *, limits: ScrapeLimits | None = None) -> int | Missing:
     app = web.Application()
     app.router.add_get("/metrics", handler)  # type: ignore[arg-type]
@@ -238,7 +243,7 @@ async def over_http(handler: object, *, limits: ScrapeLimits | None = None) -> i
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    scraper = Scraper(SystemClock(), limits or ScrapeLimits(), HttpFetch)
+    scraper = Scraper(SystemClock(), limits or ScrapeLimits(), loopback)
     try:
         return await scraper.page(f"http://127.0.0.1:{port}/metrics", Series("load").value)
     finally:
@@ -296,7 +301,7 @@ async def test_redirects_are_not_followed_and_bad_answers_have_no_value() -> Non
 
 
 async def test_a_refused_connection_and_a_broken_address_have_no_value() -> None:
-    scraper = Scraper(SystemClock())
+    scraper = Scraper(SystemClock(), fetch=loopback)
     assert (
         reason(await scraper.page("http://127.0.0.1:1/metrics", Series("load").value)) == "ConnectionRefused"
     )

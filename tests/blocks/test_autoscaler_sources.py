@@ -169,4 +169,4 @@ def test_an_api_that_does_not_answer_well_is_missing_within_its_time(source: Sou
 def test_a_page_elsewhere_is_a_total_or_missing() -> None:
     found = read(PageMetric(metric="load", target=1, url="http://10.1.1.1:80/m"), Answer())
     assert isinstance(found, Missing)
-    assert found.reason == "ConnectionRefused"
+    assert found.reason == "PageUnread"

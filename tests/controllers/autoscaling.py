@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.incident import Pages, Workload
 from reconcile import Client, LabelSelector, Manager, ObjectMeta
-from reconcile.blocks import Fetch, FetchFailed, ScrapeLimits
+from reconcile.blocks import AllowedHosts, Fetch, FetchFailed, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Event, Pod
 from reconcile.nodes import Delays
 from reconcile.testing import FaultyTransport, simulate
@@ -172,7 +172,11 @@ async def cluster(
         async with anyio.create_task_group() as group:
             await group.start(Manager(workload.controller, transport=there.transport, clock=there.clock).run)
             sizes = make_controller(
-                every=EVERY, fetch=net.fetch, probe=probe, limits=ScrapeLimits(pod_seconds=0.5)
+                every=EVERY,
+                fetch=net.fetch,
+                probe=probe,
+                limits=ScrapeLimits(pod_seconds=0.5),
+                hosts=AllowedHosts(["*"]),
             )
             async with there.running(sizes) as requests:
                 yield Here(there, net, metrics, workload, requests, probed)

@@ -10,7 +10,7 @@ from attrs import frozen
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
 from reconcile import Context, Controller, replicas
-from reconcile.blocks import FetchFailed
+from reconcile.blocks import AllowedHosts, FetchFailed
 from reconcile.blocks.autoscaler_units import ceil_div, milli_of
 from reconcile.kinds import Deployment, Pod
 from reconcile.nodes import Delays
@@ -129,7 +129,7 @@ def within_bounds(world: World) -> None:
 def scenario() -> Scenario:
     return Scenario(
         controllers=lambda: (
-            make_controller(every=2.0, fetch=Pages),
+            make_controller(every=2.0, fetch=Pages, hosts=AllowedHosts(["*"])),
             Controller(Deployment, run_pods, owns=(Pod,), name="deployments", operator="example.com"),
         ),
         definitions=[definition()],

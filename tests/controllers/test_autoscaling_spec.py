@@ -15,6 +15,7 @@ from controllers.autoscaling.spec import PREFIX, behaviour_of, policy_of
 from controllers.autoscaling.status import bounds_shown, claims_first, history_after
 from reconcile import encode
 from reconcile.blocks import (
+    AllowedHosts,
     Behaviour,
     CustomMetric,
     ExternalMetric,
@@ -311,7 +312,8 @@ def test_a_schedule_in_utc_needs_no_time_zones_on_the_machine(name: str) -> None
 
 
 def the_source(**fields: str) -> Source:
-    (found,) = policy_of(bare(**source(**fields), scalingStrategy="KPA")).sources
+    hosts = AllowedHosts(["*"])
+    (found,) = policy_of(bare(**source(**fields), scalingStrategy="KPA"), hosts).sources
     return found
 
 
