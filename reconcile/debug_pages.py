@@ -1,6 +1,6 @@
 """The pages of /debug that answer questions about one key, and those that have something done."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 HEADER = "X-Reconcile"
 """A request that changes something carries it. A web page cannot send it to another site unasked."""
 
+_THIS_MACHINE = ("127.0.0.1", "::1")
+_FORWARDED = ("forwarded", "x-forwarded-", "x-real-ip", "x-envoy-", "l5d-", "via")
 _ACTIONS = ("trigger", "pause", "resume")
 
 
@@ -27,34 +29,28 @@ class Desk(Protocol):
         ...
 
 
+Answer = Callable[[], Mapping[str, Any]]
+
+
 def add_desk(
     application: "web.Application",
     desk: Desk,
-    admit: "Callable[[web.Request], Awaitable[None]]",
-    *,
-    guarded: bool,
+    answer: "Callable[[web.Request, Answer], Awaitable[web.Response]]",
 ) -> None:
-    """Serve `desk`. `admit` raises for whom it is not; `guarded`: that is by token, not by address.
-
-    By address, a request has also to name this machine as its host, or a web page whose name leads here
-    could ask.
-    """
+    """Serve `desk`. `answer` admits a request, or raises, and makes a page of what the desk says."""
     from aiohttp import web
 
-    async def answer(request: web.Request, ask: Callable[[str, str], Mapping[str, Any]]) -> web.Response:
-        await admit(request)
-        if not guarded and not is_local_name(request.host):
-            raise web.HTTPForbidden(text="/debug is for this machine only: ask for 127.0.0.1\n")
+    async def ask(request: web.Request, page: Callable[[str, str], Mapping[str, Any]]) -> web.Response:
         kind, key = request.query.get("kind", ""), request.query.get("key", "")
         try:
-            return json_page(ask(kind, key))
+            return await answer(request, lambda: page(kind, key))
         except LookupError as error:
             raise web.HTTPNotFound(text=f"{error.args[0]}\n") from None
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
 
     async def explain(request: web.Request) -> web.Response:
-        return await answer(request, desk.explain)
+        return await ask(request, desk.explain)
 
     def action(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def act(request: web.Request) -> web.Response:
@@ -62,7 +58,7 @@ def add_desk(
                 raise web.HTTPForbidden(
                     text=f"a change needs the header {HEADER}, and no web page's Origin\n"
                 )
-            return await answer(request, lambda kind, key: desk.act(name, kind, key))
+            return await ask(request, lambda kind, key: desk.act(name, kind, key))
 
         return act
 
@@ -71,12 +67,26 @@ def add_desk(
         application.router.add_post(f"/debug/{name}", action(name))
 
 
-def json_page(value: Mapping[str, Any]) -> "web.Response":
+def json_text(value: Mapping[str, Any]) -> bytes:
     """A value as indented JSON."""
-    from aiohttp import web
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
 
-    body = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    return web.Response(body=body, content_type="application/json")
+
+def refusal_of(remote: str | None, host: str, headers: Iterable[str]) -> str:
+    """Why a request is not one of this machine itself; empty where it is.
+
+    Its peer is 127.0.0.1 or ::1, and no other address of loopback: sidecars forward from those. It has no
+    header of a proxy, and asks for this machine by a name of loopback, or a web page whose name leads here
+    could ask.
+    """
+    if remote not in _THIS_MACHINE:
+        return "/debug is for this machine only: use kubectl port-forward"
+    for name in headers:
+        if name.lower().startswith(_FORWARDED):
+            return (
+                f"/debug is for this machine only, and this request was forwarded: it has the header {name}"
+            )
+    return "" if is_local_name(host) else "/debug is for this machine only: ask for 127.0.0.1"
 
 
 def is_loopback(remote: str | None) -> bool:

@@ -33,24 +33,26 @@ def ping() -> None:
     """The check that passes whenever it can be asked at all."""
 
 
-def ask(
-    page: str, checks: Mapping[str, Check], *, exclude: Collection[str] = (), verbose: bool = False
-) -> Health:
-    """Ask all checks but those to exclude: 200 and `ok`, or 500 with one line a check.
+def run_checks(page: str, checks: Mapping[str, Check]) -> Mapping[str, bool]:
+    """Which of them pass. Why a check failed is logged and withheld from answers, as Kubernetes does."""
+    return {name: _passes(page, name, check) for name, check in checks.items()}
 
-    Why a check failed is logged and withheld from the answer, as Kubernetes does.
-    """
+
+def report(
+    page: str, passed: Mapping[str, bool], *, exclude: Collection[str] = (), verbose: bool = False
+) -> Health:
+    """The answer for these checks but those to exclude: 200 and `ok`, or 500 with one line a check."""
     lines: list[str] = []
-    failed: list[str] = []
-    for name, check in checks.items():
+    failed = False
+    for name, passes in passed.items():
         if name in exclude:
             lines.append(f"[+]{name} excluded: ok")
-        elif _passes(page, name, check):
+        elif passes:
             lines.append(f"[+]{name} ok")
         else:
-            failed.append(name)
+            failed = True
             lines.append(f"[-]{name} failed: reason withheld")
-    if unknown := sorted(set(exclude) - set(checks)):
+    if unknown := sorted(set(exclude) - set(passed)):
         named = ", ".join(f'"{name}"' for name in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
     if failed:

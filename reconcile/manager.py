@@ -340,10 +340,12 @@ class Manager(Life):
             if not options.serve:
                 yield
                 return
-            liveness = {"ping": ping, "event-loop": self._check_loop, **options.liveness}
+            liveness = {"ping": ping, "event-loop": ping, **options.liveness}
             reviewer = Reviewer(lambda: self._transport) if options.serve_review else None
             desk = Desk(lambda: self._runners)
-            pages = Pages(liveness, self._readiness(), metrics.text, self.state, desk, reviewer)
+            pages = Pages(
+                liveness, self._readiness(), metrics.text, self.state, desk, reviewer, held=self._held
+            )
             certificates = Path(options.serve_certificates) if options.serve_certificates else None
             address = parse_address(options.serve)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:
@@ -360,9 +362,8 @@ class Manager(Life):
             checks["leader"] = self._check_leader
         return {**checks, **self.options.readiness}
 
-    def _check_loop(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.check()
+    def _held(self) -> float:
+        return 0.0 if self._watchdog is None else self._watchdog.held
 
     def _check_caches(self) -> None:
         if self._clusters is None:

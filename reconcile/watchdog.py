@@ -75,11 +75,6 @@ class Watchdog:
         """For how many seconds the loop has been held now, to a quarter of `limit`; from any thread."""
         return 0.0 if self._loop is None else max(0.0, self._loop.time() - self._mark - self._pace)
 
-    def check(self, seconds: float = DEAD_SECONDS) -> None:
-        """The liveness check: raises RuntimeError if the loop has been held for that long."""
-        if self.held > seconds:
-            raise RuntimeError(f"the event loop has been held for {self.held:.1f} s")
-
     @property
     def _pace(self) -> float:
         return self.limit / _LOOKS_PER_LIMIT

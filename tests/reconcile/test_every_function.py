@@ -29,7 +29,7 @@ from reconcile import (
 )
 from reconcile.background import Background
 from reconcile.departures import Gone
-from reconcile.health import ask
+from reconcile.health import report, run_checks
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.sources import Surroundings
 from reconcile.testing import FakeClient
@@ -343,7 +343,7 @@ def test_a_health_check_that_misbehaves_fails_and_nothing_else(mode: str) -> Non
     answers: dict[str, Any] = {"false": lambda: False, "waits": lambda: late()}
     check = answers.get(mode) or misbehaving(mode)
     manager = Manager(readiness={"odd": check, "fine": lambda: None}, transport=FakeClient().transport)
-    health = ask("readyz", manager.options.readiness)
+    health = report("readyz", run_checks("readyz", manager.options.readiness))
     assert health.status == 500
     assert "[-]odd failed" in health.text
     assert "[+]fine ok" in health.text

@@ -1,5 +1,6 @@
 """The pages of a manager, over real sockets and in real time."""
 
+import errno
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -21,8 +22,10 @@ from reconcile import (
     Object,
     ObjectMeta,
     definition_of,
+    page_connections,
     resource,
 )
+from reconcile.debug_pages import refusal_of
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.serving import Address, CannotServe, is_loopback, parse_address
 
@@ -244,7 +247,7 @@ async def test_the_state_shows_queues_with_causes_running_and_recent_runs_and_in
     assert len(past["reconcile_id"]) == 8
 
 
-async def test_the_state_is_for_this_machine_only() -> None:
+def test_which_addresses_are_of_loopback() -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert not is_loopback("10.0.0.7")
@@ -252,11 +255,50 @@ async def test_the_state_is_for_this_machine_only() -> None:
     assert not is_loopback(None)
 
 
+@pytest.mark.rule("storm-desk")
+@pytest.mark.parametrize(
+    ("remote", "host", "header", "why"),
+    [
+        ("127.0.0.1", "127.0.0.1:8080", "Accept", ""),
+        ("::1", "[::1]:8080", "User-Agent", ""),
+        ("127.0.0.1", "localhost", "X-Reconcile", ""),
+        ("10.0.0.7", "127.0.0.1", "Accept", "kubectl port-forward"),
+        ("127.0.0.6", "127.0.0.1", "Accept", "kubectl port-forward"),
+        ("", "127.0.0.1", "Accept", "kubectl port-forward"),
+        ("127.0.0.1", "rebound.example.com", "Accept", "ask for 127.0.0.1"),
+        ("127.0.0.1", "127.0.0.1", "X-Forwarded-For", "it has the header X-Forwarded-For"),
+        ("127.0.0.1", "127.0.0.1", "forwarded", "it has the header forwarded"),
+        ("127.0.0.1", "127.0.0.1", "x-envoy-attempt-count", "forwarded"),
+        ("127.0.0.1", "127.0.0.1", "L5d-Client-Id", "forwarded"),
+    ],
+)
+def test_what_a_sidecar_or_a_web_page_asks_is_not_asked_by_this_machine(
+    remote: str, host: str, header: str, why: str
+) -> None:
+    refusal = refusal_of(remote, host, [header])
+    assert why in refusal
+    assert bool(why) is bool(refusal)
+
+
+@pytest.mark.rule("storm-desk")
+async def test_the_state_is_not_shown_to_a_web_page_whose_name_leads_here() -> None:
+    async with World().running(lamps) as (manager, ask):
+
+        async def state(**headers: str) -> int:
+            url = f"http://{manager.address}/debug/state"
+            async with ask.session.get(url, headers={**headers}) as answer:
+                return int(answer.status)
+
+        assert await state() == 200
+        assert await state(Host="rebound.example.com") == 403
+        assert await state(Forwarded="for=10.0.0.7") == 403
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [
         ("8080", Address("127.0.0.1", 8080)),
-        (":8080", Address("0.0.0.0", 8080)),
+        (":8080", Address("", 8080)),
         ("10.0.0.7:0", Address("10.0.0.7", 0)),
         ("[::1]:8080", Address("::1", 8080)),
     ],
@@ -274,6 +316,45 @@ def test_what_is_no_address_is_refused_at_construction(text: str) -> None:
     if text:
         with pytest.raises(ValueError, match="HOST:PORT"):
             Manager(lamps, serve=text)
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+async def test_every_interface_is_those_of_both_families() -> None:
+    manager = Manager(lamps, transport=InProcessTransport(ApiServer()), serve=":0", environ={})
+    await Client(manager.transport).apply(definition_of(Lamp))  # type: ignore[arg-type]
+    async with manager, aiohttp.ClientSession() as session:
+        port = manager.address.rpartition(":")[2]
+        for host in ("127.0.0.1", "[::1]"):
+            async with session.get(f"http://{host}:{port}/healthz") as answer:
+                assert answer.status == 200
+
+
+@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL])
+async def test_where_a_family_is_absent_the_other_is_served(
+    error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = page_connections._bound
+
+    def bind(family: int, place: tuple[object, ...]) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(error, "no IPv6 here")
+        return bound(family, place)
+
+    monkeypatch.setattr(page_connections, "_bound", bind)
+    (listener,) = await page_connections.listen("", 0)
+    with listener:
+        assert listener.getsockname()[0] == "0.0.0.0"
+    with pytest.raises(OSError, match="no IPv6 here"):
+        await page_connections.listen("::1", 0)
 
 
 async def test_a_port_in_use_ends_the_start_and_says_which() -> None:

@@ -1,0 +1,256 @@
+"""Connections to the pages of a manager, and what each may take before it has asked for anything.
+
+The port is open to the network in most clusters. Time, bytes and numbers are bounded, and at the bound the
+connection goes that has had no request for longest, so that a kubelet's next probe always gets in. Sockets
+are accepted here and not by asyncio, which logs a line for each failure and counts no TLS handshakes.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import define, field
+
+from informers import get_logger
+
+MAX_CONNECTIONS: Final = 200
+MAX_HEAD: Final = 65_536
+"""Bytes of a request until it is with its page."""
+HEAD_SECONDS: Final = 10.0
+"""In which a TLS handshake, and line and headers of a request, have to arrive."""
+IDLE_SECONDS: Final = 60.0
+"""In which an answer has to be taken and the next request has to come."""
+LOG_SECONDS: Final = 30.0
+
+_BACKLOG: Final = 128
+_SAME_PORT_TRIES: Final = 8
+_NO_SUCH_FAMILY: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
+_log = get_logger("reconcile.serving")
+
+
+# --- listening ------------------------------------------------------------------------------------------
+
+
+async def listen(host: str, port: int) -> Sequence[socket.socket]:
+    """Sockets that listen there; with an empty `host` on every interface, of IPv4 and of IPv6.
+
+    A family that the machine does not have is left out. Port 0 is one that is free in all of them.
+    Raises OSError.
+    """
+    for _ in range(_SAME_PORT_TRIES - 1 if port == 0 else 0):
+        with contextlib.suppress(OSError):
+            return await _listen(host, port)
+    return await _listen(host, port)
+
+
+async def _listen(host: str, port: int) -> Sequence[socket.socket]:
+    places = await asyncio.get_running_loop().getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    absent: OSError | None = None
+    with contextlib.ExitStack() as opened:
+        listeners: list[socket.socket] = []
+        # IPv4 first: its port and address are those that are told.
+        for family, *_, place in sorted(dict.fromkeys(places), key=lambda one: one[0] != socket.AF_INET):
+            try:
+                listener = _bound(family, (place[0], port, *place[2:]))
+            except OSError as error:
+                if error.errno not in _NO_SUCH_FAMILY:
+                    raise
+                absent = error
+                continue
+            listeners.append(opened.enter_context(listener))
+            port = listener.getsockname()[1]
+        if not listeners:
+            raise absent or OSError(f"{host} is not an address of this machine")
+        opened.pop_all()
+        return listeners
+
+
+def _bound(family: int, place: tuple[object, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(place)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+# --- connections ----------------------------------------------------------------------------------------
+
+
+class Connection(asyncio.Protocol):
+    """One connection, from the moment it is accepted; `handler` makes requests of what arrives."""
+
+    def __init__(self, owner: "Connections", handler: asyncio.Protocol, accepted: socket.socket) -> None:
+        self.owner = owner
+        self.handler = handler
+        self.accepted = accepted
+        self.busy = False
+        self.opening: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._received = 0
+        self._answered = False
+        self._timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self.cut)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.handler.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self.owner.forget(self)
+        self.handler.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.busy:
+            if self._answered:
+                self._answered = False
+                self._limit_time(HEAD_SECONDS)
+            self._received += len(data)
+            if self._received > MAX_HEAD:
+                self.cut()
+                return
+        self.handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self.handler.eof_received()
+
+    def pause_writing(self) -> None:
+        self.handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.handler.resume_writing()
+
+    def begin(self) -> None:
+        """A request is with its page: from here on that bounds its time."""
+        self.busy = True
+        self._timer.cancel()
+
+    def end(self) -> None:
+        """The page has its answer."""
+        self.busy, self._answered, self._received = False, True, 0
+        self._limit_time(IDLE_SECONDS)
+
+    def cut(self) -> None:
+        """Hang up, without a word."""
+        self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        else:
+            # To cancel what opens it would leave a handshake that has yet to begin; the end of the stream
+            # ends it. asyncio closes the socket.
+            with contextlib.suppress(OSError):
+                self.accepted.shutdown(socket.SHUT_RDWR)
+
+    def forgo(self) -> None:
+        """It did not open."""
+        self._timer.cancel()
+
+    def _limit_time(self, seconds: float) -> None:
+        self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.cut)
+
+
+@define(eq=False)
+class Connections:
+    """The connections of one server: `make_handler` makes what reads each, `most` are open at once."""
+
+    make_handler: Callable[[], asyncio.Protocol]
+    tls: ssl.SSLContext | None = None
+    most: int = MAX_CONNECTIONS
+    _known: dict[asyncio.Protocol, Connection] = field(factory=dict, init=False)
+    """By handler; the one that was used last is at the end."""
+    _rarely: "Rarely" = field(factory=lambda: Rarely(), init=False)
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Take connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of descriptors, most likely: those that ask for nothing make room.
+                if times := self._rarely.times("accept"):
+                    _log.warning("cannot accept connections", times=times, error=error.strerror or str(error))
+                self._make_room()
+                await asyncio.sleep(0.1)
+                continue
+            if len(self._known) >= self.most and not self._make_room():
+                accepted.close()
+                if times := self._rarely.times("refused"):
+                    _log.warning("refused a connection: all are in use", times=times, connections=self.most)
+                continue
+            connection = Connection(self, self.make_handler(), accepted)
+            self._known[connection.handler] = connection
+            connection.opening = loop.create_task(self._open(connection))
+
+    async def _open(self, connection: Connection) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                connection.accepted,
+                ssl=self.tls,
+                ssl_handshake_timeout=None if self.tls is None else HEAD_SECONDS,
+            )
+        except OSError:  # asyncio has closed it
+            connection.forgo()
+            self.forget(connection)
+
+    def _make_room(self) -> bool:
+        """Cut the connection that has had no request for longest, if there is one without."""
+        idle = next((one for one in self._known.values() if not one.busy), None)
+        if idle is None:
+            return False
+        if times := self._rarely.times("cut"):
+            _log.warning("cut an idle connection to make room", times=times, connections=len(self._known))
+        self.forget(idle)
+        idle.cut()
+        return True
+
+    def of(self, handler: object) -> Connection | None:
+        """The connection that `handler` reads, which is in use now."""
+        assert isinstance(handler, asyncio.Protocol)
+        connection = self._known.pop(handler, None)
+        if connection is not None:
+            self._known[handler] = connection
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        """It has ended, or will at once."""
+        self._known.pop(connection.handler, None)
+
+    async def end(self) -> None:
+        """End what is left of them."""
+        left = list(self._known.values())
+        for connection in left:
+            connection.cut()
+        opening = [one.opening for one in left if one.opening is not None and not one.opening.done()]
+        if opening:
+            await asyncio.wait(opening, timeout=1)
+
+
+@define(eq=False)
+class Rarely:
+    """Bounds the lines about what may happen a thousand times a second: one in LOG_SECONDS for each thing."""
+
+    _last: dict[str, tuple[float, int]] = field(factory=dict, init=False)
+
+    def times(self, what: str) -> int:
+        """How often it has happened since the last line about it, with this time; 0 where no line is due."""
+        now = asyncio.get_running_loop().time()
+        last, number = self._last.get(what, (-LOG_SECONDS, 0))
+        due = now - last >= LOG_SECONDS
+        self._last[what] = (now, 0) if due else (last, number + 1)
+        return number + 1 if due else 0
