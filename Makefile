@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them set up what they need, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz soak sweep coverage mutants uvloop lock quality rules clean
+.PHONY: help setup run test check docs format bench compared fuzz chaos soak sweep coverage mutants uvloop lock quality rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -43,6 +43,9 @@ compared: setup ## the figures of docs/explanation/compared.md: the same operato
 fuzz: setup ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
 	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
 	@HOSTILE_ANSWERS=3000 $(BIN)/python -m pytest -s -q --timeout 3600 tests/reconcile/test_hostile_answers.py tests/informers/test_unreadable.py
+
+chaos: setup ## half an hour of lies, kills and freezes between two replicas and their server; ARGS="--seconds 60 --seed N"
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)

@@ -49,12 +49,15 @@ class Machine:
         return process
 
     async def serve(
-        self, folder: Path, users: Sequence[str], *, tls: bool = True, port: int = 0
+        self, folder: Path, users: Sequence[str], *, tls: bool = True, port: int = 0, changes: bool = False
     ) -> tuple[BaseProcess, int]:
-        """A server that keeps its kubeconfigs and its log in a folder, and its port."""
+        """A server that keeps its kubeconfigs and its log in a folder, and its port.
+
+        With `changes` it also writes down each state of each object.
+        """
         await anyio.Path(folder).mkdir(exist_ok=True)
         told, ready = _PROCESSES.Pipe(duplex=False)
-        process = self.start(server.run, folder, list(users), port, tls, ready)
+        process = self.start(server.run, folder, list(users), port, tls, ready, changes)
         ready.close()
         with told:
             await until(lambda: told.poll() or process.exitcode is not None, 30)

@@ -4,10 +4,14 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
+from informers import Transport
 from informers.kubernetes import connect
 from reconcile import Context, Controller, LeaderElection, LeadershipLost, Manager
 from reconcile.kinds import ConfigMap
@@ -24,21 +28,36 @@ async def count(ctx: Context[ConfigMap]) -> None:
 
 def run(folder: Path, name: str, kubeconfig: str, namespace: str) -> None:
     """Run until SIGTERM, or until the lease is lost."""
+    controller = Controller(ConfigMap, count, name=name, wakes=lambda old, new: False, every=0.2)
+    election = LeaderElection("lock", namespace, identity=name)
+    operate(folder, name, partial(connect, folder / kubeconfig), controller, election)
+
+
+def operate(
+    folder: Path,
+    name: str,
+    reach: Callable[[], Awaitable[Transport]],
+    controller: Controller[Any],
+    election: LeaderElection,
+) -> None:
+    """Run a controller for a Lease, in the Lease's namespace, as `run` does; the log is NAME.log."""
     logging.basicConfig(filename=folder / f"{name}.log", level=logging.INFO, format="%(created)f %(message)s")
     try:
-        anyio.run(_run, folder / kubeconfig, name, namespace)
+        anyio.run(_operate, reach, controller, election)
     except LeadershipLost as lost:
         logging.error("%s", lost)
         sys.exit(LOST)
 
 
-async def _run(kubeconfig: Path, name: str, namespace: str) -> None:
-    transport = await connect(kubeconfig)
+async def _operate(
+    reach: Callable[[], Awaitable[Transport]], controller: Controller[Any], election: LeaderElection
+) -> None:
+    transport = await reach()
     manager = Manager(
-        Controller(ConfigMap, count, name=name, wakes=lambda old, new: False, every=0.2),
+        controller,
         transport=transport,
-        namespace=namespace,
-        leader_election=LeaderElection("lock", namespace, identity=name),
+        namespace=election.namespace,
+        leader_election=election,
         environ={},
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, manager.stop)

@@ -14,17 +14,39 @@ from informers import Response
 from reconcile.embedded import ApiRequest, ApiServer, User, Watch
 from reconcile.embedded.http import serve
 from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.log import Change
 
 LOG = "requests.jsonl"
+CHANGES = "changes.jsonl"
+TAG = "x-request-tag"
+"""The header by which a proxy marks what it sends on; the log keeps it."""
 AWAY_SECONDS = 2.0
 
 
 class _Recorded(ApiServer):
-    def __init__(self, log: TextIO) -> None:
+    def __init__(self, log: TextIO, changes: TextIO | None = None) -> None:
         self._file = log
+        self._changes = changes
+        self._holder = ""
         super().__init__(rbac=False)
+        self.log.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        """Write down a state that an object has reached, or the last one of an object that is gone."""
+        plural = change.resource[1]
+        state = change.new or change.left
+        if plural == "leases":
+            self._holder = state.decode()["spec"].get("holderIdentity") or "" if change.new else ""
+        if self._changes is None or plural in ("events", "leases"):
+            return
+        obj = state.decode()
+        obj["metadata"].pop("managedFields", None)
+        line = {"at": time.monotonic(), "plural": plural, "gone": change.new is None, "object": obj}
+        self._changes.write(json.dumps(line) + "\n")
+        self._changes.flush()
 
     def handle(self, request: ApiRequest) -> Response | Watch:
+        holder_before = self._holder
         answer = super().handle(request)
         status = answer.status if isinstance(answer, Response) else 200
         line = {
@@ -33,6 +55,8 @@ class _Recorded(ApiServer):
             "method": request.method,
             "path": request.path,
             "status": status,
+            "leader": holder_before,
+            "tag": request.headers.get(TAG, ""),
         }
         if request.body and "/leases" in request.path:
             line["holder"] = msgspec.json.decode(request.body).get("spec", {}).get("holderIdentity")
@@ -41,18 +65,19 @@ class _Recorded(ApiServer):
         return answer
 
 
-def run(folder: Path, users: list[str], port: int, tls: bool, ready: Any) -> None:
+def run(folder: Path, users: list[str], port: int, tls: bool, ready: Any, changes: bool = False) -> None:
     """Serve until killed; tells `ready` its port. Each user's token is its name.
 
+    With `changes` each state that an object reaches is written down as well, also by the server itself.
     SIGUSR1 cuts all connections and closes the port for a while; what the server holds stays.
     """
-    anyio.run(_run, folder, users, port, tls, ready)
+    anyio.run(_run, folder, users, port, tls, ready, changes)
 
 
-async def _run(folder: Path, users: list[str], port: int, tls: bool, ready: Any) -> None:
+async def _run(folder: Path, users: list[str], port: int, tls: bool, ready: Any, changes: bool) -> None:
     known = {name: User(name) for name in users}
-    with (folder / LOG).open("a") as log:
-        server = _Recorded(log)
+    with (folder / LOG).open("a") as log, (folder / CHANGES).open("a") as states:
+        server = _Recorded(log, states if changes else None)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.run)
             with anyio.open_signal_receiver(signal.SIGUSR1) as signals:
@@ -78,6 +103,9 @@ class Asked:
     path: str
     status: int
     holder: str | None = None
+    leader: str = ""
+    """The identity in the Lease when it came; all Leases are one here."""
+    tag: str = ""
 
     @property
     def committed(self) -> bool:
