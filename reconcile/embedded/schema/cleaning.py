@@ -8,7 +8,7 @@ from attrs import define
 from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Default, Node
 from reconcile.embedded.schema.quantities import canonical_quantity
 from reconcile.embedded.schema.values import copied
-from reconcile.embedded.schema.work import MAX_CAUSES, shortened
+from reconcile.embedded.schema.work import MAX_CAUSES, MAX_PATH, shortened
 
 MAX_DEFAULTS: Final = 3 * 1024 * 1024
 """Bytes of defaults that one object may get: twice what can be stored, so that half of it is too much."""
@@ -16,7 +16,8 @@ MAX_DEFAULTS: Final = 3 * 1024 * 1024
 
 def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
     """Take out, in place, what the schema does not know; the first paths of it are added to `removed`."""
-    path = shortened(path)
+    if len(path) > MAX_PATH:
+        path = shortened(path)
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict | list) and node.items is not None:

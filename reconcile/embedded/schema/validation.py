@@ -6,7 +6,7 @@ from typing import Any, Final
 from reconcile.embedded.schema.checks import invalid
 from reconcile.embedded.schema.nodes import ABSENT, Compositions, Node
 from reconcile.embedded.schema.values import copied, quoted, same, type_name
-from reconcile.embedded.schema.work import Causes, TooManyFaults, shortened
+from reconcile.embedded.schema.work import MAX_PATH, Causes, TooManyFaults, shortened
 from reconcile.embedded.status import FieldCause
 
 _A_BRANCH: Final = 5
@@ -86,7 +86,8 @@ def _validate_members(
                 causes.append(
                     FieldCause("FieldValueRequired", "Required value: must not be empty", f"{path}.{name}")
                 )
-    path = shortened(path)
+    if len(path) > MAX_PATH:
+        path = shortened(path)
     properties, additional = node.properties, node.additional
     for name, member in value.items():
         child = properties.get(name, additional)
@@ -98,7 +99,8 @@ def _validate_items(
     node: Node, item_node: Node, items: list[Any], path: str, causes: Causes, old: Any
 ) -> None:
     earlier = _items_by_key(node, old) if node.list_type == "map" else {}
-    path = shortened(path)
+    if len(path) > MAX_PATH:
+        path = shortened(path)
     for index, item in enumerate(items):
         if type(item) is item_node.plain:
             continue
@@ -167,7 +169,8 @@ def _composition_fault(path: str, rule: str) -> FieldCause:
 
 def duplicates(node: Node, value: Any, path: str) -> Iterator[FieldCause]:
     """The items that occur twice in lists of type set and map."""
-    path = shortened(path)
+    if len(path) > MAX_PATH:
+        path = shortened(path)
     if isinstance(value, dict):
         for name, member in value.items():
             child = node.properties.get(name) or node.additional

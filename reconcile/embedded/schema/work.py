@@ -85,5 +85,5 @@ TOO_MANY_FAULTS: Final = FieldCause(
 
 
 def shortened(path: str) -> str:
-    """A path that is too long to be shown for every member below it, cut off."""
+    """A path, cut off where it is too long to be shown for every member below it."""
     return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."
