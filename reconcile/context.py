@@ -17,6 +17,7 @@ from reconcile.client import Client, Propagation
 from reconcile.conditions import checked_condition, merge_conditions, reason_for
 from reconcile.consistency import NoJournal
 from reconcile.diffing import merge_diff, pointers
+from reconcile.failures import text_of
 from reconcile.generating import generate_once
 from reconcile.models import (
     Intent,
@@ -253,7 +254,7 @@ class Context(Generic[T]):
         try:
             yield
         except errors as error:
-            self.condition(name, False, reason=reason_for(error), message=self.client.redacted(str(error)))
+            self.condition(name, False, reason=reason_for(error), message=self.client.redacted(text_of(error)))
             raise
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:

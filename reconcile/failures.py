@@ -45,12 +45,16 @@ def members_of(error: BaseException | None) -> Sequence[Member]:
     return [Member(_named(one), place_text(one)) for _, one in shown]
 
 
-def _named(error: BaseException) -> str:
-    """The class of an error and its text, which code of others writes."""
+def text_of(error: BaseException) -> str:
+    """The text of an error. Its `__str__` may be the author's, and fail in its turn."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return str(error)
     except Exception as broken:
-        return f"{type(error).__name__} (its text raised {type(broken).__name__})"
+        return f"(its text raised {type(broken).__name__})"
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"
 
 
 def described(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from anyio.abc import TaskStatus
 
 from informers import get_logger
 from informers.cancellation import Interrupted, asked_to_end, cancel_requests
+from reconcile.failures import described
 from reconcile.signals import on_signal
 
 _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
@@ -69,7 +70,7 @@ class Life(ABC):
                 raise Interrupted(_CANCELLED) from error
         except Exception as error:
             self._failure = error
-            self._log.error("the manager has ended", error=f"{type(error).__name__}: {error}", exc_info=error)
+            self._log.error("the manager has ended", error=described(error), exc_info=error)
             raise
         finally:
             self._ended.set()

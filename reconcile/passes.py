@@ -292,7 +292,7 @@ class Passes(Generic[T]):
             await self._invoke(function, rehearsal)
             rehearsal.note_wanted()
         except Exception as error:
-            rehearsal.log.debug("the rehearsal of a run failed", error=rehearsal.client.redacted(str(error)))
+            rehearsal.log.debug("the rehearsal of a run failed", error=rehearsal.client.redacted(described(error)))
             return await self._call(function, make(snapshot).taking(made))
         context = make(snapshot).taking(made)
         result = await self._call(function, context)

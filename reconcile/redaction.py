@@ -15,6 +15,7 @@ from attrs import define, field
 from structlog.typing import EventDict
 
 from informers import Resource, Snapshot
+from reconcile.failures import text_of
 
 SHORTEST = 4
 """Values of fewer characters are not looked for: they would be found in every other word."""
@@ -99,7 +100,7 @@ def veiled(error: BaseException, redact: Callable[[str], str]) -> BaseException:
     that has seen Secrets hold them.
     """
     kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
-    copy: Exception = kind(redact(str(error)))
+    copy: Exception = kind(redact(text_of(error)))
     copy.add_note(redact("".join(format_exception(error))).rstrip())
     return copy
 

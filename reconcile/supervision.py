@@ -74,5 +74,5 @@ def first_error(
     for error in others:
         if log is None:
             break
-        log.error("one more error", error=f"{type(error).__name__}: {error}", exc_info=error)
+        log.error("one more error", error=described(error), exc_info=error)
     return first

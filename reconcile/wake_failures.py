@@ -9,6 +9,7 @@ from attrs import define, field
 
 from informers import Resource, Snapshot
 from informers.functions import name_of
+from reconcile.failures import described
 from reconcile.redaction import concealing
 from reconcile.requests import Cause, Request
 
@@ -48,7 +49,7 @@ class WakeFailures:
                 "a function of the operator failed",
                 place=place,
                 function=name_of(function),
-                error=f"{type(error).__name__}: {error}",
+                error=described(error),
                 instead=instead,
                 key=key,
                 times=count,

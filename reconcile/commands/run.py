@@ -26,6 +26,7 @@ from reconcile.commands.progress import PATIENCE
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
+from reconcile.failures import described
 from reconcile.logs import configure_logging
 from reconcile.manager import Manager
 from reconcile.models import kind_of
@@ -280,7 +281,7 @@ async def _until_stopped(manager: Manager) -> None:
     except (CannotServe, ConfigurationError, CacheSyncFailed, OriginalAtWork):
         raise
     except Exception as error:
-        raise Died(f"the manager has ended: {type(error).__name__}: {error}") from error
+        raise Died(f"the manager has ended: {described(error)}") from error
 
 
 @contextmanager

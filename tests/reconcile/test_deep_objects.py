@@ -10,8 +10,8 @@ import pytest
 
 from informers import StreamingResponse
 from informers.transport import PassingTransport
-from reconcile import Context, Controller
-from reconcile.kinds import ConfigMap
+from reconcile import Context, Controller, ObjectMeta
+from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms import echoes, report
 from reconcile.storms.guard import StormGuard
 from tests.reconcile.test_consistency import ensure_one
@@ -103,14 +103,20 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other() -> None:
+@pytest.mark.parametrize("secretive", [False, True])
+def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(secretive: bool) -> None:
     async def fail_once(ctx: Context[Toy]) -> None:
+        if secretive:
+            await ctx.client.get(Secret, "planted", "default")
         if ctx.attempt == 0:
-            raise Unspeakable
+            with ctx.false_on_failure("Ready", Unspeakable):
+                raise Unspeakable
         await keep_size(ctx)
 
     async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, fail_once)) as manager:
+        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": "aHVudGVyMjI="})
+        await world.client.create(planted)
+        async with world.running(Controller(Toy, fail_once, reads=[Secret])) as manager:
             await world.make(size=5)
             await anyio.sleep(20)
             assert (await world.client.get(Toy, "a", "default")).status.size == 5

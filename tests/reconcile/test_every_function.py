@@ -37,7 +37,14 @@ from tests.reconcile.test_manager import Toy, ToySpec, World, keep_size, played
 
 # --- functions that misbehave ------------------------------------------------------------------------
 
-MODES = ("raises", "garbage", "cancelled", "exits", "never")
+MODES = ("raises", "unspeakable", "garbage", "cancelled", "exits", "never")
+
+
+class Unspeakable(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
 
 
 def misbehaving(mode: str) -> Any:
@@ -47,6 +54,8 @@ def misbehaving(mode: str) -> Any:
         match mode:
             case "raises":
                 raise LookupError("of the author")
+            case "unspeakable":
+                raise Unspeakable
             case "cancelled":
                 raise asyncio.CancelledError
             case "exits":
@@ -258,7 +267,11 @@ def test_no_function_ends_the_manager_or_loses_a_change(
 
     played(scenario)
     said = " ".join(str(value) for record in caplog.records for value in vars(record).values())
-    by_itself = {"raises": "LookupError: of the author", "never": "took longer than 2 s"}
+    by_itself = {
+        "raises": "LookupError: of the author",
+        "unspeakable": "Unspeakable",
+        "never": "took longer than 2 s",
+    }
     named = "misbehave" in said or by_itself.get(mode, "misbehave") in said
     assert named or mode in place.silent, said
     assert "the manager has ended" not in said
@@ -358,7 +371,7 @@ PASSED_ON: Mapping[str, Callable[[Context[Any], Any], Any]] = {
 
 
 @pytest.mark.rule("survival-functions")
-@pytest.mark.parametrize("mode", ["raises", "garbage", "cancelled", "exits"])
+@pytest.mark.parametrize("mode", ["raises", "unspeakable", "garbage", "cancelled", "exits"])
 @pytest.mark.parametrize("how", PASSED_ON)
 def test_a_function_that_a_run_passes_on_fails_that_run_alone(how: str, mode: str) -> None:
     async def pass_on(ctx: Context[Toy]) -> None:
