@@ -100,10 +100,11 @@ class Reachability:
         self._group = group
 
     def end(self) -> None:
-        """The group of `start` has ended: nothing is known any more."""
+        """The group of `start` has ended: nothing is known any more, and `wait_up` returns."""
         self._group = None
         self._probing = self.troubled = self.down = self.ramping = False
         self._once.clear()
+        self._release_waiters()
 
     # --- what becomes of requests -----------------------------------------------------------------
 
@@ -141,6 +142,9 @@ class Reachability:
         once, self._once = self._once, {}
         for wake in once.values():
             wake()
+        self._release_waiters()
+
+    def _release_waiters(self) -> None:
         up, self._up = self._up, None
         if up is not None:
             up.set()

@@ -308,8 +308,11 @@ def test_nothing_is_doubted_before_the_start_and_after_the_end() -> None:
         reach.failed(REFUSED)
         await anyio.sleep(2)
         assert reach.down
-        reach.end()
-        assert not reach.down
+        async with anyio.create_task_group() as group:
+            group.start_soon(reach.wait_up)
+            await anyio.sleep(1)
+            reach.end()
+            assert not reach.down
         reach.failed(REFUSED)
         assert not reach.troubled
 
