@@ -82,14 +82,17 @@ class Plugin:
         except OSError as error:
             raise PluginError(f"the plugin {self.name} cannot be started: {error.strerror}") from None
         self._running.add(process)
+        readers = [asyncio.create_task(self._read(pipe)) for pipe in (process.stdout, process.stderr)]
         try:
-            output, errors = await asyncio.gather(self._read(process.stdout), self._read(process.stderr))
+            output, errors = await asyncio.gather(*readers)
             await process.wait()
         finally:
             self._running.discard(process)
+            for reader in readers:
+                reader.cancel()  # `gather` lets the other one read on where one fails
             if process.returncode is None:
                 _kill(process)
-                await _wait_for_end(process)
+                await _wait_for_end(process, readers)
         if process.returncode != 0:
             said = " ".join(errors[:500].decode(errors="replace").split())
             raise PluginError(f"the plugin {self.name} ended with status {process.returncode}: {said}")
@@ -118,9 +121,10 @@ class Plugin:
         return status
 
 
-async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
-    """asyncio waits for the pipes as well, and a pipe that nobody reads does not end."""
+async def _wait_for_end(process: asyncio.subprocess.Process, readers: Sequence[asyncio.Task[bytes]]) -> None:
+    """Read on to the ends of the pipes: asyncio waits for those too. `readers` have been cancelled."""
     with anyio.move_on_after(END_SECONDS, shield=True):
+        await asyncio.wait(readers)  # a stream takes one reader at a time
         for stream in (process.stdout, process.stderr):
             while stream is not None and await stream.read(1 << 16):
                 pass

@@ -394,6 +394,18 @@ async def test_what_a_plugin_should_not_print_is_said_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+async def test_a_plugin_that_prints_too_much_is_named_though_a_child_of_its_holds_a_pipe(
+    connecting: Connect, tmp_path: Path
+) -> None:
+    script = "import subprocess, sys; subprocess.Popen(['sleep', '0.5'], start_new_session=True, stdout=2)"
+    script += "; sys.stdout.write('x' * 2_000_000); sys.stdout.flush()"
+    version = "client.authentication.k8s.io/v1"
+    user = {"exec": {"command": sys.executable, "args": ["-c", script], "apiVersion": version}}
+    with anyio.fail_after(10), pytest.raises(ConfigurationProblem, match="printed more than 1048576 bytes"):
+        await connecting(1, user=user)
+    assert not [task for task in asyncio.all_tasks() if "_read" in repr(task)]
+
+
 async def test_a_plugin_that_is_not_installed_is_named(connecting: Connect) -> None:
     user = {"exec": {"command": "no-such-plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
     with pytest.raises(ConfigurationProblem, match="no-such-plugin cannot be started: No such file"):
