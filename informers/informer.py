@@ -21,6 +21,7 @@ from informers.logs import get_logger
 from informers.options import InformerOptions
 from informers.reachability import Reachability
 from informers.resource import Key, Resource
+from informers.scanning import check_whole
 from informers.selectors import selects
 from informers.sink import Sink
 from informers.snapshot import Snapshot, name_in
@@ -359,6 +360,7 @@ class Informer:
         except msgspec.DecodeError as error:
             if not isinstance(error, msgspec.ValidationError):
                 raise
+            check_whole(raw)  # a list looks for the end of an object by trying: it may not be here
             problem = str(error)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             problem = type(error).__name__

@@ -12,6 +12,7 @@ import msgspec
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 _OPENING = b"{["
 _string = msgspec.json.Decoder(str)
+_value = msgspec.json.Decoder(msgspec.Raw)
 
 
 def members(text: bytes) -> dict[str, bytes]:
@@ -28,6 +29,17 @@ def members(text: bytes) -> dict[str, bytes]:
 def elements(text: bytes) -> list[bytes]:
     """The elements of a JSON array, each as text. Raises msgspec.DecodeError for anything else."""
     return [part.strip() for part in _parts(text, b"[", b"]")]
+
+
+def check_whole(text: bytes) -> None:
+    """Raises msgspec.DecodeError for text that is not one value of JSON, such as the beginning of one."""
+    try:
+        _value.decode(text)
+    except RecursionError:
+        if text.lstrip().startswith(b"{"):
+            members(text)
+        else:
+            elements(text)
 
 
 def _parts(text: bytes, opening: bytes, closing: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import Informer, Resource, Response, Snapshot, StreamingResponse
-from informers.scanning import elements, members
+from informers.scanning import check_whole, elements, members
 from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
 from tests.informers.http_peer import always, reply, serving
@@ -70,6 +70,17 @@ def test_anything_else_is_a_decoding_error(text: bytes) -> None:
     for read in (members, elements):
         with suppress(msgspec.DecodeError):
             read(text)
+
+
+@pytest.mark.parametrize("text", [b'{"a":1', b'{"a":1}}', b"[1", b"", b"[" * 20_000, b'{"a":' * 20_000 + b"1"])
+def test_text_that_is_not_one_value_is_not_whole(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        check_whole(text)
+
+
+@pytest.mark.parametrize("text", [b"3", b'{"a":1}', b" [1]", b"[" * 20_000 + b"]" * 20_000, deep("a", 1)])
+def test_one_value_is_whole_however_deep_it_is(text: bytes) -> None:
+    check_whole(text)
 
 
 def test_an_object_that_is_nested_deeply_is_kept_whole() -> None:
@@ -157,6 +168,8 @@ BAD = [
     + b"1"
     + b"}" * 20_001
     + b"}",
+    b'{"kind": "Pod","metadata":{"name":7},"spec":[{"kind": "a"},{"kind": "b","metadata":'
+    b'{"name":"within","resourceVersion":"6"}}]}',
 ]
 
 
