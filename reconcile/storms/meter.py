@@ -113,6 +113,7 @@ class Meter:
     keys: dict[Request, Cold] = field(factory=dict, init=False)
     _warm: dict[Request, Warm] = field(factory=dict, init=False)
     _looked_at: dict[Request, Warm] = field(factory=dict, init=False)
+    _full_until: float = field(default=float("-inf"), init=False)
 
     @property
     def any_warm(self) -> bool:
@@ -172,8 +173,11 @@ class Meter:
     def _has_room(self, now: float) -> bool:
         if len(self._looked_at) < WARM_KEYS:
             return True
+        if now <= self._full_until:  # writes only get later: the oldest needs no second look before that
+            return False
         oldest = min(self._looked_at, key=lambda request: self._looked_at[request].last_write)
-        if now - self._looked_at[oldest].last_write <= WARM_SECONDS:
+        self._full_until = self._looked_at[oldest].last_write + WARM_SECONDS
+        if now <= self._full_until:
             return False
         self.forget(oldest)
         return True

@@ -196,6 +196,36 @@ def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.Monk
     assert here.warm(Request("default", "a")) is None
 
 
+def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[float] = []
+
+    class Noted(Warm):
+        @property
+        def last_write(self) -> float:
+            looks.append(self._last)
+            return self._last
+
+        @last_write.setter
+        def last_write(self, now: float) -> None:
+            self._last = now
+
+    monkeypatch.setattr(meter, "WARM_KEYS", 50)
+    monkeypatch.setattr(meter, "Warm", Noted)
+    here = Meter(TOYS)
+    for now in (0, 1):
+        for number in range(50):
+            wrote(here, now, f"k{number}")
+    for now in (2, 3):
+        for number in range(50):
+            wrote(here, now, f"waiting{number}")
+    assert len(looks) < 200
+    assert not wrote(here, 1 + WARM_SECONDS, "waiting1")
+    wrote(here, 2 + WARM_SECONDS, "waiting2")
+    assert here.warm(Request("default", "waiting2")) is not None
+
+
 def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> None:
     here = Meter(TOYS)
     keys = [f"k{number}" for number in range(WARM_KEYS + 200)]
