@@ -254,7 +254,8 @@ class Context(Generic[T]):
         try:
             yield
         except errors as error:
-            self.condition(name, False, reason=reason_for(error), message=self.client.redacted(text_of(error)))
+            message = self.client.redacted(text_of(error))
+            self.condition(name, False, reason=reason_for(error), message=message)
             raise
 
     def event(self, reason: str, message: str, *, warning: bool = False, action: str = "Reconcile") -> None:

@@ -11,7 +11,7 @@ import structlog
 from attrs import define, evolve, field, frozen
 
 from informers import Informer, NotFound, Resource, Snapshot, StaleVersion
-from informers.cancellation import as_failure, cancel_requests
+from informers.cancellation import as_failure, cancel_requests, leaf_errors
 from informers.functions import is_async, name_of
 from reconcile import redaction
 from reconcile.blocking import Blocking, RunOver, Threads
@@ -292,7 +292,8 @@ class Passes(Generic[T]):
             await self._invoke(function, rehearsal)
             rehearsal.note_wanted()
         except Exception as error:
-            rehearsal.log.debug("the rehearsal of a run failed", error=rehearsal.client.redacted(described(error)))
+            why = rehearsal.client.redacted(described(error))
+            rehearsal.log.debug("the rehearsal of a run failed", error=why)
             return await self._call(function, make(snapshot).taking(made))
         context = make(snapshot).taking(made)
         result = await self._call(function, context)
@@ -450,6 +451,4 @@ def _checked(result: Any, function: Any) -> Result | None:
 
 def _all_are(error: BaseException, *kinds: type[Exception]) -> bool:
     """Whether an error is of these kinds; of a group, as task groups make them, each one in it."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(_all_are(one, *kinds) for one in error.exceptions)
-    return isinstance(error, kinds)
+    return all(isinstance(leaf, kinds) for leaf in leaf_errors(error))

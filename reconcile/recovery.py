@@ -1,12 +1,13 @@
 """What an outage of an API server means for the keys of a controller: they wait until it answers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import anyio
 from attrs import define, field
 
 from informers import Reachability, is_unreachable
+from informers.cancellation import leaf_errors
 from reconcile.consistency import CacheBehind
 from reconcile.controller import Trigger
 from reconcile.passes import Outcome
@@ -94,7 +95,7 @@ class Recovery:
 
 def is_of_outage(error: BaseException) -> bool:
     """Whether an error is that no server answered, or was raised from such errors and nothing else."""
-    return all(_is_of_outage(leaf, set()) for leaf in _leaves(error))
+    return all(_is_of_outage(leaf, set()) for leaf in leaf_errors(error))
 
 
 def _is_of_outage(error: BaseException, seen: set[int]) -> bool:
@@ -105,12 +106,4 @@ def _is_of_outage(error: BaseException, seen: set[int]) -> bool:
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is None or id(cause) in seen:
         return False
-    return all(id(leaf) not in seen and _is_of_outage(leaf, seen) for leaf in _leaves(cause))
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for member in error.exceptions:
-        yield from _leaves(member)
+    return all(id(leaf) not in seen and _is_of_outage(leaf, seen) for leaf in leaf_errors(cause))

@@ -72,7 +72,7 @@ def test_anything_else_is_a_decoding_error(text: bytes) -> None:
             read(text)
 
 
-@pytest.mark.parametrize("text", [b'{"a":1', b'{"a":1}}', b"[1", b"", b"[" * 20_000, b'{"a":' * 20_000 + b"1"])
+@pytest.mark.parametrize("text", [b'{"a":1', b'{"a":1}}', b"[1", b"", b"[" * 20_000, b'{"a":' * 20_000])
 def test_text_that_is_not_one_value_is_not_whole(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         check_whole(text)
@@ -168,8 +168,7 @@ BAD = [
     + b"1"
     + b"}" * 20_001
     + b"}",
-    b'{"kind": "Pod","metadata":{"name":7},"spec":[{"kind": "a"},{"kind": "b","metadata":'
-    b'{"name":"within","resourceVersion":"6"}}]}',
+    b'{"kind": "Pod","metadata":{"name":7},"spec":[{"kind": "a"},{"kind": "b"}]}',
 ]
 
 
