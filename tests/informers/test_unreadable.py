@@ -168,7 +168,7 @@ BAD = [
     + b"1"
     + b"}" * 20_001
     + b"}",
-    b'{"kind": "Pod","metadata":{"name":7},"spec":[{"kind": "a"},{"kind": "b"}]}',
+    b'{"kind": "Pod","metadata":{"name":7},"spec":[{"kind": ""},{"kind": "","metadata":{"name":"in"}}]}',
 ]
 
 
