@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PREFIX = "RECONCILE_"
 
 ReadyWhen = Literal["up", "synced", "leading"]
+ServeMetrics = Literal["all", "local"]
 
 N = TypeVar("N", int, float)
 ByController: TypeAlias = N | Mapping[str, N]
@@ -61,6 +62,11 @@ def _an_address(_: object, __: object, serve: str) -> None:
         parse_address(serve)
 
 
+def _check_serve_metrics(_: object, __: object, text: str) -> None:
+    if text not in get_args(ServeMetrics):
+        raise ValueError(f"serve_metrics: expected 'all' or 'local', got {text!r}")
+
+
 def _of_kinds(_: object, __: object, informers: Mapping[type[Object], InformerOptions]) -> None:
     for kind in informers:
         if kind is not Object:
@@ -82,6 +88,7 @@ class ManagerOptions:
     serve: str = field(default="", validator=_an_address)
     serve_certificates: str = ""
     serve_review: bool = False
+    serve_metrics: ServeMetrics = field(default="all", validator=_check_serve_metrics)
     ready_when: ReadyWhen = "up"
     liveness: Mapping[str, Check] = field(factory=dict, converter=checked)
     readiness: Mapping[str, Check] = field(factory=dict, converter=checked)
@@ -231,6 +238,11 @@ def _address(text: str) -> str:
     return text
 
 
+def _serve_metrics(text: str) -> ServeMetrics:
+    _check_serve_metrics(None, None, text)
+    return cast(ServeMetrics, text)
+
+
 def _ready_when(text: str) -> ReadyWhen:
     if text not in get_args(ReadyWhen):
         raise ValueError(f"one of {', '.join(get_args(ReadyWhen))} is wanted, not {text!r}")
@@ -300,6 +312,12 @@ OPTIONS = (
     Option("serve_certificates", "", "Serve over TLS: folder of tls.crt and tls.key, which may rotate.", str),
     Option(
         "serve_review", "false", "Show /metrics and /debug to whom the API server lets get them.", _switch
+    ),
+    Option(
+        "serve_metrics",
+        "all",
+        "Without serve_review, show /metrics to: all, local (this machine).",
+        _serve_metrics,
     ),
     Option(
         "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when

@@ -80,13 +80,11 @@ def refusal_of(remote: str | None, host: str, headers: Iterable[str]) -> str:
     could ask.
     """
     if remote not in _THIS_MACHINE:
-        return "/debug is for this machine only: use kubectl port-forward"
+        return "this page is for this machine only: use kubectl port-forward"
     for name in headers:
         if name.lower().startswith(_FORWARDED):
-            return (
-                f"/debug is for this machine only, and this request was forwarded: it has the header {name}"
-            )
-    return "" if is_local_name(host) else "/debug is for this machine only: ask for 127.0.0.1"
+            return f"this page is for this machine only, and a request with the header {name} was forwarded"
+    return "" if is_local_name(host) else "this page is for this machine only: ask for 127.0.0.1"
 
 
 def is_loopback(remote: str | None) -> bool:

@@ -24,6 +24,7 @@ from reconcile.configuration import (
     ConfigurationError,
     ManagerOptions,
     ReadyWhen,
+    ServeMetrics,
     check_clusters,
     check_controllers,
     check_reach,
@@ -86,11 +87,11 @@ class Manager(Life):
     `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
     the process is up, or, by `ready_when`, when caches are synced, or when it also leads. With
     `serve_certificates`, a folder with `tls.crt` and `tls.key`, over TLS; they are taken anew when they
-    change. With `serve_review` the API server says who may get `/metrics` and `/debug/state`, by token; else
-    the latter is for this machine alone. `liveness` and `readiness` are further checks, by name: functions
-    that raise if something is not well. With `metrics`, a prometheus-client registry, or with `serve` and a
-    registry of its own, metrics are collected. With `traces`, an OpenTelemetry tracer provider, each run is
-    a span and its requests are children.
+    change. With `serve_review` the API server says who may get `/metrics` and `/debug`, by token; else
+    `/debug` is for this machine, and so is `/metrics` with `serve_metrics="local"`. `liveness` and
+    `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
+    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
+    `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
 
     `client_qps` requests a second (0: any number), `client_burst` of them at once, may all controllers
     together make; a `limiter` in its place does the same for several managers. It slows down nothing else:
@@ -128,6 +129,7 @@ class Manager(Life):
         serve: str = "",
         serve_certificates: str = "",
         serve_review: bool = False,
+        serve_metrics: ServeMetrics = "all",
         ready_when: ReadyWhen = "up",
         liveness: Mapping[str, Check] = _NOTHING,
         readiness: Mapping[str, Check] = _NOTHING,
@@ -174,6 +176,7 @@ class Manager(Life):
             serve=serve,
             serve_certificates=serve_certificates,
             serve_review=serve_review,
+            serve_metrics=serve_metrics,
             ready_when=ready_when,
             liveness=liveness,
             readiness=readiness,
@@ -343,9 +346,8 @@ class Manager(Life):
             liveness = {"ping": ping, "event-loop": ping, **options.liveness}
             reviewer = Reviewer(lambda: self._transport) if options.serve_review else None
             desk = Desk(lambda: self._runners)
-            pages = Pages(
-                liveness, self._readiness(), metrics.text, self.state, desk, reviewer, held=self._held
-            )
+            local, ready = options.serve_metrics == "local", self._readiness()
+            pages = Pages(liveness, ready, metrics.text, self.state, desk, reviewer, local, self._held)
             certificates = Path(options.serve_certificates) if options.serve_certificates else None
             address = parse_address(options.serve)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:

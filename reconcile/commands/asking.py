@@ -67,7 +67,7 @@ class Manager:
 
 def _refused(url: str, page: str, error: urllib.error.HTTPError) -> Problem:
     said = error.read().decode(errors="replace").strip()
-    if error.code in (401, 403) and "/debug" not in said and "header" not in said:
+    if error.code in (401, 403) and "this machine" not in said and "header" not in said:
         return Problem(f"{url} does not let you see {page}", "name a file with a token by --token-file")
     if error.code == 404 and said.startswith("404"):
         return Problem(f"{url} has no {page}", "its manager is older than this command, or is something else")

@@ -74,6 +74,7 @@ def manifests(
         raise Problem(str(error)) from None
     options = operator.manager.options
     election = options.leader_election
+    kept_to = options.kept_to if namespaces is None else _namespaces(namespaces)
     deployed = Deployed(
         name=operator.name,
         lease=operator.name if election is None else election.name,
@@ -82,9 +83,10 @@ def manifests(
         targets=operator.targets,
         controllers=operator.manager.controllers,
         replicas=replicas,
-        namespaces=options.kept_to if namespaces is None else _namespaces(namespaces),
+        namespaces=kept_to,
         tls=bool(options.serve_certificates),
-        review=options.serve_review,
+        # The port is open to the cluster: metrics are not, and tokens are not asked for in the clear.
+        review=options.serve_review or bool(options.serve_certificates and not kept_to),
         owner_finalizers=owner_finalizers,
         stop_seconds=options.stop_seconds,
     )
@@ -110,13 +112,16 @@ def _check(deployed: Deployed, operator: Operator) -> None:
             "the manager works in several clusters, and manifests are for one",
             "name a module:manager that works in one",
         )
-    if not deployed.namespaces:
-        return
     reasons = list(beyond_namespaces(deployed.controllers))
     if deployed.review:
         reasons.append("serve_review asks for reviews of the whole cluster")
-    if reasons:
+    if deployed.namespaces and reasons:
         raise Problem(f"Roles of namespaces do not do: {reasons[0]}", "leave out --namespaces")
+    if deployed.review and not deployed.tls:
+        raise Problem(
+            "serve_review asks for tokens, and the pods would serve without TLS",
+            "give Manager(serve_certificates=) too, the folder where a Secret is mounted",
+        )
 
 
 def _namespaces(text: str) -> Sequence[str]:

@@ -40,6 +40,7 @@ class Deployed:
     namespaces: Sequence[str] = ()
     tls: bool = False
     review: bool = False
+    """/metrics and /debug are for whom the API server lets get them; else for the pod itself."""
     owner_finalizers: bool = False
     stop_seconds: float = 30.0
 
@@ -78,6 +79,8 @@ def _roles(operator: Deployed) -> Iterable[Document]:
         yield from _granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:
         yield from _granted(operator, operator.name, merged(rights), watched)
+    if operator.review:
+        yield _metrics_reader(operator)
     yield from _granted(
         operator, f"{operator.name}-leader", lease_permissions(operator.lease), operator.namespace
     )
@@ -99,6 +102,12 @@ def _granted(
     }
 
 
+def _metrics_reader(operator: Deployed) -> Document:
+    """What may be bound to the account of whatever collects metrics."""
+    role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
+    return {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
+
+
 # --- what runs ------------------------------------------------------------------------------------------
 
 
@@ -112,6 +121,7 @@ def arguments_of(operator: Deployed) -> Sequence[str]:
         *namespaces,
         f"--leader-election={operator.namespace}/{operator.lease}",
         f"--serve=:{PORT}",
+        "--serve-review=true" if operator.review else "--serve-metrics=local",
         "--ready-when=synced",
     ]
 

@@ -19,6 +19,7 @@ from sites import Site, SiteSpec, sites
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
 from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
+from reconcile.configuration import from_flags
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from reconcile.models.versions import is_custom
@@ -137,6 +138,59 @@ def test_the_deployment_has_probes_a_lease_and_a_budget() -> None:
     (budget,) = of_kind("PodDisruptionBudget")
     assert budget["spec"]["selector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
     assert budget["spec"]["maxUnavailable"] == 1
+
+
+def made_of(source: str, folder: Path, patch: pytest.MonkeyPatch, *options: str) -> Sequence[Document]:
+    name = f"operator_{abs(hash(source)):x}"
+    (folder / f"{name}.py").write_text(
+        "from reconcile import Controller, Manager\nfrom reconcile.kinds import Pod\n"
+        f"async def keep(ctx): ...\n{source}"
+    )
+    patch.syspath_prepend(folder)
+    result = invoke(name, "--json", "--name", "op", *options)
+    assert result.exit_code == 0, result.output
+    return list(json.loads(result.output)["items"])
+
+
+def arguments_in(made: Sequence[Document]) -> list[str]:
+    (deployment,) = [one for one in made if one["kind"] == "Deployment"]
+    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+
+
+@pytest.mark.rule("declared-metrics")
+def test_metrics_of_a_pod_without_a_certificate_are_for_the_pod_itself() -> None:
+    assert "--serve-metrics=local" in arguments_in(documents())
+    assert "--serve-metrics=local" in arguments_in(documents("--namespaces", "shop"))
+    assert not [one for one in documents() if "reader" in one["metadata"]["name"]]
+
+
+@pytest.mark.rule("declared-metrics")
+def test_metrics_over_tls_are_for_whom_the_api_server_lets_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "m = Manager(Controller(Pod, keep), serve_certificates='/certificates')"
+    made = made_of(source, tmp_path, monkeypatch)
+    assert "--serve-review=true" in arguments_in(made)
+    roles = {one["metadata"]["name"]: one["rules"] for one in made if one["kind"] == "ClusterRole"}
+    assert roles["op-metrics-reader"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    granted = rules_of({"rules": roles["op"]})
+    assert granted["tokenreviews"] == granted["subjectaccessreviews"] == ["create"]
+    bound = [one["roleRef"]["name"] for one in made if one["kind"] == "ClusterRoleBinding"]
+    assert bound == ["op"], "who collects is for the cluster's owner to say"
+    alone = made_of(source, tmp_path, monkeypatch, "--namespaces", "shop")
+    assert "--serve-metrics=local" in arguments_in(alone)
+    assert not [one for one in alone if one["kind"].startswith("Cluster")]
+
+
+@pytest.mark.parametrize("options", [(), ("--namespaces", "shop")])
+def test_the_arguments_of_a_pod_are_options_that_a_manager_takes(options: tuple[str, ...]) -> None:
+    flags = {}
+    for argument in arguments_in(documents(*options))[3:]:
+        name, _, value = argument.removeprefix("--").partition("=")
+        flags[name.replace("-", "_")] = value
+    manager = Manager(environ={})
+    manager.configure(from_flags(flags))
+    assert (manager.options.serve, manager.options.serve_metrics) == (":8080", "local")
 
 
 def test_json_is_one_list() -> None:
@@ -292,6 +346,7 @@ def test_a_kind_is_custom_if_a_definition_makes_it() -> None:
             "Watch(Secret, everywhere=True) follows all namespaces",
         ),
         ("c = Manager(serve_review=True)", ("--namespaces", "a"), "serve_review asks for reviews"),
+        ("c = Manager(serve_review=True)", (), "the pods would serve without TLS"),
         ("c = Manager(clusters={'east': 'x'})", (), "works in several clusters"),
         ("c = Controller(Pod, keep)", ("--namespaces", "A_b"), "'A_b' is no name of a namespace"),
         ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is no name for an operator"),

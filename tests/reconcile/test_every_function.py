@@ -186,8 +186,9 @@ NO_FUNCTIONS = {
     "Predicate": "",
     "InformerOptions": "namespaces labels fields shard metadata_only drop transformed compress",
     "Manager": "controllers transport clusters embedded namespace namespaces name clock sync_seconds "
-    "stop_seconds blocking leader_election serve serve_certificates serve_review ready_when metrics traces "
-    "limiter client_qps client_burst workers timeout threads debug caution undeclared informers environ",
+    "stop_seconds blocking leader_election serve serve_certificates serve_review serve_metrics ready_when "
+    "metrics traces limiter client_qps client_burst workers timeout threads debug caution undeclared "
+    "informers environ",
 }
 
 

@@ -266,8 +266,8 @@ def test_which_addresses_are_of_loopback() -> None:
         ("127.0.0.6", "127.0.0.1", "Accept", "kubectl port-forward"),
         ("", "127.0.0.1", "Accept", "kubectl port-forward"),
         ("127.0.0.1", "rebound.example.com", "Accept", "ask for 127.0.0.1"),
-        ("127.0.0.1", "127.0.0.1", "X-Forwarded-For", "it has the header X-Forwarded-For"),
-        ("127.0.0.1", "127.0.0.1", "forwarded", "it has the header forwarded"),
+        ("127.0.0.1", "127.0.0.1", "X-Forwarded-For", "the header X-Forwarded-For was forwarded"),
+        ("127.0.0.1", "127.0.0.1", "forwarded", "the header forwarded was forwarded"),
         ("127.0.0.1", "127.0.0.1", "x-envoy-attempt-count", "forwarded"),
         ("127.0.0.1", "127.0.0.1", "L5d-Client-Id", "forwarded"),
     ],
@@ -292,6 +292,24 @@ async def test_the_state_is_not_shown_to_a_web_page_whose_name_leads_here() -> N
         assert await state() == 200
         assert await state(Host="rebound.example.com") == 403
         assert await state(Forwarded="for=10.0.0.7") == 403
+
+
+@pytest.mark.rule("declared-metrics")
+async def test_metrics_can_be_kept_to_this_machine() -> None:
+    for option, forwarded in (("local", 403), ("all", 200)):
+        async with World().running(lamps, serve_metrics=option) as (manager, ask):
+            url = f"http://{manager.address}/metrics"
+            async with ask.session.get(url) as answer:
+                assert answer.status == 200
+            async with ask.session.get(url, headers={"X-Forwarded-For": "10.0.0.7"}) as answer:
+                assert answer.status == forwarded
+            async with ask.session.get(url.replace("metrics", "healthz"), headers={"Via": "a"}) as answer:
+                assert answer.status == 200
+
+
+def test_metrics_for_some_are_refused_at_construction() -> None:
+    with pytest.raises(ValueError, match="serve_metrics: expected 'all' or 'local', got 'some'"):
+        Manager(lamps, serve_metrics="some")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
