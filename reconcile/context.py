@@ -195,7 +195,8 @@ class Context(Generic[T]):
 
         Of `kinds`, which the controller `owns`; without any, of all that it owns. Objects of `keep` are
         spared. Nothing is deleted where the run fails, or where any of its requests or blocking calls
-        did, whether or not the reconciler went on: what should be there is not known then. Raises
+        did, whether or not the reconciler went on: what should be there is not known then. It happens
+        before the status is written: keep a child that alone proves what the status is to say. Raises
         ValueError for a kind that the controller does not own.
         """
         for kind in kinds:
