@@ -75,7 +75,7 @@ def backups(storage: Storage) -> Controller[Backup]:
     async def drop(ctx: Context[Backup]) -> Result | None:
         restores = await ctx.client.list(Restore, ctx.object.namespace)
         users = [one.name for one in restores if one.spec.backup == ctx.object.name and not one.status.over]
-        if users:  # their end wakes this one; the poll is for a cleanup that has not ended
+        if users:  # a Result keeps the finalizer; the end of a Restore wakes this one sooner than the poll
             ctx.condition(
                 "Removable", False, reason="InUse", message=f"restored by {', '.join(sorted(users))}"
             )

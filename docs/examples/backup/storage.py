@@ -24,4 +24,8 @@ class Storage(Protocol):
     async def back_up(self, operation: str, volume: str) -> Operation: ...
     async def restore(self, operation: str, backup: str, volume: str) -> Operation: ...
     async def remove(self, operation: str) -> None:
-        """Stop it if it runs, and delete what it stored. Removing what does not exist is not an error."""
+        """Stop the operation if it runs, and delete what the storage system keeps of it.
+
+        Of a backup that is its content, of a restore only its record: the volume keeps what was restored.
+        An operation that does not exist is not an error.
+        """

@@ -88,7 +88,7 @@ async def with_a_backup() -> Cluster:
     return cluster
 
 
-async def test_a_backup_is_started_once_and_asked_for_until_it_has_ended() -> None:
+async def test_a_backup_is_started_once_and_polled_until_it_has_ended() -> None:
     cluster = Cluster(FakeClient(DAILY))
     done = await cluster.keep(DAILY)
     assert done.writes == ["patch backups default/daily", "patch backups/status default/daily"]
@@ -101,14 +101,14 @@ async def test_a_backup_is_started_once_and_asked_for_until_it_has_ended() -> No
     assert cluster.storage.started == ["back up disk-1"]
 
 
-async def test_what_has_ended_is_not_asked_for_again() -> None:
+async def test_an_operation_that_has_ended_is_not_polled_again() -> None:
     cluster = await with_a_backup()
     cluster.storage.down = True
     done = await cluster.keep(DAILY)
     assert (done.error, done.writes) == (None, [])
 
 
-async def test_a_storage_system_that_is_down_is_told_and_tried_again() -> None:
+async def test_a_storage_system_that_is_down_is_a_condition_and_a_retry() -> None:
     cluster = Cluster(FakeClient(DAILY))
     cluster.storage.down = True
     done = await cluster.keep(DAILY)
@@ -168,7 +168,7 @@ async def test_a_backup_that_goes_before_it_is_complete_fails_those_that_wait_fo
     assert cluster.storage.operations == {}
 
 
-async def test_what_is_stored_goes_with_the_object_once_the_storage_system_answers() -> None:
+async def test_a_deleted_object_stays_until_the_storage_system_has_removed_its_operation() -> None:
     cluster = await with_a_backup()
     await cluster.delete(BACK)
     await cluster.keep(BACK)
@@ -182,7 +182,7 @@ async def test_what_is_stored_goes_with_the_object_once_the_storage_system_answe
     assert await cluster.client.find(Backup, "daily", "default") is None
 
 
-async def test_what_is_backed_up_cannot_be_changed() -> None:
+async def test_the_spec_of_a_backup_cannot_be_changed() -> None:
     client = FakeClient(DAILY)
     with pytest.raises(Invalid, match="spec"):
         await client.modify(

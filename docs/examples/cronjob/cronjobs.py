@@ -36,7 +36,7 @@ class CronJobSpec:
     suspend: bool = False
     concurrency: Literal["Allow", "Forbid", "Replace"] = "Allow"
     starting_deadline: Annotated[timedelta | None, Schema(rules="self > duration('0s')")] = None
-    """How late a Job may start; a later one is left out. Without it every Job may, however late."""
+    """How late a Job may start; after that it is left out. Without a deadline it starts however late."""
     keep_succeeded: Annotated[int, Schema(minimum=0)] = 3
     keep_failed: Annotated[int, Schema(minimum=0)] = 1
 
@@ -51,7 +51,7 @@ class CronJobStatus:
 @resource(
     "batch.example.com/v1",
     columns={"Schedule": ".spec.schedule", "Last schedule": ".status.lastSchedule"},
-    rules=("size(self.metadata.name) <= 48",),  # names of Jobs are labels: 63, and the time takes 14
+    rules=("size(self.metadata.name) <= 49",),  # a Job's name is also a label: 63, and the time takes 14
 )
 class CronJob(Object):
     spec: CronJobSpec
@@ -59,12 +59,12 @@ class CronJob(Object):
 
 
 def latest(schedule: str, now: datetime) -> datetime:
-    """The last time of the schedule that has come. Raises CronSimError for text that is no schedule."""
+    """The last scheduled time that is not in the future. Raises CronSimError if `schedule` is invalid."""
     return next(CronSim(schedule, now + timedelta(seconds=1), reverse=True))
 
 
 def decide(spec: CronJobSpec, due: datetime, last: datetime, now: datetime, *, running: bool) -> Verdict:
-    """What becomes of the Job that was due last; a pure function."""
+    """What happens to the Job that was due last; a pure function."""
     if spec.suspend:
         return "Suspended"
     if due <= last:
@@ -75,7 +75,7 @@ def decide(spec: CronJobSpec, due: datetime, last: datetime, now: datetime, *, r
 
 
 def job_for(cron: CronJob, at: datetime) -> Intent[Job]:
-    name = f"{cron.name}-{at:%Y%m%d-%H%M}"  # the name is the time: what was started once is found again
+    name = f"{cron.name}-{at:%Y%m%d-%H%M}"  # named after its time, so no run starts it twice
     return Intent(
         Job, metadata=ObjectMeta(name, annotations={SCHEDULED_AT: at.isoformat()}), spec=cron.spec.job
     )
@@ -86,11 +86,12 @@ def scheduled_at(job: Job) -> datetime:
 
 
 def kept(spec: CronJobSpec, jobs: Sequence[Job], recorded: datetime) -> list[Job]:
-    """The Jobs that stay, of all in the order of their times; `recorded` is the time that the status has."""
+    """Which of `jobs`, oldest first, stay; `recorded` is the last time that the status has."""
     succeeded = [job for job in jobs if is_true(job.status.conditions, "Complete")]
     failed = [job for job in jobs if is_true(job.status.conditions, "Failed")]
+    # `or None`: with a limit of 0 all are surplus, and [:-0] would be none of them.
     surplus = succeeded[: -spec.keep_succeeded or None] + failed[: -spec.keep_failed or None]
-    # A Job that the status does not know yet is all that says that it was started.
+    # Until the status has its time, the Job itself is the only record that it was started.
     return [job for job in jobs if job not in surplus or scheduled_at(job) > recorded]
 
 
@@ -111,7 +112,7 @@ async def keep_cron_job(ctx: Context[CronJob]) -> Result | None:
     if verdict == "Due":
         if spec.concurrency == "Replace":
             for job in running:
-                await ctx.delete(job, propagation="Background")
+                await ctx.delete(job, propagation="Background")  # with its pods
             running = []
         last, running = due, [*running, await ctx.apply(job_for(cron, due))]
 

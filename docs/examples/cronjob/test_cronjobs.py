@@ -76,13 +76,13 @@ async def test_nothing_starts_before_its_time_and_then_one_job_does() -> None:
     assert (await minutes_later(client, 1)).writes == []
 
 
-async def test_of_all_times_that_were_missed_only_the_last_is_made_up_for() -> None:
+async def test_after_several_missed_times_only_the_last_job_starts() -> None:
     client = a_cluster()
     await minutes_later(client, 45)
     assert await names(client) == ["report-20260101-0040"]
 
 
-async def test_what_is_too_late_is_left_out_and_told() -> None:
+async def test_a_job_past_its_deadline_is_left_out_and_the_condition_says_so() -> None:
     client = a_cluster(starting_deadline=2 * MINUTE)
     done = await minutes_later(client, 15)
     assert await names(client) == []
@@ -92,7 +92,7 @@ async def test_what_is_too_late_is_left_out_and_told() -> None:
     assert done.conditions["OnSchedule"]["status"] == "True"
 
 
-async def test_where_two_may_not_run_the_second_starts_when_the_first_has_ended() -> None:
+async def test_with_forbid_the_second_job_starts_when_the_first_has_ended() -> None:
     client = a_cluster(concurrency="Forbid")
     await minutes_later(client, 10)
     done = await minutes_later(client, 10)
@@ -102,7 +102,7 @@ async def test_where_two_may_not_run_the_second_starts_when_the_first_has_ended(
     assert await names(client) == ["report-20260101-0010", "report-20260101-0020"]
 
 
-async def test_a_job_is_replaced_where_that_is_wanted() -> None:
+async def test_with_replace_a_running_job_is_deleted_for_the_next() -> None:
     client = a_cluster(concurrency="Replace")
     await minutes_later(client, 10)
     done = await minutes_later(client, 10)
@@ -113,7 +113,7 @@ async def test_a_job_is_replaced_where_that_is_wanted() -> None:
     assert (await client.get(CronJob, "report", "default")).status.active == ("report-20260101-0020",)
 
 
-async def test_of_what_has_ended_so_many_are_kept() -> None:
+async def test_the_newest_finished_jobs_are_kept_up_to_each_limit() -> None:
     client = a_cluster(keep_succeeded=2, keep_failed=1)
     for how in ("Failed", "Complete", "Failed", "Complete", "Complete"):
         await minutes_later(client, 10)
@@ -133,20 +133,20 @@ async def test_a_job_that_is_not_kept_is_not_started_again() -> None:
     assert (await minutes_later(client, 0)).writes == []
 
 
-async def test_a_schedule_that_cannot_be_read_is_told_and_not_tried_again() -> None:
+async def test_an_invalid_schedule_is_a_condition_and_is_not_retried() -> None:
     client = a_cluster(schedule="every day")
     done = await minutes_later(client, 0)
     assert isinstance(done.error, TerminalError)
     assert done.conditions["OnSchedule"]["reason"] == "NoSchedule"
 
 
-async def test_a_name_that_is_too_long_for_those_of_its_jobs_is_refused() -> None:
+async def test_a_name_that_leaves_no_room_for_the_time_in_a_jobs_name_is_refused() -> None:
     with pytest.raises(Invalid, match="size"):
-        FakeClient(REPORT.with_metadata(name="r" * 49))
+        FakeClient(REPORT.with_metadata(name="r" * 50))
 
 
 async def jobs_end(world: World) -> None:
-    """What is done by those who run the Jobs."""
+    """Stands for the controller that runs Jobs."""
     for job in world.objects(Job):
         if not job.finished:
             await world.act(Edit(job, ended("Complete"), "status"))

@@ -1,4 +1,4 @@
-"""An operator that keeps notebooks, and puts those to sleep that nobody uses: a port from kopf."""
+"""An operator that keeps notebooks, and scales unused ones to 0: a port from kopf."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -19,7 +19,7 @@ from reconcile.kinds import (
 )
 
 KOPF = "kopf.zalando.org/"
-EVERY = 60.0
+EVERY = 60.0  # the proxy sends no events, so each notebook asks it when it was last used
 
 
 @frozen
@@ -78,7 +78,7 @@ async def keep_notebook(ctx: Context[Notebook]) -> None:
 
 
 async def forget_kopf(ctx: Context[Notebook]) -> None:
-    """Remove the annotations in which kopf kept what it had handled. Of use once."""
+    """Remove the annotations in which kopf keeps its state. Needed once, after the switch."""
     left = {name: None for name in ctx.object.metadata.annotations if name.startswith(KOPF)}
     if left:
         await ctx.client.merge(ctx.object, {"metadata": {"annotations": left}})

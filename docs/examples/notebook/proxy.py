@@ -1,4 +1,4 @@
-"""Stands for the client of a proxy, which blocks; it only remembers."""
+"""Stands for the blocking client of a proxy; it keeps everything in memory."""
 
 from datetime import datetime
 
@@ -7,15 +7,15 @@ used: dict[str, datetime] = {}
 
 
 def add_route(name: str, target: str) -> None:
-    """Send what asks for /name to the target. A route that there is already is set anew."""
+    """Route requests for /name to the target, in place of a route that exists already."""
     routes[name] = target
 
 
 def drop_route(name: str) -> None:
-    """Take a route away. It is not an error if there is none."""
+    """Remove a route. It is not an error if there is none."""
     routes.pop(name, None)
 
 
 def last_used(name: str) -> datetime | None:
-    """When somebody last asked for /name; None: never."""
+    """When /name was last requested; None: never."""
     return used.get(name)

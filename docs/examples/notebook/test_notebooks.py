@@ -1,4 +1,4 @@
-"""The operator's tests: who sleeps when, what kopf left behind, and every single fault."""
+"""The operator's tests: which notebooks sleep, what kopf left behind, and every single fault."""
 
 import os
 from collections.abc import Iterator

@@ -55,8 +55,12 @@ class TenantStatus:
     conditions: tuple[Condition, ...] = ()
 
 
-@resource("example.com/v1", namespaced=False)
-class Tenant(Object):  # without a namespace, so it may own a Namespace and what is in it
+@resource(
+    "example.com/v1",
+    namespaced=False,  # so that it may own a Namespace and what is in it
+    rules=(f"self.metadata.name != '{SETTINGS.namespace}'",),  # its admins could edit what all tenants share
+)
+class Tenant(Object):
     spec: TenantSpec
     status: TenantStatus = TenantStatus()
 
@@ -66,7 +70,7 @@ def namespace_for(tenant: Tenant) -> Intent[Namespace]:
 
 
 def contents_of(tenant: Tenant) -> list[Intent[Object]]:
-    """How much it may use, what a container asks for by default, who may what, and who reaches its pods."""
+    """Its quota, default requests of containers, rights of its admins, and which traffic reaches its pods."""
     here = ObjectMeta("tenant", tenant.name)
     hard = {"requests.cpu": tenant.spec.cpu, "requests.memory": tenant.spec.memory, "pods": Quantity("100")}
     default = LimitRangeItem(
@@ -91,15 +95,15 @@ async def keep_tenant(ctx: Context[Tenant]) -> Result | None:
     try:
         namespace = await ctx.apply(namespace_for(tenant), adopt=False)
     except AlreadyExists:  # not a tenant's: `kube-system`, say
-        ctx.condition("Ready", False, reason="Taken", message="its namespace belongs to somebody else")
-        return Result(after=60)  # a foreign namespace that goes wakes nobody
-    if namespace.terminating:
+        ctx.condition("Ready", False, reason="Taken", message="a namespace of its name is not a tenant's")
+        return Result(after=60)  # the deletion of a foreign namespace does not wake this tenant
+    if namespace.terminating:  # it accepts no new objects
         ctx.condition("Ready", False, reason="Terminating", message="its namespace is being deleted")
-        return None  # it wakes this tenant when it is gone, and is made anew
+        return None  # its end wakes this tenant, which then makes it anew
     for child in contents_of(tenant):
         await ctx.apply(child)
     source = await ctx.client.find(ConfigMap, SETTINGS.name, SETTINGS.namespace)
-    if source is None:  # a copy that there is stays: what held yesterday is better than nothing
+    if source is None:  # an existing copy stays: yesterday's settings are better than none
         ctx.condition("Ready", False, reason="NoSettings", message=f"{SETTINGS} is missing")
         return None
     await ctx.apply(settings_for(tenant, source))
@@ -112,6 +116,6 @@ tenants = Controller(
     keep_tenant,
     owns=[Namespace, ResourceQuota, LimitRange, RoleBinding, NetworkPolicy, ConfigMap],
     watches=[Watch(ConfigMap, by=lambda _: SETTINGS)],
-    writes=[Write(ClusterRole, "bind")],  # Kubernetes asks for it of whatever binds a role
+    writes=[Write(ClusterRole, "bind")],  # without it a role can be bound only by one that has all its rights
 )
 manager = Manager(tenants)

@@ -2,9 +2,10 @@
 
 import os
 
+import pytest
 from tenants import SETTINGS, Tenant, TenantSpec, tenants
 
-from reconcile import ObjectMeta
+from reconcile import Invalid, ObjectMeta
 from reconcile.kinds import ConfigMap, Namespace, RoleBinding
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, run_once, sweep
 
@@ -37,7 +38,7 @@ async def test_a_tenant_gets_a_namespace_and_what_belongs_in_it() -> None:
     assert (await run_once(tenants, SHOP, client)).writes == []
 
 
-async def test_settings_that_change_are_copied_and_those_that_are_missing_stay() -> None:
+async def test_changed_settings_are_copied_and_a_copy_outlives_its_source() -> None:
     client = FakeClient(settings("proxy-1"), SHOP)
     await run_once(tenants, SHOP, client)
     source = await client.get(ConfigMap, SETTINGS.name, SETTINGS.namespace)
@@ -59,13 +60,18 @@ async def test_what_leaves_the_spec_leaves_the_children() -> None:
     assert [subject.name for subject in binding.subjects] == ["grace"]
 
 
-async def test_a_namespace_of_somebody_else_is_not_taken() -> None:
+async def test_a_foreign_namespace_is_not_taken_over() -> None:
     system = SHOP.with_metadata(name="kube-system")
     client = FakeClient(settings("proxy-1"), system)  # every cluster has that namespace
     done = await run_once(tenants, system, client)
     assert done.writes == ["patch tenants/status kube-system"]
     assert done.conditions["Ready"]["reason"] == "Taken"
     assert done.result.after == 60
+
+
+async def test_a_tenant_cannot_have_the_namespace_of_the_shared_settings() -> None:
+    with pytest.raises(Invalid, match="tenants"):
+        FakeClient(SHOP.with_metadata(name=SETTINGS.namespace))
 
 
 async def test_a_namespace_that_is_being_deleted_is_left_alone() -> None:
@@ -78,7 +84,7 @@ async def test_a_namespace_that_is_being_deleted_is_left_alone() -> None:
     assert done.conditions["Ready"]["reason"] == "Terminating"
 
 
-async def test_what_a_tenant_has_goes_with_it() -> None:
+async def test_everything_of_a_tenant_is_deleted_with_it() -> None:
     client = FakeClient(settings("proxy-1"), SHOP)
     await run_once(tenants, SHOP, client)
     await client.delete(await client.get(Tenant, "shop"))
