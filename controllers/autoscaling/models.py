@@ -2,11 +2,11 @@
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from reconcile import Condition, Object, definition_of, field, resource
+from reconcile import Condition, Object, Schema, definition_of, field, resource
 
 Strategy = Literal["HPA", "KPA", "APA"]
 SourceType = Literal["pod", "resource", "custom", "external", "domain"]
@@ -65,8 +65,8 @@ class PodAutoscalerSpec:
     scaling_strategy: Strategy
     min_replicas: int | None = None
     sub_target_selector: SubTargetSelector | None = None
-    schedules: tuple[ScheduleSpec, ...] | None = None
-    metrics_sources: tuple[MetricSource, ...] | None = None
+    schedules: Annotated[tuple[ScheduleSpec, ...] | None, Schema(max_items=100)] = None
+    metrics_sources: Annotated[tuple[MetricSource, ...] | None, Schema(max_items=20)] = None
     observe_window_seconds: int | None = None
     panic_window_seconds: int | None = None
 

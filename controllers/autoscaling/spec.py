@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -38,6 +38,7 @@ DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sun
 MEBI = 1024 * 1024
 
 MOST_SOURCES = 20
+MOST_SCHEDULES = 100
 NO_HOSTS = AllowedHosts()
 HOSTS = "POD_AUTOSCALERS_HOSTS"
 """The variable of the environment that names the hosts of pages which are not pods."""
@@ -95,7 +96,7 @@ def behaviour_of(autoscaler: PodAutoscaler) -> Behaviour:
     return Behaviour(
         rule="ratio" if spec.scaling_strategy == "APA" else "demand",
         bounds=bounds,
-        schedules=tuple(_schedule(one, bounds) for one in spec.schedules or ()),
+        schedules=tuple(_schedule(one, bounds) for one in _few(spec.schedules or ())),
         stable_window=stable,
         panic_window=min(stable, panic * 1000),
         panic_threshold=said.number("panic-threshold", 2000, least=1000),
@@ -136,6 +137,13 @@ def _window(name: str, seconds: int | None, otherwise: int) -> int:
 
 
 # --- schedules ------------------------------------------------------------------------------------------
+
+
+def _few(schedules: Sequence[ScheduleSpec]) -> Sequence[ScheduleSpec]:
+    if len(schedules) > MOST_SCHEDULES:
+        why = f"spec.schedules has {len(schedules)} items, and {MOST_SCHEDULES} are the most: leave some out"
+        raise Unusable("TooManySchedules", why)
+    return schedules
 
 
 def _schedule(one: ScheduleSpec, bounds: ReplicaBounds) -> Schedule:

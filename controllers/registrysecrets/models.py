@@ -4,11 +4,11 @@ What Kubero has besides is kept, in `further`, and never shown.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Condition, Object, definition_of, field, resource
+from reconcile import Condition, Object, Schema, definition_of, field, resource
 from reconcile.blocks import CopyStatus
 
 
@@ -78,7 +78,7 @@ class KuberoPipelineSpec:
     mainnamespace: str | None = None
     registry: Registry | None = None
     git: Git | None = None
-    phases: tuple[Phase, ...] | None = None
+    phases: Annotated[tuple[Phase, ...] | None, Schema(max_items=100)] = None
     reviewapps: bool | None = None
     removal: str | None = None
     adopt: str | None = None

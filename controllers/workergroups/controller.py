@@ -18,7 +18,7 @@ from .models import RayCluster
 from .original import plan_group_like_v1_3_0
 from .plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
 from .report import Report, is_true
-from .spec import cluster_view, is_managed
+from .spec import cluster_view, is_managed, within_bounds
 from .status import failure_of
 from .views import PodView, of_cluster
 from .work import StepFailed, carry_out, keep_objects, pods_of
@@ -88,7 +88,7 @@ async def keep_cluster(
     manifest = encode(ctx.object)
     if not is_managed(manifest["spec"]):
         return None
-    cluster, pods = cluster_view(manifest), await pods_of(ctx)
+    cluster, pods = cluster_view(within_bounds(manifest)), await pods_of(ctx)
     suspension = _suspension(ctx, cluster, pods)
     report = Report(ctx, cluster, suspension.phase)
     plan = _plan(ctx, cluster, pods, suspension, plan_group)

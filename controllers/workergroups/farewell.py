@@ -21,7 +21,7 @@ from .models import RayCluster
 from .plan import plan_no_pods
 from .pods import head_pod
 from .shapes import misshapen
-from .spec import cluster_view, is_managed
+from .spec import cluster_view, is_managed, within_bounds
 from .views import Object, PodView, of_cluster
 from .work import delete_pod, pods_of, step
 
@@ -34,7 +34,7 @@ async def let_go(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Res
     manifest = encode(ctx.object)
     if FINALIZER not in ctx.object.metadata.finalizers or not is_managed(manifest["spec"]):
         return None
-    cluster = cluster_view(manifest)
+    cluster = cluster_view(within_bounds(manifest))
     if cluster.fault_tolerance is None or not redis_cleanup or not _has_head(cluster, manifest["spec"]):
         await _release(ctx)
         return None

@@ -63,7 +63,7 @@ class RayClusterSpec:
     """
 
     head_group_spec: HeadGroupSpec
-    worker_group_specs: tuple[WorkerGroupSpec, ...] = ()
+    worker_group_specs: Annotated[tuple[WorkerGroupSpec, ...], Schema(max_items=200)] = ()
     replicas: int | None = None
     ray_version: str | None = None
     managed_by: str | None = None

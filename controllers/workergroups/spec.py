@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from .clusters import (
     FAULT_TOLERANCE,
     ClusterView,
@@ -18,6 +20,8 @@ from .views import Object
 
 OPERATOR = "ray.io/kuberay-operator"
 
+MOST_BYTES = 256 * 1024
+TOO_LARGE = "(too large)"
 _FEATURES = {
     "networkPolicy": "no NetworkPolicy is made; write one yourself and remove the field",
     "historyServerOptions": "no history server is run; remove the field",
@@ -30,10 +34,12 @@ def cluster_view(cluster: Object) -> ClusterView:
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
-    refused: tuple[Unsupported | Invalid, ...] = (
-        *invalid_fields(metadata, spec),
-        *unsupported_features(spec),
-    )
+    refused: tuple[Unsupported | Invalid, ...]
+    if size := spec.get(TOO_LARGE):
+        why = f"has {size} bytes, and {MOST_BYTES} are the most: move what is in it to ConfigMaps"
+        refused = (Invalid("spec", why),)
+    else:
+        refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
     return ClusterView(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
@@ -52,6 +58,15 @@ def cluster_view(cluster: Object) -> ClusterView:
         scaled=spec.get("replicas") is not None,
         refused=refused,
     )
+
+
+def within_bounds(cluster: Object) -> Object:
+    """The RayCluster, or where it is too large to be looked at without holding up all others, only its size.
+
+    Its pods are made of its spec one by one, so that each byte counts many times.
+    """
+    size = len(msgspec.json.encode(cluster.get("spec") or {}))
+    return cluster if size <= MOST_BYTES else {**cluster, "spec": {TOO_LARGE: size}}
 
 
 def is_managed(spec: Object) -> bool:

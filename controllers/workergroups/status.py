@@ -17,6 +17,9 @@ from .views import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, PodView, of_cluste
 
 TPU = "google.com/tpu"
 
+_MOST_FAULTS = 20
+_LONGEST_FAULT = 300
+
 
 @frozen
 class ConditionValue:
@@ -111,7 +114,9 @@ def status_of(
 def failure_of(plan: Plan) -> Failure | None:
     """What in the plan itself has to be reported: a refused spec, or more than one head pod."""
     if plan.refused:
-        return Failure("Refused", "; ".join(str(one) for one in plan.refused))
+        told = "; ".join(f"{one}"[:_LONGEST_FAULT] for one in plan.refused[:_MOST_FAULTS])
+        more = len(plan.refused) - _MOST_FAULTS
+        return Failure("Refused", f"{told}; and {more} more" if more > 0 else told)
     if plan.head.surplus:
         names = ", ".join(pod.name for pod in plan.head.surplus)
         return Failure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .clusters import FAULT_TOLERANCE, GroupView, Invalid, group_view, says
+from .plan import desired_workers
 from .quantity import InvalidQuantity, parse_quantity
 from .shapes import misshapen
 from .views import Object
 
 LONGEST_LABEL = 63
+MOST_PODS = 10_000
+MOST_GROUPS = 200
 _LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
 _FIXED_LABELS = ("ray.io/cluster", "ray.io/node-type", "ray.io/group")
@@ -40,6 +43,7 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
             if n > 1
         ),
         *_invalid_scale(spec, [view for _, view in groups]),
+        *_invalid_number(spec, groups),
         *_invalid_together(spec, [view for _, view in groups]),
         *_invalid_fault_tolerance(metadata.get("annotations") or {}, spec),
     ]
@@ -120,6 +124,18 @@ def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[Invalid]:
         yield Invalid("spec.replicas", f"is for clusters of one worker group, and there are {len(groups)}")
     if replicas < 0:
         yield Invalid("spec.replicas", "must not be negative")
+
+
+def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[Invalid]:
+    if len(groups) > MOST_GROUPS:
+        yield Invalid("spec.workerGroupSpecs", f"has {len(groups)} groups, and {MOST_GROUPS} are the most")
+    pods = sum(
+        desired_workers(group_view(entry, spec.get("replicas")) if len(groups) == 1 else view)
+        for entry, view in groups
+    )
+    if pods > MOST_PODS:
+        why = f"ask for {pods} pods, and {MOST_PODS} are the most for one cluster: divide it among several"
+        yield Invalid("spec.workerGroupSpecs", why)
 
 
 def _invalid_together(spec: Object, groups: list[GroupView]) -> Iterator[Invalid]:

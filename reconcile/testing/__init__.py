@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Touch,
         Wait,
     )
+    from reconcile.testing.bounds import Unbounded, Weighed, assert_bounded
     from reconcile.testing.clock import VirtualClock
     from reconcile.testing.fake import FakeClient
     from reconcile.testing.faults import (
@@ -120,13 +121,16 @@ __all__ = [
     "TimeLimitError",
     "TimeTravel",
     "Touch",
+    "Unbounded",
     "Violation",
     "VirtualClock",
     "VirtualCluster",
     "VirtualTimeLoop",
     "Wait",
+    "Weighed",
     "When",
     "World",
+    "assert_bounded",
     "assert_pure",
     "consistently",
     "describe",

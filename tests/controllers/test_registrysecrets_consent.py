@@ -8,8 +8,9 @@ import yaml
 from controllers.registrysecrets import KuberoPipeline, make_controller
 from controllers.registrysecrets.models import Phase, Registry, SecretRef
 from controllers.registrysecrets.settings import consent_from
-from reconcile import Key, ObjectMeta
-from reconcile.blocks import Consent
+from controllers.registrysecrets.wanted import copies_of, phase_namespaces
+from reconcile import Context, Controller, Key, ObjectMeta
+from reconcile.blocks import Consent, Copier, Unusable
 from reconcile.blocks.copy_consent import ALLOW_COPIES_FOR
 from reconcile.bundled import CONTROLLERS, entries, sample_of
 from reconcile.kinds import Namespace, Secret
@@ -211,11 +212,23 @@ async def test_a_pipeline_of_strangers_without_consent_keeps_no_namespace_from_g
 
 
 @pytest.mark.rule("tenant-05")
-async def test_more_phases_than_the_bound_are_refused_by_name_and_nothing_is_touched() -> None:
-    client = FakeClient(source(), pipeline(*(f"p{number}" for number in range(101))))
-    done = await once(client, sources=["*"], namespaces=["*"])
-    assert done.conditions["Ready"]["reason"] == "TooManyPhases"
-    assert "100 are the most" in done.conditions["Ready"]["message"]
+def test_more_phases_than_the_bound_are_refused_by_name() -> None:
+    many = pipeline(*(f"p{number}" for number in range(101)))
+    with pytest.raises(Unusable, match="100 are the most"):
+        copies_of(many)
+
+
+@pytest.mark.rule("tenant-05")
+async def test_more_namespaces_than_the_bound_are_a_condition_and_nothing_is_touched() -> None:
+    client = FakeClient(source(), pipeline("a", "b", "c"))
+    few = Copier(KuberoPipeline, copies_of, namespaces=phase_namespaces, name="few", most_namespaces=2)
+
+    async def keep(ctx: Context[KuberoPipeline]) -> None:
+        await few.keep(ctx)
+
+    chosen = Controller(KuberoPipeline, keep, watches=few.watches, writes=few.writes, operator="example.com")
+    done = await run_once(chosen, f"{NAMESPACE}/shop", client)
+    assert done.conditions["Ready"]["reason"] == "TooManyNamespaces"
     assert await copies(client) == {}
 
 

@@ -293,3 +293,12 @@ def test_of_each_part_the_first_thing_without_its_shape_is_told() -> None:
         f"{GROUP}.template",
         "spec.authOptions",
     ]
+
+
+@pytest.mark.rule("tenant-05")
+def test_more_pods_than_the_bound_are_refused_with_the_bound_and_the_next_step() -> None:
+    many = "spec.workerGroupSpecs: ask for 50000000 pods, and 10000 are the most for one cluster: divide it"
+    (found,) = faults(group={"replicas": 50_000_000, "maxReplicas": 2**31 - 1})
+    assert many in found
+    assert faults(group={"replicas": 5000, "numOfHosts": 3, "maxReplicas": 9000}) != []
+    assert faults(group={"replicas": 10_000, "maxReplicas": 10_000}) == []
