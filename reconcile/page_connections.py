@@ -11,7 +11,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from attrs import define, field
 
@@ -104,8 +104,7 @@ class Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self.cut)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of another class
         self.handler.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -199,3 +199,30 @@ def test_a_manager_that_serves_raises_the_soft_limit_of_open_files() -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30
     )
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_the_pages_are_served_where_new_event_loops_are_those_of_uvloop(tls: bool, tmp_path: Path) -> None:
+    code = f"""
+        import anyio, asyncio, ssl, urllib.request, uvloop, warnings
+        from reconcile import Manager
+        from reconcile.embedded import ApiServer, InProcessTransport
+        warnings.simplefilter("ignore")
+        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+
+        async def main():
+            manager = Manager(transport=InProcessTransport(ApiServer()), serve="127.0.0.1:0",
+                              serve_certificates={str(tmp_path) if tls else ""!r})
+            async with manager:
+                url = "{"https" if tls else "http"}://" + manager.address + "/healthz"
+                context = ssl._create_unverified_context() if {tls} else None
+                opened = await anyio.to_thread.run_sync(lambda: urllib.request.urlopen(url, context=context))
+                print(opened.status)
+
+        anyio.run(main)
+    """
+    issue(trustme.CA(), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout == "200\n", done.stderr
