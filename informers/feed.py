@@ -17,7 +17,6 @@ from informers.errors import (
     Invalid,
     MalformedAnswer,
     OutcomeUnknown,
-    error_from_response,
     error_from_status,
     is_unreachable,
 )
@@ -55,7 +54,7 @@ from informers.scanning import members
 from informers.silence import WatchDeadline
 from informers.sink import Sink
 from informers.snapshot import Snapshot
-from informers.transport import StreamingResponse, Transport
+from informers.transport import StreamingResponse, Transport, raise_refusal
 
 PAGE = 500
 WATCH_SECONDS = (300, 600)
@@ -258,7 +257,7 @@ class Feed:
                 self.status.connects += 1
                 await self._turn()
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
-                    await _refused(stream, request)
+                    await raise_refusal(stream, request)
                     self._note_answer()
                     return await self._read_list(stream, scope)
             if self._relist_asked or self._recovering:
@@ -312,7 +311,7 @@ class Feed:
                 headers = self._collection.accept("PartialObjectMetadata")
                 await self._turn()
                 async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
-                    await _refused(stream, request)
+                    await raise_refusal(stream, request)
                     self._note_answer()
                     await self._read_events(stream, watch, request)
             if self._relist_asked or self._recovering:
@@ -436,17 +435,6 @@ class Feed:
         log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
         log("cannot follow the resource; trying again", error=str(error))
         self._logged = now if now - self._logged >= _LOG_AGAIN else self._logged
-
-
-async def _refused(stream: StreamingResponse, request: str) -> None:
-    if stream.status < 400:
-        return
-    body = bytearray()
-    async for chunk in stream.chunks:
-        body += chunk
-        if len(body) > 1 << 20:
-            break
-    raise error_from_response(stream.status, stream.headers, bytes(body), request)
 
 
 def _decoded_event(line: bytes) -> _Event:

@@ -17,7 +17,7 @@ from informers.clock import Clock, SystemClock
 from informers.errors import NotFound
 from informers.feed import Collection, Feed
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration
-from informers.logs import get_logger
+from informers.logs import get_logger, is_worth_a_line
 from informers.options import InformerOptions
 from informers.reachability import Reachability
 from informers.resource import Key, Resource
@@ -369,7 +369,7 @@ class Informer:
 
     def _skip(self, raw: bytes, problem: str) -> None:
         self._skipped += 1
-        if not self._skipped & (self._skipped - 1):  # of many ever fewer: a list may have thousands
+        if is_worth_a_line(self._skipped):
             self._log.error(
                 "an object cannot be read and is left out",
                 object=name_in(raw),

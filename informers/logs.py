@@ -1,7 +1,7 @@
 """structlog through the standard library's logging, with nothing configured on import.
 
-A record says all of it twice: as text, for whoever formats `%(message)s` alone, and as attributes, with
-`event` for the words without the values.
+A record carries its values twice: in the text, for handlers that format `%(message)s` alone, and as
+attributes, with `event` for the message without values.
 """
 
 import functools
@@ -19,7 +19,7 @@ RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 _OF_THE_CALL = ("exc_info", "stack_info", "stacklevel")
 _FRAMES_OF_STRUCTLOG = 4
-"""Between who logs and the standard library, so that a record names the line of the former."""
+"""Between the caller and the standard library, so that a record names the caller's line."""
 
 
 def _spare_reserved(_logger: Any, _method: str, event: EventDict) -> EventDict:
@@ -78,3 +78,8 @@ def get_logger(name: str, *processors: Processor) -> structlog.stdlib.BoundLogge
         context_class=dict,
     ).bind()
     return cast(structlog.stdlib.BoundLogger, logger)
+
+
+def is_worth_a_line(count: int) -> bool:
+    """Whether the failure of that number, from 1, is logged where there may be thousands: 1, 2, 4, 8 are."""
+    return count & (count - 1) == 0

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from informers.cancellation import FAILURES
 from informers.compression import Codec
 from informers.functions import name_of
-from informers.logs import get_logger
+from informers.logs import get_logger, is_worth_a_line
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
 """From an object to what is kept of it. Name, namespace, uid and resourceVersion must stay."""
@@ -80,7 +80,7 @@ class Shape:
             return msgspec.json.encode(result)
         except FAILURES as error:
             count = next(self._failures)
-            if not count & (count - 1):  # of many ever fewer: a first list may have thousands
+            if is_worth_a_line(count):
                 name = name_of(self.transform)
                 _log.error(
                     "a transform failed; the object is kept whole",

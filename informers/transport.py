@@ -11,7 +11,10 @@ from typing import Protocol
 
 from attrs import field, frozen
 
+from informers.errors import error_from_response
+
 _NOTHING: Mapping[str, str] = {}
+_MOST_OF_A_REFUSAL = 1 << 20
 
 
 _last_check: ContextVar[Callable[[], None] | None] = ContextVar("last_check", default=None)
@@ -57,6 +60,18 @@ class StreamingResponse:
     status: int
     headers: Mapping[str, str]
     chunks: AsyncIterator[bytes]
+
+
+async def raise_refusal(stream: StreamingResponse, request: str) -> None:
+    """Raise the typed error of a stream whose status is 400 or more; of its body at most 1 MiB is read."""
+    if stream.status < 400:
+        return
+    body = bytearray()
+    async for chunk in stream.chunks:
+        body += chunk
+        if len(body) > _MOST_OF_A_REFUSAL:
+            break
+    raise error_from_response(stream.status, stream.headers, bytes(body), request)
 
 
 class Transport(Protocol):

@@ -1,4 +1,4 @@
-"""What only observes must not fail what it observes: a storm that cannot be judged is no failed run."""
+"""Code that only observes must not fail what it observes: a storm that cannot be judged fails no run."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 from informers import get_logger
+from informers.logs import is_worth_a_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +45,7 @@ def observing(instead: Callable[..., Any]) -> Callable[[F], F]:
 
 def _note(function: Callable[..., object], error: Exception) -> None:
     times = next(_failures)
-    if not times & (times - 1):  # of many ever fewer: an object that cannot be read is met at each change
+    if is_worth_a_line(times):
         name = getattr(function, "__qualname__", repr(function))
         _log.warning(
             "a diagnostic failed; the run goes on without it", function=name, times=times, exc_info=error

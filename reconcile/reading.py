@@ -23,12 +23,12 @@ from informers import (
     Snapshot,
     SystemClock,
     Transport,
-    error_from_response,
     error_from_status,
 )
 from informers.applied import Appliers
 from informers.errors import parsed
 from informers.lines import LineSplitter
+from informers.transport import raise_refusal
 from reconcile.consistency import CacheBehind, Freshness, Journal, NoJournal
 from reconcile.decoded import Decoded
 from reconcile.limiter import RateLimiter
@@ -45,8 +45,6 @@ Check: TypeAlias = Callable[[str, Resource, str], None]
 """Told the method, resource and subresource of a write before it is sent; raises where it is not to be."""
 PAGE = 500
 """Objects a page, as client-go asks for."""
-MOST_OF_AN_ERROR = 1 << 20
-"""Bytes."""
 
 
 class _ListMetadata(msgspec.Struct, rename="camel"):
@@ -291,9 +289,7 @@ class Reader:
         if since:
             query["resourceVersion"] = since
         async with self.transport.stream("GET", path, query, JSON) as answer:
-            if answer.status >= 400:
-                body = await _beginning(answer.chunks)
-                raise error_from_response(answer.status, answer.headers, body, f"WATCH {path}")
+            await raise_refusal(answer, f"WATCH {path}")
             saw = partial(self._saw_body, resource)
             yield _events(model, answer.chunks, f"WATCH {path}", saw)
 
@@ -422,16 +418,6 @@ def _version_of_list(body: bytes) -> int:
 def managed_fields_of(body: bytes) -> Sequence[Mapping[str, Any]]:
     found: Sequence[Mapping[str, Any]] = json_object(body)["metadata"].get("managedFields") or ()
     return found
-
-
-async def _beginning(chunks: AsyncIterator[bytes]) -> bytes:
-    """As much of an error's body as it takes to say what is wrong."""
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > MOST_OF_AN_ERROR:
-            break
-    return bytes(body)
 
 
 async def _events(

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from attrs import define, field
 
 from informers import Clock, Key, NotFound, Resource, get_logger
+from informers.logs import is_worth_a_line
 from reconcile.client import Client
 from reconcile.context import PendingEvent
 from reconcile.controller import Controller
@@ -140,7 +141,7 @@ class Recorder:
 
     def _drop(self) -> None:
         self._dropped += 1
-        if self._dropped & (self._dropped - 1) == 0:
+        if is_worth_a_line(self._dropped):
             _log.warning("events come faster than they can be written", dropped=self._dropped)
 
     @property

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from informers import Resource, Snapshot
 from informers.functions import name_of
+from informers.logs import is_worth_a_line
 from reconcile.failures import described
 from reconcile.redaction import concealing
 from reconcile.requests import Cause, Request
@@ -41,7 +42,7 @@ class WakeFailures:
         `states` of an object of `resource` are what the function was given, and what its error may show.
         """
         count = self._failures[place] = self._failures.get(place, 0) + 1
-        if count & (count - 1):
+        if not is_worth_a_line(count):
             return
         key = next(str(state.key) for state in states if state is not None)
         with concealing(resource, states):
