@@ -74,7 +74,7 @@ class Appliers:
     def marks(self, raw: bytes, managed_fields: bytes) -> bytes:
         """The marks of an object, one behind the other; `managed_fields` is the text of its own.
 
-        Where they cannot be read there is none; an entry that cannot be read equals no intent.
+        Empty where they cannot be read; the mark of an entry that cannot be read equals that of no intent.
         """
         if b'"Apply"' not in managed_fields or not any(
             name in managed_fields for name in self._names.values()
@@ -172,7 +172,7 @@ def _owned(fields: Mapping[str, Any], live: Any) -> Any:
         return _members(fields, live, live)
     if isinstance(live, list) and all(element[:2] in (".", "k:", "v:") for element in fields):
         return _items(fields, live)
-    return {_BESIDE: live}  # somebody else has put something of another sort there
+    return {_BESIDE: live}  # another writer has put a value of another type there
 
 
 def _members(fields: Mapping[str, Any], live: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:

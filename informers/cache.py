@@ -46,7 +46,7 @@ class Cache:
     `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
     `everywhere` and those whose own options name namespaces (ValueError for both). `options` of single
     resources go before `defaults`. Run it with `run`, which also runs what is declared later. `reach` is what
-    its informers know of the way to the server; others may tell it what they learn.
+    its informers know of the way to the server; clients report to it what their requests met.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Tells a cancellation that was asked for from a CancelledError that only came out of a call.
+"""Distinguishes a cancellation that was asked for from a CancelledError that a call merely raised.
 
-`await task` raises CancelledError where somebody else cancelled that task, and so do `gather`, futures and
-libraries such as grpc. In a task group such an error ends every task beside it, in silence: so each task
-that calls code of others asks here what it got.
+`await task` raises CancelledError where other code cancelled that task, and so do `gather`, futures and
+libraries such as grpc. In a task group such an error silently ends every other task, so each task that
+calls code of others finds out here which of the two it got.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import anyio
 FAILURES = (Exception, asyncio.CancelledError, SystemExit)
 """What code of others may raise that is its own failure, if nothing has asked it to end.
 
-Not among them are KeyboardInterrupt, which is a person's, and GeneratorExit, which closes a coroutine.
+Not among them are KeyboardInterrupt, which a user sends, and GeneratorExit, which closes a coroutine.
 """
 
 
@@ -58,7 +58,7 @@ def as_failure(error: BaseException, what: str, requests: int | None = None) -> 
 
 
 async def live_on() -> None:
-    """Undo what cancels the current task and is none of its scopes'; raises CancelledError where one is.
+    """Undo a cancellation of the current task that none of its scopes asked for; raise it again if one did.
 
     Call it in a task of the runtime's own after a CancelledError. What cancels all tasks of an event loop, as
     `asyncio.run` does at its end, also reaches the host of the scope, so this gives it two turns for that.

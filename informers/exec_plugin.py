@@ -1,7 +1,7 @@
 """A credential plugin of a kubeconfig: a program that prints a token or a certificate.
 
 The protocol is client.authentication.k8s.io's ExecCredential. A plugin that hangs must not hang requests,
-and none may outlive those who asked it.
+and no plugin may outlive the transport that started it.
 """
 
 import asyncio

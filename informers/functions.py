@@ -1,7 +1,7 @@
 """Functions that an author gives: what they are called in a message, and whether they fit their place.
 
 What can be seen when a function is given is refused then. Its signature can be hidden (a builtin, a wrapper
-with `*args`); what shows only when it is called is the matter of the place that calls it.
+with `*args`); what shows only in a call is left to the code that makes the call.
 """
 
 import inspect

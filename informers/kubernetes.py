@@ -86,7 +86,7 @@ class KubernetesTransport:
         self._credentials = credentials
         self._timeouts = timeouts or Timeouts()
         self._proxy = _proxy_for(connection, credentials)
-        # As kubectl does: what proves who we are is not for everybody on the way.
+        # As kubectl does: over plain HTTP every machine on the way could read the token.
         self._proves = connection.server.startswith("https://") or connection.loopback
         self._sessions = _Sessions.open(connection, credentials, self._timeouts)
         self._shown = credentials.certificates

@@ -4,8 +4,8 @@
     doubted   a request found no server; one probe finds out whether that was all there is to it
     down      a probe found no server either; probes go on, and whatever can wait does
 
-Any answer ends doubt and outage. For a second after an outage requests are spread out, so that a server
-that has just started is not met by everything that has waited for it.
+An answer below 500, or to a probe, ends doubt and outage. For a second after an outage requests are spread
+out, so that a server that has just started does not get all that has waited for it at once.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -63,7 +63,7 @@ class Reachability:
     """What is known of the way to one server. Probes are sent by `transport`, in the task group of `start`.
 
     `path` gives the path of a collection that is followed, for probes of what requests really need; empty
-    where there is none.
+    if none is followed.
     """
 
     transport: Transport
@@ -133,9 +133,9 @@ class Reachability:
                 server=self.transport.server,
                 seconds=round(now - self.down_since, 1),
             )
-        self._tell_up()
+        self._go_up()
 
-    def _tell_up(self) -> None:
+    def _go_up(self) -> None:
         # Informers first: the earlier the caches are up to date, the less is done twice.
         for wake in list(self._always):
             wake()
@@ -191,7 +191,7 @@ class Reachability:
     # --- probes ---------------------------------------------------------------------------------
 
     async def _find_out(self) -> None:
-        """One task for all who doubt: probe until some request is answered."""
+        """Probe until a request or a probe is answered; one task serves all requests that failed."""
         calm = self._probe_answered + PROBE_INTERVAL - anyio.current_time()
         await anyio.sleep(max(FIRST_PROBE, calm))
         number = 0
@@ -255,9 +255,9 @@ class Reachability:
 
 
 class ReachTransport(PassingTransport):
-    """Tells a `Reachability` what becomes of requests, and spreads them out after an outage.
+    """Reports what becomes of requests to a `Reachability`, and spreads them out after an outage.
 
-    Streams are told of by those who read them. With `paced=False` nothing waits.
+    Streams are reported by their readers. With `paced=False` nothing waits.
     """
 
     def __init__(self, inner: Transport, reach: Reachability, *, paced: bool = True) -> None:

@@ -1,7 +1,7 @@
 """JSON taken apart one level deep, however deep it is: for what a recursive decoder gives up on.
 
 Much slower than a decoder, and as strict as it has to be: quotes, brackets and separators are checked,
-and what stands between them is left to the one who reads it.
+and what stands between them is left to the decoder that reads it.
 """
 
 import re

@@ -13,9 +13,9 @@ BOOKMARK_MARGIN = 10.0
 class WatchDeadline:
     """One stream: how much has come, and when it is held to be dead.
 
-    A middle box may drop a connection without telling either side. The server's bookmarks show that before
-    the time is over for which the watch was asked: not every server sends them, and to a quiet resource the
-    first may come late, so they are expected after the first of them, in the interval that was seen.
+    A proxy or a firewall may drop a connection without notice to either side. The server's bookmarks show
+    that before the time is over for which the watch was asked: not every server sends them, and to a quiet
+    resource the first may come late, so they are expected after the first, in the interval that was seen.
     """
 
     def __init__(self, started: float, longest: float, silence: float | None) -> None:

@@ -124,7 +124,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     Deeply immutable. Equality is identity of version: two snapshots of one uid at one
     resourceVersion are the same state. `annotations_hash` tells whether annotations differ;
     `finalizers`, `owners`, `generation` and `deletion_timestamp` are the object's own. `applied` are the
-    marks of what field managers applied (`informers.applied`), where somebody wants to know.
+    marks of what field managers applied (`informers.applied`), where an informer marks them.
     """
 
     place: Place
@@ -150,7 +150,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         """Read a snapshot from an object's JSON, and keep of it what `shape` says.
 
         What `appliers` applied is marked, whatever `shape` drops. Raises msgspec.DecodeError (of which
-        msgspec.ValidationError is one) for what is no object.
+        msgspec.ValidationError is one) for what is not an object.
         """
         body = shape.before(bytes(raw))
         decoded = _metadata.decode(body)
@@ -272,7 +272,7 @@ def _marks(appliers: Appliers, raw: bytes, shape: Shape, metadata: _Metadata) ->
 
 
 def name_in(raw: bytes) -> str:
-    """How an object that cannot be read is called, as far as that can be told."""
+    """The name of an object that cannot be read, as far as it can be found."""
     try:
         found = members(members(raw).get("metadata", b"{}"))
         parts = [

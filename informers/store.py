@@ -203,7 +203,7 @@ class Store:
         return table.notes.get(Place(key.namespace, key.name), b"")
 
     def mark(self, seen: Snapshot) -> None:
-        """Take over what `seen`, an answer of the server, tells of who applied the state that is held."""
+        """Take over the marks of `seen`, an answer of the server, if it is the state that is held."""
         table = self._table(seen.place.namespace)
         held = None if table is None else table.objects.get(seen.place)
         if table is None or held is None or held != seen:

@@ -81,7 +81,7 @@ class AppliedIntents:
         """The server took an intent, and answered `written`; `informer` holds the object.
 
         An answer without a mark teaches something only where the intent could leave none: else the server,
-        or what stands before it, sends no managedFields, and nothing would ever tell of drift.
+        or what stands before it, sends no managedFields, and drift would never be noticed.
         """
         mark = place.mark(intent)
         here = mark_in(written.applied, mark)

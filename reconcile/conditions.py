@@ -56,7 +56,7 @@ def checked_condition(name: str, status: str, reason: str, message: str) -> dict
     """A condition within the bounds of metav1.Condition, which an API server refuses a status beyond.
 
     A message that is too long is cut and ends in an ellipsis: it often is the text of an error, and a status
-    that is not written tells less than half of it. Raises ValueError for another part, naming the bound.
+    that is refused shows nothing of it. Raises ValueError for another part, naming the bound.
     """
     _check("type", name, CONDITION_TYPE)
     if status not in _STATUSES:

@@ -63,7 +63,7 @@ class Watch(Generic[T, W]):
     it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
     where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
     every one counts. Raises TypeError unless one of the three is given, for a function that does not fit, and
-    for a class that is no kind.
+    for a class that is not a kind.
 
     Where `by` or `by_labels` fails for an object, every change of `kind` wakes that object; where `to` fails,
     all objects of the controller run, within seconds; the log names the function.
@@ -219,7 +219,7 @@ class Controller(_Options[T]):
     `selector` chooses objects by their labels: a `LabelSelector`, or text as `kubectl -l` takes it (default:
     all objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no
     longer chosen: what was made for it stays, and so does its finalizer. One that is deleted while the
-    finalizer holds it is cleaned up all the same. An object that begins to be chosen is met like a new one.
+    finalizer holds it is cleaned up all the same. An object that begins to be chosen is treated as a new one.
     The informer follows all objects, since others may share it; `InformerOptions(labels=)` narrows that.
 
     `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of

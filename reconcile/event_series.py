@@ -97,8 +97,9 @@ class _Notes:
 class EventLedger:
     """What was told of which object. Times of the event loop are in seconds.
 
-    It is remembered until it makes no difference any more, of however many objects: a number of them as the
-    limit would begin an Event for each news, and hold no burst, where more objects than that take turns.
+    It is remembered until it makes no difference any more, of however many objects. Were the
+    number of objects limited, more than that many in turn would be forgotten before their next news: each
+    would begin an Event of its own, and no burst would be held back.
     """
 
     _series: "_Current[tuple[Subject, str, str, str, str], Series]" = field(

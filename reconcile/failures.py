@@ -1,4 +1,4 @@
-"""What is told of failed runs: each error with its place, and the traceback of each distinct one once."""
+"""What is logged of failed runs: each error with its place, and the traceback of each distinct one once."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from informers.cancellation import leaf_errors
 from reconcile.frames import place_of_error
 
 MEMBERS_SHOWN = 5
-"""Errors of an ExceptionGroup that are told one by one."""
+"""Errors of an ExceptionGroup that are listed one by one."""
 ERRORS_REMEMBERED = 100
-"""Distinct errors of a controller. Of one that was forgotten the traceback is told once more."""
+"""Distinct errors of a controller. Of one that was forgotten the traceback is logged once more."""
 TRACEBACK_CHARACTERS = 16_000
 """The end of a longer traceback is kept: it says what was raised, and where."""
 
@@ -73,7 +73,7 @@ def identity_of(error: BaseException) -> str:
 
 
 class Failed(NamedTuple):
-    """What a failed run is told by; all texts are without what Secrets hold.
+    """What is logged of a failed run; all texts are without what Secrets hold.
 
     `identity` is the same for errors of one class from one place, `exc_info` what a record of `logging` gets.
     """

@@ -142,7 +142,7 @@ class Mapped:
 class _Index(Generic[V]):
     """What the objects of a controller say of those that they use, as values of an index of their store.
 
-    Of an object whose function fails nobody knows what it uses: it stands in `_unknown`, at the version that
+    Where the function fails, what the object uses is unknown: it stands in `_unknown`, at the version that
     was asked, and every change of the watched kind concerns it. That version is not asked again, since an
     index has to say the same of one state each time.
     """

@@ -1,4 +1,4 @@
-"""By which names a controller is known in a cluster: its finalizer, its field manager, and who gives them.
+"""The names by which a controller is known in a cluster: its finalizer and its field manager.
 
 Both names stand on objects that other operators write too. Two operators with one finalizer let go of
 each other's objects before they are cleaned up, and two with one field manager drop each other's fields.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIELD_MANAGER_LENGTH = 128
 """Characters; the API server refuses longer ones."""
 STORMS = "-storms"
-"""Behind a controller's field manager: who writes the condition of a storm."""
+"""Appended to a controller's field manager for the writes of a storm's condition."""
 _FROM_KUBERNETES = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _SHARED_GROUPS = (".k8s.io", ".x-k8s.io", ".kubernetes.io")
 

@@ -107,7 +107,7 @@ class Outcome:
 
     @property
     def failed(self) -> Failed:
-        """All that is told of its error. Raises ValueError if there is none."""
+        """What is logged of its error. Raises ValueError if there is none."""
         error = self.error
         if error is None:
             raise ValueError("the run has not failed")

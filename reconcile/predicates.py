@@ -97,7 +97,7 @@ def selector(labels: str = "", fields: str = "") -> Predicate:
 
     So the change that takes an object out of the selection is the last that is seen of it. It chooses
     changes: children, watches and timers still have other objects run. `Controller(selector=)` chooses
-    objects. Raises ValueError for what is no selector.
+    objects. Raises ValueError for what is not a selector.
     """
     chosen = selects(labels, fields)
     return Predicate(lambda old, new: any(state is not None and chosen(state) for state in (new, old)))

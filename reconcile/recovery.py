@@ -29,7 +29,7 @@ class Gate:
 
     @property
     def paused(self) -> bool:
-        """Whether that is because somebody said so."""
+        """Whether `pause` has closed it."""
         return self._resumed is not None
 
     def pause(self) -> None:
@@ -66,7 +66,7 @@ class Recovery:
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
     def takes(self, request: Request, outcome: Outcome) -> bool:
-        """Whether a failed run failed for an outage that lasts: it is no failure of the key.
+        """Whether a run failed for an outage that lasts: that does not count as a failure of the key.
 
         A key that failed for another cluster's outage is retried as ever, and at once when that is over.
         """

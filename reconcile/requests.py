@@ -95,7 +95,7 @@ class Result:
     failure count as the first. `after` 0 or less (a deadline that has passed) is at once, and paced: the
     key waits as after a first failure, 5 ms, each time, and takes its turn behind those that are ready.
     That run has the priority of this one, unless `priority` says another (higher runs first).
-    Raises TypeError for what is no time or no whole number, ValueError for both at once, NaN and infinity.
+    Raises TypeError for another type of time or priority, ValueError for both at once, NaN and infinity.
     """
 
     after: float | None = field(default=None, converter=_seconds)

@@ -1,4 +1,4 @@
-"""How a process that stays up is told to end, also while its event loop is held."""
+"""How signals end a process that stays up, also while its event loop is held."""
 
 import asyncio
 import os

@@ -101,7 +101,8 @@ class Watchdog:
 def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[Stall], None]:
     """A report in a log: a warning where the author's code holds the loop, as it can be moved to a thread.
 
-    What the library does itself, such as the start of an embedded server, is for those who look for it.
+    What the library does itself, such as the start of an embedded server, is below WARNING: the author cannot
+    change it.
     """
 
     def report(stall: Stall) -> None:

@@ -146,7 +146,7 @@ class Development:
         return running
 
     def _remember_address(self) -> None:
-        """Keep the address over a reload, so that who asks it, such as `reconcile top`, goes on."""
+        """Keep the address over a reload, so that its clients, such as `reconcile top`, go on."""
         if self._running is not None and self._running.address:
             self._address = self._running.address
 

@@ -38,6 +38,6 @@ class Problem(click.ClickException):
 
 
 class Died(Problem):
-    """A command that stays up has ended, and nobody at the command line can put it right: exit status 1."""
+    """A command that stays up has ended, and not for its arguments: exit status 1, where those give 2."""
 
     exit_code = 1

@@ -50,7 +50,7 @@ def targets_of(target: str) -> Sequence[str]:
     found = managers or _named(module, Controller)
     if not found:
         raise Problem(
-            f"the module {target} has no Manager and no Controller", "wanted: manager = Manager(controller)"
+            f"the module {target} has no Manager and no Controller", "expected: manager = Manager(controller)"
         )
     return tuple(f"{target}:{name}" for name in found)
 

@@ -24,8 +24,8 @@ KEYS = 15
 def top(once: bool, as_json: bool, manager: Manager) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
-    RUNS A MINUTE counts the runs that ended within the last minute; of a key that runs less often, its last
-    five runs tell it. Each distinct error of failed runs has file and line.
+    RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
+    computed from its last five runs. Each distinct error of failed runs has file and line.
     """
     state = manager.get("/debug/state")
     if as_json:
@@ -102,7 +102,7 @@ def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
 
 
 def _errors(name: str, told: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The distinct errors of a controller, the latest first; an older manager tells none."""
+    """The distinct errors of a controller, the latest first; an older manager has none."""
     parts = ("error", "at", "count", "last_ago")
     errors = reversed(told.get("errors", ()))
     return [{"controller": name, **{part: one[part] for part in parts}} for one in errors]

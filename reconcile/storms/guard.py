@@ -127,7 +127,7 @@ class StormGuard:
         *,
         repeated: bool = False,
     ) -> float | None:
-        """A run has ended. After how many seconds to look at the key again; None: nobody need.
+        """A run has ended. After how many seconds to look at the key again; None: no need.
 
         `repeated`: the runtime itself runs the key again, since the run failed or had worked on an old state.
         """

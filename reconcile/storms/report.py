@@ -104,7 +104,7 @@ def written(sent: Sent) -> str:
     if sent.written is None:
         return f"{verb} {what} {sent.key}: refused or without an object for an answer"
     if _ends(sent.base, sent.written):
-        # Some servers answer with the version from before: it would be told as a write without effect.
+        # Some servers answer with the version from before: it would be shown as a write without effect.
         return f"{verb} {what} {sent.key}: .metadata.finalizers, removed the last one"
     if sent.base is not None and sent.base.version == sent.written.version:
         return f"{verb} {what} {sent.key}: changed nothing"

@@ -49,7 +49,7 @@ def _check_children(world: "World") -> None:
 
 
 def _made(world: "World") -> Iterator[Place]:
-    """What managers have made in this run, and is there, with no owner who lives.
+    """What managers have made in this run, and is there without a living owner.
 
     What an act of the scenario, a step with `world.user`, or the server made is not theirs to take away.
     """

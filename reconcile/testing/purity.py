@@ -33,7 +33,7 @@ HASH_SEEDS = ("1", "2")
 LATER = datetime.timedelta(seconds=11, milliseconds=7)
 """Another second and, from where the first run stands, the same minute: what is due in one is due in both."""
 _SKEW = datetime.timedelta(seconds=3)
-"""So far the server's clock goes ahead of the controller's: the time of a creation is nobody's `now`."""
+"""So far the server's clock goes ahead of the controller's, whose `now` no time of creation equals so."""
 _CHILD = "import runpy; runpy.run_module('reconcile.testing.purity', run_name='__main__')"
 
 
