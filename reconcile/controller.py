@@ -180,8 +180,8 @@ class Controller(_Options[T]):
     absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
     before one goes: again and again as long as it raises or returns a `Result` that asks for another run,
     and then the finalizer is removed. `on_terminating` sees objects that are going without holding them
-    (what a node does with its pods). `owns` names the kinds of its children, `watches` further kinds whose changes
-    concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
+    (what a node does with its pods). `owns` names the kinds of its children, `watches` further kinds whose
+    changes concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
     `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
     It and the others are what `reconcile manifests` makes the rights of; a write that they do not name
     is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
