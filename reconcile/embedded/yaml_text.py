@@ -171,9 +171,7 @@ class _Reader:
             if name in made:
                 self._duplicates.append(name)
             made[name] = value
-        for other in merged:
-            made = {**other, **made}
-        return made
+        return _under(made, merged) if merged else made
 
     def _scalar(self, event: Any) -> tuple[Any, str]:
         text = event.value
@@ -225,6 +223,15 @@ def _mappings(value: Any) -> list[dict[str, Any]]:
     if not all(isinstance(part, dict) for part in parts):
         raise YamlError("map merge requires map or sequence of maps as the value")
     return list(parts)
+
+
+def _under(made: dict[str, Any], merged: list[dict[str, Any]]) -> dict[str, Any]:
+    """A mapping over those that `<<` brings in; each member is copied once, however many there are."""
+    result: dict[str, Any] = {}
+    for other in reversed(merged):
+        result.update(other)
+    result.update(made)
+    return result
 
 
 def _name(key: Any) -> str:

@@ -112,6 +112,11 @@ def test_a_patch_does_not_push_long_lists_about_without_end(api: Api) -> None:
         b"&a " * 900_000,
         b"%TAG ! x\n" * 300_000,
         b"<<: " * 700_000,
+        b"[{<<: ["
+        + b"{}," * 38_000
+        + b"], "
+        + b",".join(b"k%d: 1" % number for number in range(10_000))
+        + b"}]",
     ],
     ids=lambda body: repr(body[:16]),
 )
