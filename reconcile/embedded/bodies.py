@@ -30,6 +30,8 @@ from reconcile.embedded.schema.values import is_deeper
 from reconcile.embedded.status import Failure, FieldCause
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
+"""Bytes of the longest request body, as in a real API server."""
+
 MAX_DEPTH = 200
 """How deep an object may be nested; a real server reads 10,000, of which no kind uses a hundredth."""
 MAX_MANAGER_LENGTH = 128
@@ -208,8 +210,12 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
 
 def _check_size(body: bytes) -> None:
     if len(body) > MAX_BODY_BYTES:
-        message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
-        raise Failure(413, "RequestEntityTooLarge", message)
+        raise too_large()
+
+
+def too_large() -> Failure:
+    """The refusal of a body of more than `MAX_BODY_BYTES`."""
+    return Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 def _number(text: str) -> int | float:

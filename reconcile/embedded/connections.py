@@ -16,10 +16,8 @@ from aiohttp.http import HttpVersion11
 from aiohttp.web_protocol import RequestHandler
 from attrs import define, field
 
+from reconcile.embedded.bodies import MAX_BODY_BYTES, too_large
 from reconcile.embedded.status import Failure
-
-MAX_BODY: Final = 3 * 1024 * 1024
-"""Bytes of the longest request body, as in a real API server."""
 
 BODY_TIME: Final = 30.0
 """Seconds in which a body has to arrive."""
@@ -191,8 +189,8 @@ class Bodies:
         Raises:
             Failure: 413 when it is too large, 408 when it does not arrive in time, or others need the room.
         """
-        if (request.content_length or 0) > MAX_BODY:
-            raise _too_large()
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise too_large()
         if not request.body_exists:
             return b""
         if request.version == HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
@@ -216,8 +214,8 @@ class Bodies:
     def _grow(self, reading: _Reading, size: int) -> None:
         reading.size += size
         self._bytes += size
-        if reading.size > MAX_BODY:
-            raise _too_large()
+        if reading.size > MAX_BODY_BYTES:
+            raise too_large()
         while self._bytes > MAX_UNFINISHED:
             oldest = next(iter(self._readings))
             self._forget(oldest)
@@ -227,7 +225,3 @@ class Bodies:
         if reading in self._readings:
             del self._readings[reading]
             self._bytes -= reading.size
-
-
-def _too_large() -> Failure:
-    return Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")

@@ -192,7 +192,8 @@ class _Handler:
         try:
             outcome = await self._outcome(request, asked)
             if isinstance(outcome, Response):
-                crowded = 0 < self.sending > MAX_SENDING - len(outcome.body)
+                # An answer that is larger than the limit by itself still goes out, alone.
+                crowded = self.sending > 0 and self.sending + len(outcome.body) > MAX_SENDING
                 if crowded and request.method == "GET":  # what has been written is answered as such
                     return _too_many()
                 return await self._send(request, outcome)

@@ -17,7 +17,7 @@ import yaml
 
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
-from reconcile.embedded.connections import MAX_BODY
+from reconcile.embedded.bodies import MAX_BODY_BYTES
 from reconcile.embedded.http import Face, NotLoopback, is_loopback, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, write_kubeconfig
 
@@ -132,9 +132,9 @@ async def test_a_body_above_three_mebibytes_is_refused_whether_its_length_is_ann
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(4):
-            yield b"x" * (MAX_BODY // 3)
+            yield b"x" * (MAX_BODY_BYTES // 3)
 
-    for body in (io.BytesIO(b"x" * (MAX_BODY + 1)), pieces()):
+    for body in (io.BytesIO(b"x" * (MAX_BODY_BYTES + 1)), pieces()):
         async with client.post(CONFIGMAPS, data=body) as answer:
             assert (answer.status, (await answer.json())["reason"]) == (413, "RequestEntityTooLarge")
 
