@@ -9,6 +9,7 @@ out, so that a server that has just started does not get all that has waited for
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from contextvars import Context, copy_context
 from typing import TypeAlias
 
 import anyio
@@ -88,6 +89,7 @@ class Reachability:
     _ramp_until: float = field(default=float("-inf"), init=False)
     _next_turn: float = field(default=float("-inf"), init=False)
     _group: TaskGroup | None = field(default=None, init=False)
+    _context: Context = field(factory=copy_context, init=False)
     _probing: bool = field(default=False, init=False)
     _up: anyio.Event | None = field(default=None, init=False)
     _once: dict[Hashable, Wake] = field(factory=dict, init=False)
@@ -98,6 +100,7 @@ class Reachability:
     def start(self, group: TaskGroup) -> None:
         """Probe in that group where it is needed. Before this, and after `end`, nothing is doubted."""
         self._group = group
+        self._context = copy_context()
 
     def end(self) -> None:
         """The group of `start` has ended: nothing is known any more, and `wait_up` returns."""
@@ -115,7 +118,8 @@ class Reachability:
         self.troubled = True
         if not self._probing:
             self._probing = True
-            self._group.start_soon(self._find_out)
+            # Not in the context of the failed request: its last check would hold back probes too.
+            self._context.run(self._group.start_soon, self._find_out)
 
     def answered(self) -> None:
         """The server answered a request."""

@@ -22,7 +22,7 @@ from informers import (
 )
 from informers.reachability import CALM_SECONDS, FIRST_PROBE, RAMP_RATE, UNREADY_SECONDS
 from informers.reflector import Listing, Resting, Streaming, Watching, recovered
-from informers.transport import PassingTransport
+from informers.transport import PassingTransport, about_to_send, last_check
 from reconcile.testing import VirtualClock, simulate
 
 READY = Response(200, {}, b"ok")
@@ -41,6 +41,7 @@ class Server:
     asked: list[tuple[float, str]] = field(factory=list)
 
     async def request(self, method: str, path: str, *_: Any, **__: Any) -> Response:
+        about_to_send()
         self.asked.append((anyio.current_time(), path))
         answer = self.answers.get(path, REFUSED)
         if isinstance(answer, float):
@@ -298,6 +299,20 @@ def test_requests_say_what_became_of_them() -> None:
         assert reach.troubled
 
     watched(story, pods=Response(429, {}, b"later"), readyz=Response(503, {}, b"no backend"))
+
+
+def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed() -> None:
+    def held_back() -> None:
+        raise Unreachable("this manager does not lead")
+
+    async def story(server: Server, reach: Reachability) -> None:
+        with last_check(held_back):
+            reach.failed(REFUSED)
+        await anyio.sleep(2)
+        assert not reach.troubled
+        assert server.asked
+
+    watched(story, readyz=READY)
 
 
 def test_nothing_is_doubted_before_the_start_and_after_the_end() -> None:
