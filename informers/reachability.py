@@ -137,7 +137,8 @@ class Reachability:
                 server=self.transport.server,
                 seconds=round(now - self.down_since, 1),
             )
-        self._go_up()
+        # A worker that begins here must not inherit what belongs to the request that was answered.
+        self._context.copy().run(self._go_up)
 
     def _go_up(self) -> None:
         # Informers first: the earlier the caches are up to date, the less is done twice.

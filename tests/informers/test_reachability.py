@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -313,6 +314,29 @@ def test_a_probe_is_not_held_back_by_the_check_of_the_write_that_failed() -> Non
         assert server.asked
 
     watched(story, readyz=READY)
+
+
+def test_those_who_are_woken_have_nothing_of_the_request_that_was_answered() -> None:
+    inherited: list[str] = []
+
+    def woken() -> None:
+        with suppress(Unreachable):
+            about_to_send()
+            inherited.append("nothing")
+
+    def held_back() -> None:
+        raise Unreachable("this manager does not lead")
+
+    async def story(server: Server, reach: Reachability) -> None:
+        reach.failed(REFUSED)
+        await anyio.sleep(2)
+        assert reach.down
+        reach.add_listener(woken)
+        with last_check(held_back):
+            reach.answered()
+        assert inherited == ["nothing"]
+
+    watched(story)
 
 
 def test_nothing_is_doubted_before_the_start_and_after_the_end() -> None:
