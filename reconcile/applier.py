@@ -56,8 +56,10 @@ class Applier(Writer):
     async def create(self, obj: Object | Mapping[str, Any] | str) -> Object:
         """Create an object: a model, a mapping, or a manifest in YAML.
 
-        What only a server sets is left out, so what was read somewhere may be created elsewhere.
-        Raises AlreadyExists, Invalid, Forbidden.
+        What only a server sets is left out, so what was read somewhere may be created elsewhere. Raises
+        AlreadyExists, Invalid, Forbidden; and StaleVersion for the first object of a kind with a generated
+        name that a reconcile creates after the start: the run is repeated once the cache is certainly up to
+        date, since no name that is taken would refuse a second object.
         """
         if isinstance(obj, Mapping | str):
             obj = await self.unstructured(obj)
@@ -68,6 +70,8 @@ class Applier(Writer):
         path = resource.path(obj.namespace)
         if self.run is not None:
             self.run.wants(resource, obj.key, "", body)
+        if not obj.name:
+            self._decided_on_certain_state(resource)
         written = await self._write("POST", resource, obj.key, path, body, JSON)
         return self.decoded(type(obj), written)
 

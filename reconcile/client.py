@@ -91,7 +91,6 @@ class Client(Applier):
             field_validation=field_validation,
             limiter=limiter,
         )
-        self._for_key = False
 
     def bound(
         self,
@@ -113,6 +112,7 @@ class Client(Applier):
             field_manager=field_manager or self.field_manager,
             former_field_managers=former,
             _for_key=True,
+            _certain=self.freshness.certain,
         )
 
     def checked(self, check: Check) -> Self:

@@ -115,6 +115,7 @@ class Journal:
     on_wait: Callable[[float, bool], None] | None = None
     _writes: dict[tuple[Resource, Key], Write | Absence | Refusal] = field(factory=dict, init=False)
     _unknown: dict[tuple[Resource, Key | None], None] = field(factory=dict, init=False)
+    _certain: set[Resource] = field(factory=set, init=False)
 
     def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
         """A create, an apply, an update or a patch came back with this."""
@@ -139,6 +140,10 @@ class Journal:
         A key without a name is an object whose name the server was to choose.
         """
         self._unknown[resource, key if key.name else None] = None
+
+    def is_certain(self, resource: Resource) -> bool:
+        """Whether the cache of a resource has reached the version of a consistent list for this key."""
+        return resource in self._certain
 
     def __bool__(self) -> bool:
         return bool(self._writes or self._unknown)
@@ -170,6 +175,8 @@ class Journal:
         for resource, unknown in _within(self._unknown, only, key):
             await self._find_out(cache, live, resource, unknown)
             self._unknown.pop((resource, unknown), None)
+            if unknown is None:
+                self._certain.add(resource)
         for place, write in [(place, self._writes[place]) for place in _within(self._writes, only, key)]:
             informer = cache.find(write.resource)
             if informer is not None and isinstance(write, Refusal):
@@ -228,6 +235,10 @@ class NoJournal(Journal):
     def unknown(self, resource: Resource, key: Key) -> None:
         """Forget it."""
 
+    def is_certain(self, resource: Resource) -> bool:
+        """Yes: a live read is never behind."""
+        return True
+
 
 @define
 class Freshness:
@@ -236,7 +247,12 @@ class Freshness:
     A process that has just taken over may know less than its predecessor did. Before its first
     destructive act on a resource the store must have reached the version of one consistent list of
     one object: one request per resource, whatever the number of keys.
+
+    `certain` are the resources for which a key has waited so before it decided: what is decided by runs that
+    begin later needs no proof.
     """
+
+    certain: frozenset[Resource] = field(default=frozenset(), init=False)
 
     _confirmed: set[Resource] = field(factory=set, init=False)
     _lock: anyio.Lock | None = field(default=None, init=False)
@@ -259,9 +275,14 @@ class Freshness:
             self._confirmed.add(resource)
         return before >= version
 
+    def note_certain(self, resource: Resource) -> None:
+        """A store has reached the version of a consistent list before something was decided on it."""
+        self.certain |= {resource}
+
     def reset(self) -> None:
         """Ask again, for every resource: this process has gained leadership."""
         self._confirmed.clear()
+        self.certain = frozenset()
 
 
 def _consistent_version(live: Live, informer: Informer) -> Awaitable[int]:

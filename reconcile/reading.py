@@ -100,6 +100,8 @@ class Reader:
         self.clock: Clock = clock or SystemClock()
         self.namespace = namespace
         self.freshness = Freshness()
+        self._for_key = False
+        self._certain: frozenset[Resource] = frozenset()
         reach = transport.reach if isinstance(transport, ReachTransport) else None
         self._sender = Sender(transport, self.clock, limiter, reach if cache is None else cache.reach)
         self._journal = NoJournal() if cache is None else Journal()

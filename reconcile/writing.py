@@ -175,6 +175,21 @@ class Writer(Reader):
             )
         return answer, written
 
+    def _decided_on_certain_state(self, resource: Resource) -> None:
+        """Before a create that no server refuses. Raises StaleVersion where the cache may be behind.
+
+        That the cache is up to date now proves nothing: what was decided on was read before. So the run that
+        may go on is one that began after the cache had reached the version of a consistent list.
+        """
+        unbound = self.cache is None or self.cache.find(resource) is None or not self._for_key
+        if unbound or self.dry_run or resource in self._certain:
+            return
+        if not self._journal.is_certain(resource):
+            self._journal.unknown(resource, Key("", ""))
+            why = f"the cache of {resource} may be behind a predecessor's: decide again once it has caught up"
+            raise StaleVersion(409, "Conflict", why)
+        self.freshness.note_certain(resource)
+
     def _cached(self, resource: Resource, key: Key) -> Snapshot | None:
         informer = None if self.cache is None else self.cache.find(resource)
         return None if informer is None else informer.store.get(key)

@@ -31,7 +31,7 @@ WatchFault = Literal["lag", "cut", "silence", "half line", "garbage line", "410 
 WATCH_FAULTS: Mapping[WatchFault, int] = {
     "lag": 6,
     "cut": 1,
-    "silence": 1,
+    "silence": 3,
     "half line": 1,
     "garbage line": 1,
     "410 event": 1,
@@ -139,7 +139,7 @@ def choose_for_watch(chance: random.Random) -> tuple[WatchFault, float] | None:
 
 def silence(chance: random.Random) -> float:
     """Seconds: most silences end before a client can notice, some last until it has."""
-    return chance.uniform(2, 15) if chance.random() < 0.9 else 160.0
+    return chance.uniform(2, 20) if chance.random() < 0.9 else 160.0
 
 
 LAG = (0.3, 3.0)

@@ -157,7 +157,7 @@ def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_is(see
             nonlocal runs
             runs += 1
             children = [child for child in await ctx.owned(ConfigMap) if not child.terminating]
-            if not children and runs == 1:
+            if not children and runs <= 2:  # the first is repeated before a name is generated
                 for _ in range(5):
                     await ctx.create(
                         ConfigMap(metadata=ObjectMeta(generate_name="c-", finalizers=("x.io/y",)))

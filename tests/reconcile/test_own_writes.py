@@ -162,6 +162,7 @@ def test_without_a_journal_the_same_reconciler_creates_several(
         return
 
     monkeypatch.setattr(Journal, "settle", forget)
+    monkeypatch.setattr(Journal, "is_certain", lambda *_: True)
     assert created(seed=1, lag=(1.0, 2.0), plan=FaultPlan((Fault(When("create", CREATE), what),))) > 1
 
 
@@ -258,6 +259,39 @@ def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
         assert client.transport.writes == []
         await bound.delete(known)
         assert await client.find(ConfigMap, "c", "default") is None
+
+    simulate(run, limit_seconds=60)
+
+
+@pytest.mark.rule("write-9")
+def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_again() -> None:
+    """A leader that has just taken over may not have been shown yet what its predecessor created."""
+
+    async def run() -> None:
+        client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))
+        cache = Cache(client.transport, clock=client.clock)
+        informer = cache.declare(CONFIG)
+        version = int(client._send_now("GET", CONFIG.path(), {})["metadata"]["resourceVersion"])
+        informer.store.replace([], version - 1)
+        root = Client(client.transport, cache=cache, clock=client.clock)
+        bound, other = root.bound(Journal()), root.bound(Journal())
+        second = ConfigMap(metadata=ObjectMeta(generate_name="c-", namespace="default"))
+
+        with pytest.raises(StaleVersion, match="decide again"):
+            await bound.create(second)
+        assert client.transport.writes == []
+        async with anyio.create_task_group() as group:
+            group.start_soon(bound.settle)
+            await anyio.sleep(0.1)
+            with pytest.raises(StaleVersion):
+                await bound.create(second)
+            informer.store.reach(version)
+        await bound.create(second)
+        assert len(await client.list(ConfigMap, "default")) == 2
+        with pytest.raises(StaleVersion):
+            await other.create(second)  # it may have decided before
+        later = root.bound(Journal())  # of another key, whose run begins after that
+        await later.create(second)
 
     simulate(run, limit_seconds=60)
 
