@@ -179,20 +179,26 @@ class Journal:
                 self._certain.add(resource)
         for place, write in [(place, self._writes[place]) for place in _within(self._writes, only, key)]:
             informer = cache.find(write.resource)
-            if informer is not None and isinstance(write, Refusal):
-                await self._see_newer(cache, live, informer, write)
+            if informer is not None and isinstance(write, Refusal | Absence):
+                await self._look_again(cache, live, informer, write)
             elif informer is not None:
                 await _wait(informer, partial(write.seen_in, informer), PATIENCE)
             if self._writes.get(place) is write:
                 del self._writes[place]
 
-    async def _see_newer(self, cache: Cache, live: Live, informer: Informer, refusal: Refusal) -> None:
-        """Wait for the next state of an object, and where none comes, for the one that the server has."""
-        seen = partial(refusal.seen_in, informer)
+    async def _look_again(
+        self, cache: Cache, live: Live, informer: Informer, write: Refusal | Absence
+    ) -> None:
+        """Wait for what is not known by its version, and where it does not come, for what the server has now.
+
+        After a refusal no newer state may come. And an object that was absent may have come since: made by
+        others, or by the very create of unknown outcome that had the server asked, carried out late.
+        """
+        seen = partial(write.seen_in, informer)
         if seen() or await informer.wait_until(seen, SHORT_PATIENCE):
             return
-        await self._find_out(cache, live, refusal.resource, refusal.key)
-        found = self._writes.pop((refusal.resource, refusal.key))
+        await self._find_out(cache, live, write.resource, write.key)
+        found = self._writes.pop((write.resource, write.key))
         await _wait(informer, partial(found.seen_in, informer), PATIENCE)
 
     async def _find_out(self, cache: Cache, live: Live, resource: Resource, key: Key | None) -> None:

@@ -4,9 +4,14 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import define
 
+from informers import Cache, Key, Resource, Snapshot
 from reconcile import AlreadyExists, Context, Controller, ObjectMeta, Result
+from reconcile.consistency import Journal
+from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
+from reconcile.models import kind_of
 from reconcile.testing import (
     Edit,
     Fault,
@@ -19,6 +24,7 @@ from reconcile.testing import (
     Stall,
     VirtualCluster,
     When,
+    simulate,
 )
 from tests.reconcile.test_manager import Toy, World, played
 
@@ -51,6 +57,46 @@ def kept(plan: FaultPlan, seed: int, reconcile: Any = ensure_one) -> list[str]:
 def test_a_write_whose_fate_is_unknown_is_never_made_twice(what: Any, seed: int) -> None:
     plan = FaultPlan((Fault(When("create", "*/configmaps"), what),))
     assert len(kept(plan, seed)) == 1
+
+
+def config(uid: str, version: int) -> Snapshot:
+    metadata = f'"name":"child","namespace":"default","uid":"{uid}","resourceVersion":"{version}"'
+    return Snapshot.from_json(f'{{"kind":"ConfigMap","metadata":{{{metadata}}}}}'.encode())
+
+
+@define
+class Answers:
+    """A server that has these states of one object, one look after another."""
+
+    states: list[Snapshot | None]
+
+    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    async def version(self, resource: Resource, namespace: str = "") -> int:
+        raise AssertionError
+
+
+@pytest.mark.rule("inv-37")
+def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> None:
+    """Its create was lost and is carried out late; the cache still shows a former one of its name."""
+    resource = kind_of(ConfigMap).resource
+    former, late = config("former", 3), config("late", 8)
+
+    async def scenario() -> None:
+        cache = Cache(InProcessTransport(ApiServer()))
+        informer = cache.declare(resource)
+        informer.store.replace([former], 5)
+        journal = Journal()
+        journal.unknown(resource, late.key)
+        async with anyio.create_task_group() as group:
+            group.start_soon(journal.settle, cache, Answers([None, late]))
+            await anyio.sleep(0.1)
+            informer.store.replace([late], 9)
+            informer._announce()
+        assert not journal
+
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("seed", range(5))
