@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from types import FrameType
 
 from attrs import define
@@ -21,12 +22,12 @@ class Stop:
     act: Callable[[], None]
     _stopping: bool = False
 
-    def receive(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Called at each signal, between any two instructions of the main thread."""
+    def receive(self, soon: Callable[[Callable[[], object]], None]) -> None:
+        """Called at each signal, between any two instructions of the main thread; `soon` reaches the loop."""
         if self._stopping:
             os._exit(INTERRUPTED)
         self._stopping = True
-        loop.call_soon_threadsafe(lambda: self.act())
+        soon(lambda: self.act())
 
 
 @contextmanager
@@ -36,10 +37,32 @@ def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
     A second one is for work that does not end: nothing is cleaned up then, and the status is 130. It is
     obeyed while something holds the event loop, too.
     """
-    loop = asyncio.get_running_loop()
-    stop = Stop(act)
-    with handling(lambda: stop.receive(loop), *_SIGNALS):
+    stop, soon = Stop(act), in_loop()
+    with handling(lambda: stop.receive(soon), *_SIGNALS):
         yield stop
+
+
+def in_loop() -> Callable[[Callable[[], object]], None]:
+    """What has a function called by a task of the running loop, from wherever it is called itself.
+
+    A handler interrupts anything: a task, or the loop between two. Without a task, and in a context of no
+    task, anyio does not know which event loop runs.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def call(act: Callable[[], object]) -> None:
+        act()
+
+    def begin(act: Callable[[], object]) -> None:
+        task = loop.create_task(call(act), context=context)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def soon(act: Callable[[], object]) -> None:
+        loop.call_soon_threadsafe(begin, act)
+
+    return soon
 
 
 @contextmanager

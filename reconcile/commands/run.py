@@ -32,7 +32,7 @@ from reconcile.manager import Manager
 from reconcile.models import kind_of
 from reconcile.readiness import NOT_READY, until_ready
 from reconcile.serving import CannotServe
-from reconcile.signals import handling
+from reconcile.signals import handling, in_loop
 
 LATE_SECONDS = 10.0
 """Between two lines about first lists that are not there."""
@@ -287,13 +287,13 @@ async def _until_stopped(manager: Manager) -> None:
 @contextmanager
 def _state_on_signal(manager: Manager) -> Iterator[None]:
     """While inside, SIGUSR1 logs what `/debug/state` says."""
-    loop = asyncio.get_running_loop()
+    soon = in_loop()
 
     def log_state() -> None:
         _log.info("state", state=manager.state())
 
     with (
-        handling(lambda: loop.call_soon_threadsafe(log_state), signal.SIGUSR1),
+        handling(lambda: soon(log_state), signal.SIGUSR1),
         telling_what_is_late(manager),
     ):
         yield
