@@ -194,6 +194,8 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode YAML 1.1, of which JSON is a part; times stay text; `duplicates` receives doubled keys."""
     _check_size(body)
     obj = _parse_plain(body)
+    if obj is None and body.lstrip()[:1] == b"{":
+        obj = _parse_json_in_yaml(body, duplicates)
     if obj is not None:
         return _checked(obj, body)
     from reconcile.embedded import yaml_text
@@ -206,6 +208,18 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
         raise too_deep() from None
     except yaml_text.TooLarge as error:
         raise Failure(413, "RequestEntityTooLarge", f"Request entity too large: {error}") from None
+
+
+def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
+    """JSON, which kubectl sends as YAML and which is read much faster as what it is; None for anything else."""
+    doubled: list[str] = []
+    try:
+        obj = _parse_closely(body, doubled)
+    except Failure:
+        return None
+    if duplicates is not None:
+        duplicates += doubled
+    return obj
 
 
 def _check_size(body: bytes) -> None:

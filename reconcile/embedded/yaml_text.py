@@ -14,7 +14,7 @@ from attrs import define, field
 
 YamlError = yaml.YAMLError
 
-MAX_NODES: Final = 60_000
+MAX_NODES: Final = 40_000
 """Values and keys in one document; more have to come as JSON, which is read ten times as fast."""
 
 MAX_BYTES: Final = 3 * 1024 * 1024

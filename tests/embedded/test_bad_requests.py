@@ -27,7 +27,7 @@ AT_ONCE = 20
 BOMBS = 0.1
 """The share of requests that ask for too much."""
 
-A_HOLD = 2.0  # one second on a quiet machine, twice that on a busy one
+A_HOLD = 1.0
 """Seconds of this process that no request may take."""
 
 SEEDS = int(os.environ.get("FUZZ_REQUESTS", "400")) // AT_ONCE
