@@ -211,7 +211,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
 
 
 def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
-    """JSON, which kubectl sends as YAML and which is read much faster as what it is; None for anything else."""
+    """JSON that kubectl sends as YAML: read much faster as what it is. None for anything else."""
     doubled: list[str] = []
     try:
         obj = _parse_closely(body, doubled)
