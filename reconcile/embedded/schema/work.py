@@ -10,7 +10,7 @@ from typing import Final
 
 from reconcile.embedded.status import FieldCause
 
-MAX_WORK: Final = 200_000
+MAX_WORK: Final = 300_000
 """Units of work for one object, of about a microsecond each."""
 
 MAX_CAUSES: Final = 1000
