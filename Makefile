@@ -42,7 +42,7 @@ compared: setup ## the figures of docs/explanation/compared.md: the same operato
 
 fuzz: setup ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
 	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
-	@HOSTILE_ANSWERS=3000 $(BIN)/python -m pytest -s -q --timeout 3600 tests/reconcile/test_hostile_answers.py tests/informers/test_unreadable.py
+	@HOSTILE_ANSWERS=3000 $(BIN)/python -m pytest -s -q --timeout 3600 tests/client/test_hostile_answers.py tests/informers/test_unreadable.py
 
 chaos: setup ## half an hour of lies, kills and freezes between two replicas and their server; ARGS="--seconds 60 --seed N"
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -54,7 +54,7 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@HISTORIES=20000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/simulation/test_informer_histories.py
 	@RECONNECTS=10000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/informers/test_hostile_server.py -k reconnects
 	@$(BIN)/python -m tests.reconcile.soak
-	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/reconcile/test_storms.py tests/reconcile/test_storms_echoes.py
+	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/storms/test_storms.py tests/storms/test_storms_echoes.py
 	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
 
 newcomer: setup ## the first hour from the built wheel, with `reconcile dev` up for 10 s; the tests give it 3
@@ -63,7 +63,7 @@ newcomer: setup ## the first hour from the built wheel, with `reconcile dev` up 
 sweep: setup ## the examples, the simulated workloads and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
 	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 -k survives docs/examples
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
-	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_played_workloads.py tests/reconcile/test_workloads.py
+	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_played_workloads.py tests/simulation/test_workloads.py
 	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_autoscaling_simulated.py
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_fleets_simulated.py
@@ -72,7 +72,7 @@ sweep: setup ## the examples, the simulated workloads and the bundled controller
 
 coverage: quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m coverage run -m pytest -q --timeout 600 --deselect tests/reconcile/test_import_cost.py \
+	@$(BIN)/python -m coverage run -m pytest -q --timeout 600 --deselect tests/manager/test_import_cost.py \
 		--deselect tests/testing/test_unit.py::test_a_unit_test_takes_less_than_5_ms $(ARGS)
 	@$(BIN)/python -m coverage combine --quiet
 	@for package in workqueue informers reconcile controllers; do \
@@ -82,7 +82,7 @@ mutants: quality ## mutation testing of what decides, an hour in full; ARGS="wor
 	@$(BIN)/python tools/mutants.py $(ARGS)
 
 uvloop: setup ## the tests that run in real time, on uvloop
-	@EVENT_LOOP=uvloop $(BIN)/python -m pytest -q tests/workqueue tests/informers tests/reconcile tests/embedded $(ARGS)
+	@EVENT_LOOP=uvloop $(BIN)/python -m pytest -q tests/workqueue tests/informers tests/client tests/controller tests/manager tests/ops tests/embedded $(ARGS)
 
 lock: setup ## write constraints.txt and tools/quality.txt anew from pyproject.toml; ARGS="--upgrade"
 	@$(BIN)/python tools/lock.py $(ARGS)

@@ -5,8 +5,8 @@ Read on in `manager`, `controller` and `context`, in that order.
 
 from typing import TYPE_CHECKING
 
-from reconcile.faces import on_demand
-from reconcile.neighbours import require_own_floors
+from reconcile._lazy import on_demand
+from reconcile._shadowed import require_own_floors
 
 if TYPE_CHECKING:
     from informers import (
@@ -41,21 +41,25 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from reconcile import conditions, owners, predicates, replicas
-    from reconcile.background import Background
-    from reconcile.blocking import RunOver
-    from reconcile.caution import Caution, OriginalAtWork
-    from reconcile.client import Client
-    from reconcile.configuration import ConfigurationError
-    from reconcile.consistency import CacheBehind
-    from reconcile.context import Context
-    from reconcile.controller import Cleanup, Controller, Reconciler, Watch, Write
-    from reconcile.declarations import UndeclaredWrite
-    from reconcile.departures import Gone
-    from reconcile.installed import NotAsDeclared
-    from reconcile.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
-    from reconcile.limiter import RateLimiter
-    from reconcile.logs import configure_logging
-    from reconcile.manager import Manager
+    from reconcile.client.client import Client
+    from reconcile.client.limits import RateLimiter
+    from reconcile.client.own_writes import CacheBehind
+    from reconcile.client.reader import WatchEvent
+    from reconcile.controller.background import Background
+    from reconcile.controller.blocking import RunOver
+    from reconcile.controller.context import Context
+    from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write
+    from reconcile.controller.declared_writes import UndeclaredWrite
+    from reconcile.controller.predecessors import Original
+    from reconcile.controller.reconcile_run import ReconcileTimeout
+    from reconcile.controller.sources import SYNCED, Source, ticker
+    from reconcile.controller.synchronous import SyncClient, SyncContext
+    from reconcile.controller.tombstones import Gone
+    from reconcile.manager.installed_definitions import NotAsDeclared
+    from reconcile.manager.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
+    from reconcile.manager.manager import Manager
+    from reconcile.manager.options import ConfigurationError
+    from reconcile.manager.takeover import Caution, OriginalAtWork
     from reconcile.models import (
         UNSET,
         Column,
@@ -83,17 +87,13 @@ if TYPE_CHECKING:
         thaw,
         unstructured,
     )
-    from reconcile.originals import Original
+    from reconcile.ops.log_setup import configure_logging
+    from reconcile.ops.serving import CannotServe
     from reconcile.owners import AlreadyOwned
-    from reconcile.passes import ReconcileTimeout
     from reconcile.predicates import Predicate
-    from reconcile.reading import WatchEvent
-    from reconcile.requests import Cause, Request, Result, TerminalError
-    from reconcile.serving import CannotServe
-    from reconcile.sources import SYNCED, Source, ticker
+    from reconcile.runs.requests import Cause, Request, Result, TerminalError
     from reconcile.storms import Storms
     from reconcile.storms.purity import Impure
-    from reconcile.synchronous import SyncClient, SyncContext
     from workqueue import Backoff
 
 __all__ = [

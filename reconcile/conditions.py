@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from reconcile.diffing import same
+from reconcile.client.diff import same
 from reconcile.models import Schema
 from reconcile.models.objects import CONDITION_MESSAGE, CONDITION_REASON, CONDITION_TYPE
 

@@ -75,7 +75,8 @@ def collect_marks() -> Mapping[str, Sequence[str]]:
     with contextlib.redirect_stdout(output):
         status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider"], plugins=[marks])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        sys.exit(f"{output.getvalue()}\nrules: the tests cannot be collected")
+        _, _, errors = output.getvalue().partition("= ERRORS =")
+        sys.exit(f"{errors}\nrules: the tests cannot be collected")
     return marks.tests
 
 

@@ -20,7 +20,7 @@ from reconcile.blocks import (
     active_schedule,
     always_ready,
 )
-from reconcile.incidents import Logic
+from reconcile.simulation import Logic
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import hpa, original

@@ -21,9 +21,8 @@ from reconcile import (
     replicas,
 )
 from reconcile.blocks import AllowedHosts, Fetch, HttpFetch, ScrapeLimits
-from reconcile.incidents import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Deployment, DeploymentSpec, Pod
-from reconcile.nodes import BEHAVIOUR
+from reconcile.simulation import BEHAVIOUR, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport, PodPages
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)

@@ -9,8 +9,8 @@ import msgspec
 from attrs import frozen
 
 from reconcile import Client, Controller, LabelSelector, Manager, ObjectMeta, Transport
-from reconcile.incidents import Incident, Logic, Stage, Verdict
 from reconcile.kinds import Pod
+from reconcile.simulation import Incident, Logic, Stage, Verdict
 from reconcile.testing import LateTransport
 
 from ..workergroups import make_controller as make_cluster_controller  # noqa: TID252 (see fleet.py)

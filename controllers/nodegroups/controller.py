@@ -12,8 +12,8 @@ from reconcile import (
     Write,
 )
 from reconcile.blocks import Decision
-from reconcile.incidents import Logic
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
+from reconcile.simulation import Logic
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint

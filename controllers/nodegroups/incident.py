@@ -7,9 +7,8 @@ import anyio
 from attrs import define, field, frozen
 
 from reconcile import AlreadyExists, Client, Manager, NotFound, ObjectMeta, StaleVersion, Unstructured
-from reconcile.incidents import Incident, Logic, Stage, Verdict
 from reconcile.kinds import ConfigMap, Node
-from reconcile.nodes import BEHAVIOUR
+from reconcile.simulation import BEHAVIOUR, Incident, Logic, Stage, Verdict
 from reconcile.testing import Delay, Fault, FaultPlan, FaultyTransport, RefuseAsStale, When
 
 from .annotations import CAPACITY, MAX_SIZE, MIN_SIZE

@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 
 from reconcile import ApiError, Client, Context, NotLeading
 from reconcile.blocks import RETRIED, Grant, Terms, class_of
-from reconcile.incidents import Logic
+from reconcile.simulation import Logic
 
 from .health import GroupState
 from .look import ClusterApi

@@ -4,8 +4,8 @@ import os
 
 from reconcile import Context, Controller, Original, Storms, Write
 from reconcile.blocks import Consent, Copier
-from reconcile.incidents import Logic
 from reconcile.kinds import Namespace, Secret
+from reconcile.simulation import Logic
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from . import original

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from reconcile import Client, Key, Manager, ObjectMeta, Snapshot
 from reconcile.blocks import Consent
-from reconcile.incidents import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Namespace, Secret
+from reconcile.simulation import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import FaultyTransport, LateTransport
 
 from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE

@@ -7,8 +7,8 @@ import msgspec
 from attrs import evolve, frozen
 
 from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot, Storms, unstructured
-from reconcile.incidents import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Namespace, Secret
+from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport
 
 from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE

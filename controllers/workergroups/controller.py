@@ -6,8 +6,8 @@ from functools import partial
 from attrs import frozen
 
 from reconcile import Context, Controller, Original, Result, Write, encode, unstructured
-from reconcile.incidents import Logic
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
+from reconcile.simulation import Logic
 
 from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
 from .clusters import ClusterView

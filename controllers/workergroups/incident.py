@@ -7,9 +7,18 @@ import anyio
 from attrs import evolve, field, frozen
 
 from reconcile import Client, Manager, NotFound, ObjectMeta, Snapshot
-from reconcile.incidents import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.kinds import Pod, PodSpec
-from reconcile.nodes import BEHAVIOUR, STOP_SECONDS
+from reconcile.simulation import (
+    BEHAVIOUR,
+    STOP_SECONDS,
+    Change,
+    Incident,
+    Logic,
+    Observer,
+    Stage,
+    Verdict,
+    observe,
+)
 from reconcile.testing import LateTransport
 
 from .controller import make_controller

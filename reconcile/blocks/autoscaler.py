@@ -33,9 +33,9 @@ from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
 from reconcile.blocks.autoscaler_sources import Sight, Source
 from reconcile.blocks.autoscaler_units import Reading, Samples
 from reconcile.blocks.copies import Unusable
-from reconcile.context import Context
-from reconcile.controller import Watch, Write
-from reconcile.departures import Gone
+from reconcile.controller.context import Context
+from reconcile.controller.declaration import Watch, Write
+from reconcile.controller.tombstones import Gone
 from reconcile.kinds import Pod
 from reconcile.models import Object, Unstructured, kind_of
 from reconcile.predicates import Predicate

@@ -13,7 +13,7 @@ from reconcile.blocks.autoscaler_pages import Series
 from reconcile.blocks.autoscaler_scrape import Candidates, Scraper
 from reconcile.blocks.autoscaler_units import MILLI, Missing, Reading, Samples, Sum, ceil_div, milli_of
 from reconcile.blocks.copies import Unusable
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.kinds import Pod
 
 _log = get_logger("reconcile.blocks.autoscaler")

@@ -29,9 +29,9 @@ from reconcile.blocks.copy_plan import (
     difference,
     plan_copies,
 )
-from reconcile.context import Context
-from reconcile.controller import Watch
-from reconcile.controller import Write as Permitted
+from reconcile.controller.context import Context
+from reconcile.controller.declaration import Watch
+from reconcile.controller.declaration import Write as Permitted
 from reconcile.kinds import Namespace, Secret
 from reconcile.models import Object, ObjectMeta, encode, kind_of
 

@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from attrs import frozen
 
-from reconcile.context import Context
+from reconcile.controller.context import Context
 from reconcile.models import Object
 from reconcile.replicas import ReplicaLike, is_active, rank_victims, replica_of
-from reconcile.requests import Result
+from reconcile.runs.requests import Result
 
 Reason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
 FIRST_WAIT = 10.0

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from informers import AlreadyExists, StaleVersion
 from reconcile.blocks.rollout import DESIRED, LIMIT, RevisionSet, Rollout, RolloutPlan, revision_set_of
-from reconcile.context import Context
+from reconcile.controller.context import Context
 from reconcile.models import Object, thaw
 from reconcile.owners import controller_of
 

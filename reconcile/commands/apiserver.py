@@ -15,17 +15,16 @@ from anyio.abc import TaskGroup
 from attrs import frozen
 
 from informers.clock import SystemClock
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.commands.cluster import FIELD_MANAGER, cannot_listen
 from reconcile.commands.errors import Problem
 from reconcile.commands.stopping import alone, on_signal
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import KubeconfigRefused, check_kubeconfig_target, write_kubeconfig
-from reconcile.logs import configure_logging
-from reconcile.manager import Manager
-from reconcile.nodes import SimulatedNodes
-from reconcile.workloads import SimulatedWorkloads
+from reconcile.manager.manager import Manager
+from reconcile.ops.log_setup import configure_logging
+from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 
 _TOKEN_LENGTH = 512
 _NODES = 1000

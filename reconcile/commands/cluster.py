@@ -10,18 +10,17 @@ from attrs import field, frozen
 
 from informers import AlreadyExists, Resource, Transport
 from informers.clock import SystemClock
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.commands.errors import Problem
 from reconcile.commands.stopping import alone
-from reconcile.connecting import install
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.kubeconfig import write_kubeconfig
 from reconcile.kinds import Namespace
-from reconcile.manager import Manager
+from reconcile.manager.connection import install
+from reconcile.manager.manager import Manager
 from reconcile.models import Object, ObjectMeta, kind_of
-from reconcile.nodes import SimulatedNodes
-from reconcile.workloads import SimulatedWorkloads
+from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 
 FIELD_MANAGER = "reconcile"
 

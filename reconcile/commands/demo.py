@@ -14,16 +14,16 @@ import yaml
 from attrs import define, field, frozen
 from rich.console import Console
 
-from reconcile.bundled import CONTROLLERS, entries, sample_of
 from reconcile.commands.cluster import Cluster, embedded_cluster
 from reconcile.commands.errors import Problem
 from reconcile.commands.playing import Play, play_all
 from reconcile.commands.screen import keep_showing, make_screen
 from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
 from reconcile.commands.targets import bundled_controllers
-from reconcile.incidents import Incident, bundled_incidents
-from reconcile.logs import configure_logging
-from reconcile.manager import Manager
+from reconcile.manager.manager import Manager
+from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
+from reconcile.ops.log_setup import configure_logging
+from reconcile.simulation import Incident, bundled_incidents
 
 _TRY = re.compile(r"^# try (\d+): (.+)$", re.MULTILINE)
 _STOP_SECONDS = 1.0

@@ -20,11 +20,11 @@ from reconcile.commands.dev_screen import Shown, make_screen
 from reconcile.commands.errors import Problem
 from reconcile.commands.operators import Operator
 from reconcile.commands.stopping import alone, on_signal
-from reconcile.logs import configure_logging
-from reconcile.manager import Manager
+from reconcile.manager.manager import Manager
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
-from reconcile.serving import CannotServe, parse_address
+from reconcile.ops.log_setup import configure_logging
+from reconcile.ops.serving import CannotServe, parse_address
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from reconcile.log_writer import flush_log
+from reconcile.ops.log_writer import flush_log
 
 
 @contextmanager

@@ -200,7 +200,7 @@ def _versions() -> str:
 async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
     """What an API server has against the sample; nothing is known of it without the extra `embedded`."""
     try:
-        from reconcile.client import Client
+        from reconcile.client.client import Client
         from reconcile.embedded import ApiServer, InProcessTransport
     except ImportError:
         return ""

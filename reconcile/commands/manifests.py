@@ -10,10 +10,10 @@ from reconcile.commands.crds import as_yaml, json_list
 from reconcile.commands.errors import Problem, writing_files
 from reconcile.commands.manifests_documents import Deployed, Document, documents_of, kustomization
 from reconcile.commands.operators import Operator, load_operator
-from reconcile.configuration import ConfigurationError
+from reconcile.controller.permissions import beyond_namespaces
+from reconcile.manager.options import ConfigurationError
 from reconcile.models import definition_of
 from reconcile.models.versions import families
-from reconcile.permissions import beyond_namespaces
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

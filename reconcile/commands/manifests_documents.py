@@ -5,8 +5,8 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from reconcile.controller import Controller
-from reconcile.permissions import (
+from reconcile.controller.declaration import Controller
+from reconcile.controller.permissions import (
     Permission,
     lease_permissions,
     lookout_permissions,

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from reconcile.commands.errors import Problem
 from reconcile.commands.targets import load_manager, targets_of
-from reconcile.manager import Manager
+from reconcile.manager.manager import Manager
 
 _UNNAMED = "reconcile"
 

@@ -10,9 +10,9 @@ from informers import get_logger
 from informers.kubernetes import connect
 from reconcile.commands.cluster import Cluster
 from reconcile.commands.stopping import first_error
-from reconcile.incidents import Incident, Logic, Report, Stage, Verdict
 from reconcile.kinds import Namespace
 from reconcile.models import ObjectMeta
+from reconcile.simulation import Incident, Logic, Report, Stage, Verdict
 
 TIME_LIMIT = 60.0
 """Seconds that one incident may take on one logic."""

@@ -19,20 +19,20 @@ from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
-from reconcile.caution import OriginalAtWork
 from reconcile.commands.cluster import embedded_cluster
 from reconcile.commands.errors import Died, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
-from reconcile.configuration import OPTIONS, ConfigurationError, from_flags
-from reconcile.failures import described
-from reconcile.logs import configure_logging
-from reconcile.manager import Manager
+from reconcile.manager.manager import Manager
+from reconcile.manager.options import OPTIONS, ConfigurationError, from_flags
+from reconcile.manager.server_readiness import NOT_READY, until_ready
+from reconcile.manager.signals import handling, in_loop
+from reconcile.manager.takeover import OriginalAtWork
 from reconcile.models import kind_of
-from reconcile.readiness import NOT_READY, until_ready
-from reconcile.serving import CannotServe
-from reconcile.signals import handling, in_loop
+from reconcile.ops.log_setup import configure_logging
+from reconcile.ops.serving import CannotServe
+from reconcile.runs.failures import described
 
 LATE_SECONDS = 10.0
 """Between two lines about first lists that are not there."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reconcile.signals import INTERRUPTED, Stop, on_signal
-from reconcile.supervision import first_error
+from reconcile.manager.signals import INTERRUPTED, Stop, on_signal
+from reconcile.runs.supervision import first_error
 
 __all__ = ["INTERRUPTED", "Stop", "alone", "first_error", "on_signal"]
 

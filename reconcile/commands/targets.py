@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.bundled import CONTROLLERS, entries, load
 from reconcile.commands.errors import Problem
-from reconcile.controller import Controller
-from reconcile.frames import is_library, place_of_error
-from reconcile.manager import Manager
+from reconcile.controller.declaration import Controller
+from reconcile.manager.manager import Manager
+from reconcile.ops.entry_points import CONTROLLERS, entries, load
+from reconcile.runs.frames import is_library, place_of_error
 
 
 def load_manager(targets: Sequence[str]) -> Manager:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from informers import Key, Resource, Snapshot
-from reconcile.run_record import Sent
+from reconcile.runs.run_record import Sent
 from reconcile.storms.echoes import SERVER_SET
 
 PATHS_OF_A_WRITE = 32

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 from attrs import define, evolve, field
 
 from informers import Delta, Key, Resource, Snapshot
-from reconcile.diagnostics import observing
-from reconcile.requests import Cause, Request
-from reconcile.run_record import Sent
+from reconcile.runs.diagnostics import observing
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_record import Sent
 
 _Version: TypeAlias = tuple[Resource, Key, int]
 

@@ -7,12 +7,12 @@ import structlog
 from attrs import define, evolve, field
 
 from informers import ApiError, Delta, Resource, Snapshot
-from reconcile.client import Client
-from reconcile.diagnostics import observing
-from reconcile.identity import STORMS
+from reconcile.client.client import Client
+from reconcile.client.field_managers import STORMS
 from reconcile.models.codec import format_time
-from reconcile.requests import Cause, Request, Result
-from reconcile.run_record import RunRecord, Sent
+from reconcile.runs.diagnostics import observing
+from reconcile.runs.requests import Cause, Request, Result
+from reconcile.runs.run_record import RunRecord, Sent
 from reconcile.storms.changes import differences, steps_of
 from reconcile.storms.detection import find_loop
 from reconcile.storms.interval import Stretch

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from attrs import define, evolve, field
 
 from informers import Delta, Key, Resource, Snapshot
-from reconcile.requests import Cause, Request
-from reconcile.run_record import Sent
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import Spot, differences, paths_of, steps_of
 from reconcile.storms.detection import WINDOW, Hit, Origin
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from informers import Key, Resource, Snapshot
-from reconcile.requests import TerminalError
-from reconcile.run_record import Sent
+from reconcile.runs.requests import TerminalError
+from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import differing
 
 Rendered: TypeAlias = Mapping[tuple[Resource, Key, str], Any]

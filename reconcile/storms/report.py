@@ -6,9 +6,9 @@ from typing import Any
 from attrs import define
 
 from informers import Resource, Snapshot
-from reconcile.diagnostics import observing
-from reconcile.requests import Cause, Request
-from reconcile.run_record import Sent
+from reconcile.runs.diagnostics import observing
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import paths_of
 from reconcile.storms.detection import Loop
 from reconcile.storms.interval import Stretch

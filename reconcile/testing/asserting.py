@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
+from reconcile.client.redaction import HIDDEN
 from reconcile.models import Object
 from reconcile.models.fields import fields_of
-from reconcile.redaction import HIDDEN
 
 _NONE = object()
 _LONGEST = 100

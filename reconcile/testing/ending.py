@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from attrs import frozen
 
+from reconcile.client.redaction import HIDDEN
 from reconcile.embedded.log import Change, StorageKey, Stored
 from reconcile.models import kind_of
-from reconcile.redaction import HIDDEN
+from reconcile.simulation.workloads import KINDS
 from reconcile.testing.stage import TOUCHED
-from reconcile.workloads import KINDS
 
 if TYPE_CHECKING:
     from reconcile.testing.world import World

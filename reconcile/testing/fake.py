@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from informers import Resource, error_from_response
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of

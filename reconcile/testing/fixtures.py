@@ -7,18 +7,17 @@ from typing import Any
 import anyio
 from attrs import frozen
 
-from reconcile.blocking import InStep
-from reconcile.controller import Controller
-from reconcile.manager import Manager
+from reconcile.controller.blocking import InStep
+from reconcile.controller.declaration import Controller
+from reconcile.manager.manager import Manager
 from reconcile.models import Object
-from reconcile.nodes import Delays, SimulatedNodes
+from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
 from reconcile.testing.failing import Failure, failing
 from reconcile.testing.faults import Crash, Fault, Verb
 from reconcile.testing.once import describe
 from reconcile.testing.places import Place
 from reconcile.testing.pod_pages import PodPages
 from reconcile.testing.requests import RecordedRequest
-from reconcile.workloads import SimulatedWorkloads
 
 
 @frozen

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from informers import Key, get_logger
-from reconcile.blocking import InStep
-from reconcile.controller import Controller
-from reconcile.declarations import Undeclared
+from reconcile.controller.blocking import InStep
+from reconcile.controller.declaration import Controller
+from reconcile.controller.declared_writes import Undeclared
+from reconcile.controller.event_recorder import recorder_of
+from reconcile.controller.reconcile_run import Passes
 from reconcile.models import Object, kind_of
-from reconcile.passes import Passes
-from reconcile.recorder import recorder_of
-from reconcile.requests import Request, Result
+from reconcile.runs.requests import Request, Result
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.requests import RecordedRequest, target_of
 

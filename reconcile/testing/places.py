@@ -10,10 +10,10 @@ from attrs import define, field
 
 from informers import Clock, Response, StreamingResponse, SystemClock, Transport, Unreachable
 from informers.transport import PassingTransport
-from reconcile.client import Client
-from reconcile.connecting import install
+from reconcile.client.client import Client
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
+from reconcile.manager.connection import install
 from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.fake import FakeClient

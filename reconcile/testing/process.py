@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from attrs import evolve, frozen
 
-from reconcile.client import Client
-from reconcile.controller import Controller
-from reconcile.declarations import Declarations
-from reconcile.manager import Manager
-from reconcile.requests import Cause, Request
-from reconcile.runner import Runner
-from reconcile.runs import Run, RunHistory
+from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
+from reconcile.controller.declared_writes import Declarations
+from reconcile.controller.run_history import Run, RunHistory
+from reconcile.controller.runner import Runner
+from reconcile.manager.manager import Manager
+from reconcile.runs.requests import Cause, Request
 from reconcile.testing.faults import Crash
 from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateWatches

@@ -16,14 +16,14 @@ import msgspec
 
 from informers import Key, Resource, Response, get_logger
 from informers.transport import PassingTransport
-from reconcile.blocking import InStep
-from reconcile.client import Client
-from reconcile.controller import Controller
+from reconcile.client.client import Client
+from reconcile.controller.blocking import InStep
+from reconcile.controller.declaration import Controller
+from reconcile.controller.event_recorder import recorder_of
+from reconcile.controller.reconcile_run import Passes
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
-from reconcile.passes import Passes
-from reconcile.recorder import recorder_of
-from reconcile.requests import Request
+from reconcile.runs.requests import Request
 from reconcile.storms.purity import Impure, Rendering, impurities, without_server_set
 from reconcile.testing.clock import START, VirtualClock
 from reconcile.testing.fake import FakeClient

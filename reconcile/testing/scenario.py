@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from attrs import field, frozen, validators
 
-from reconcile.controller import Controller
-from reconcile.leadership import LeaderElection
+from reconcile.controller.declaration import Controller
+from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing.acts import Act, manifest_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Scenario:
 
     Of the managers there are `replicas`, with `leader_election` if they have a Lease. With `nodes`,
     simulated nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make them
-    (`reconcile.workloads`). What those make and delete is not counted as the
+    (`reconcile.simulation`). What those make and delete is not counted as the
     controllers'. `lag` is how late watches are, in seconds, at least and at most.
 
     `invariants` are checked whenever the world is at rest, `always` after every single change; both

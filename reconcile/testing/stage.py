@@ -8,13 +8,13 @@ import msgspec
 
 from informers import Key, error_from_response
 from informers.transport import Response
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.embedded import ApiRequest, ApiServer, InProcessTransport, ServedResource
 from reconcile.embedded.api import find_target
 from reconcile.embedded.log import StorageKey
 from reconcile.models import Object, kind_of
 from reconcile.models.versions import definition_to_install
-from reconcile.nodes import Delays, SimulatedNodes
+from reconcile.simulation import Delays, SimulatedNodes
 from reconcile.testing.acts import (
     Act,
     Apply,

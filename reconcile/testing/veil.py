@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
+from reconcile.client.redaction import HIDDEN
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of, split_annotated, union_parts
-from reconcile.redaction import HIDDEN
 
 _SECRETS = "secrets"
 _HELD = ("data", "stringData")

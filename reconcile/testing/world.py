@@ -10,13 +10,13 @@ import anyio
 from attrs import evolve, frozen
 
 from informers import StatusError
-from reconcile.client import Client
+from reconcile.client.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import Change
 from reconcile.embedded.rendering import body_in
-from reconcile.manager import Manager
+from reconcile.manager.manager import Manager
 from reconcile.models import Object, decode, kind_of
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, SimulatedWorkloads
 from reconcile.testing.acts import Act, DelayGarbage, JumpClock, Kill, Wait
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import FaultPlan
@@ -27,7 +27,6 @@ from reconcile.testing.requests import RecordedRequest, target_of
 from reconcile.testing.scenario import FreeInvariant, Scenario, Step, Violation
 from reconcile.testing.stage import Stage, nodes_of
 from reconcile.testing.veil import Veil
-from reconcile.workloads import SimulatedWorkloads
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from informers import Cache
 from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
-from reconcile.consistency import Journal
+from reconcile.client.own_writes import Journal
 from reconcile.testing import FakeClient
 
 SITES = 1_000

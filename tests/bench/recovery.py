@@ -9,8 +9,8 @@ second counts.
 import anyio
 
 from reconcile import Controller
-from tests.reconcile.outage import World, fair, played, refused
-from tests.reconcile.test_manager import Toy, keep_size
+from tests.controller.outage import World, fair, played, refused
+from tests.manager.test_manager import Toy, keep_size
 
 KEYS = 10_000
 OUTAGES = (1, 10, 60)

@@ -17,7 +17,7 @@ from attrs import frozen
 from controllers import workergroups
 from reconcile import Context, Controller, Object, ObjectMeta, Schema, resource
 from reconcile.kinds import ConfigMap
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.running import Theatre
 from tests.simulation.scenarios import cluster, real_definition

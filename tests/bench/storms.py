@@ -12,7 +12,7 @@ import msgspec
 from informers import Delta, Key, Snapshot, get_logger
 from reconcile import Cause, Client, Request, Result, Storms, kind_of
 from reconcile.kinds import ConfigMap
-from reconcile.run_record import RunRecord, Sent
+from reconcile.runs.run_record import RunRecord, Sent
 from reconcile.storms import Echoes
 from reconcile.storms.guard import StormGuard
 from reconcile.testing import FakeClient

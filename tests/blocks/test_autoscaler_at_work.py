@@ -11,7 +11,7 @@ from reconcile import Controller, Manager, ObjectMeta, definition_of
 from reconcile.blocks import Sum
 from reconcile.blocks.autoscaler import measure
 from reconcile.kinds import Deployment
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import simulate
 from tests.controllers.autoscaling import Net, deployment
 from tests.controllers.world import NAMESPACE, world

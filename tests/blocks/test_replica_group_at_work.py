@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from reconcile import Client, Controller, ObjectMeta, definition_of
-from reconcile.incidents import observe
 from reconcile.kinds import Pod, PodStatus
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, observe
 from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once, simulate
 from tests.controllers.world import NAMESPACE, world
 

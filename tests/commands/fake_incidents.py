@@ -3,8 +3,8 @@
 import anyio
 
 from reconcile import Client
-from reconcile.incidents import Incident, Logic, Stage, Verdict
 from reconcile.kinds import Namespace, Pod
+from reconcile.simulation import Incident, Logic, Stage, Verdict
 
 SEEN: list[str] = []
 """What the incidents were played on, in order: namespace, logic, servers."""

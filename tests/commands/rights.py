@@ -8,8 +8,8 @@ import anyio
 from attrs import frozen
 
 from reconcile import Client, Controller, Manager
-from reconcile.configuration import from_flags
 from reconcile.embedded import InProcessTransport, User
+from reconcile.manager.options import from_flags
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, simulate
 
 Document: TypeAlias = Mapping[str, Any]

@@ -18,7 +18,7 @@ from reconcile.commands import main
 from reconcile.commands.demo import commands_in
 from reconcile.commands.playing import Play, Played, Playing
 from reconcile.commands.screen import incident_table, result_line
-from reconcile.incidents import Incident, Verdict
+from reconcile.simulation import Incident, Verdict
 from tests.commands import fake_incidents
 from tests.commands.helpers import Command, running
 

@@ -18,11 +18,11 @@ from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.commands import main
 from reconcile.commands.explain import chain, head
 from reconcile.commands.top import rate, summary
-from reconcile.debug_pages import is_local_name
+from reconcile.controller.run_history import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
-from reconcile.runs import Slots, count_end, ends_of_last_minute
+from reconcile.ops.debug_pages import is_local_name
 from reconcile.testing import FakeClient
-from tests.reconcile.test_manager import Toy, ToySpec
+from tests.manager.test_manager import Toy, ToySpec
 
 
 @define

@@ -19,12 +19,12 @@ from sites import Site, SiteSpec, sites
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
 from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
-from reconcile.configuration import from_flags
+from reconcile.controller.permissions import lookout_permissions, permissions_of
+from reconcile.controller.predecessors import Original
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
+from reconcile.manager.options import from_flags
 from reconcile.models.versions import is_custom
-from reconcile.originals import Original
-from reconcile.permissions import lookout_permissions, permissions_of
 from reconcile.testing import FakeClient, eventually, run_once
 from reconcile.testing.control_plane import embedded
 from tests.commands.rights import Deployed, Document, rights_of

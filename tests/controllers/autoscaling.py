@@ -13,7 +13,7 @@ from controllers.autoscaling.incident import Pages, Workload
 from reconcile import Client, LabelSelector, Manager, ObjectMeta
 from reconcile.blocks import AllowedHosts, Fetch, FetchFailed, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Event, Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.world import NAMESPACE, World, world
 

@@ -6,8 +6,7 @@ import pytest
 
 from controllers.autoscaling import definition
 from controllers.autoscaling import incident as unready
-from reconcile.incidents import Logic, Verdict, bundled_incidents
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.autoscaling import Net
 from tests.controllers.world import world

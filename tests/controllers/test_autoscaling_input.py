@@ -22,7 +22,7 @@ from reconcile import (
 )
 from reconcile.blocks import ScrapeLimits
 from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.autoscaling import EVERY, Here, Metrics, Net, autoscaler, deployment, told
 from tests.controllers.world import NAMESPACE, SAMPLES, world

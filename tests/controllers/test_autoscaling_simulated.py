@@ -13,7 +13,7 @@ from reconcile import Context, Controller, replicas
 from reconcile.blocks import AllowedHosts, FetchFailed
 from reconcile.blocks.autoscaler_units import ceil_div, milli_of
 from reconcile.kinds import Deployment, Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Report, Scenario, Wait, World, seeds, sweep
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))

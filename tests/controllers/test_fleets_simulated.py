@@ -21,8 +21,7 @@ from controllers.fleets.replica_sets import make_set_controller
 from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
 from reconcile import Manager, encode
-from reconcile.incidents import Logic, Verdict, bundled_incidents
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import (
     Apply,
     Cut,

@@ -14,9 +14,17 @@ from controllers.workergroups import definition as clusters
 from controllers.workergroups import incident as scaling
 from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
 from reconcile import Client, ObjectMeta
-from reconcile.incidents import Logic, Observer, Verdict, bundled_incidents, observe
 from reconcile.kinds import Namespace, Pod
-from reconcile.nodes import BEHAVIOUR, STOP_SECONDS, Delays
+from reconcile.simulation import (
+    BEHAVIOUR,
+    STOP_SECONDS,
+    Delays,
+    Logic,
+    Observer,
+    Verdict,
+    bundled_incidents,
+    observe,
+)
 from reconcile.testing import simulate
 from tests.controllers.world import NAMESPACE, World, world
 

@@ -13,7 +13,7 @@ from controllers.nodegroups.simulated import BEHAVIOUR
 from controllers.nodegroups.views import LEAVING
 from reconcile import Manager, encode
 from reconcile.kinds import Event, Node, Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
 from tests.controllers.nodegroups import (
     API,

@@ -10,7 +10,7 @@ from controllers.nodegroups import Settings, make_controller
 from reconcile import Manager, NotFound, ObjectMeta, encode
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Namespace, Node, Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When, simulate
 from tests.controllers.nodegroups import (
     API,

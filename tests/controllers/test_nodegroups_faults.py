@@ -10,8 +10,7 @@ import pytest
 from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
 from controllers.nodegroups import incident as conflicts
 from reconcile import Manager
-from reconcile.incidents import Logic, Verdict, bundled_incidents
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import (
     Cut,
     Drop,

@@ -5,7 +5,7 @@ import pytest
 
 from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
 from reconcile import Caution, Manager, OriginalAtWork
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.nodegroups import (
     API,

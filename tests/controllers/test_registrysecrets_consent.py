@@ -12,8 +12,8 @@ from controllers.registrysecrets.wanted import copies_of, phase_namespaces
 from reconcile import Context, Controller, Key, ObjectMeta
 from reconcile.blocks import Consent, Copier, Unusable
 from reconcile.blocks.copy_consent import ALLOW_COPIES_FOR
-from reconcile.bundled import CONTROLLERS, entries, sample_of
 from reconcile.kinds import Namespace, Secret
+from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.pipelines import HOST, copies, mode, pipeline, respec, source
 from tests.controllers.world import NAMESPACE

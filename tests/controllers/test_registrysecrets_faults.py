@@ -14,7 +14,7 @@ from controllers.registrysecrets.models import Phase, Registry
 from reconcile import Key, Manager, ObjectMeta
 from reconcile.blocks import Content
 from reconcile.kinds import Secret
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import (
     Cut,
     Drop,

@@ -8,7 +8,7 @@ from controllers.registrysecrets import KuberoPipeline, definition
 from controllers.registrysecrets.models import Registry
 from reconcile import Manager, ObjectMeta, Request
 from reconcile.kinds import Secret
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import (
     Cut,
     EndEarly,

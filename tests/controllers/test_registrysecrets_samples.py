@@ -9,7 +9,7 @@ import yaml
 from controllers.registrysecrets import KuberoPipeline, definition
 from reconcile import Client, Key, kind_of
 from reconcile.kinds import Secret
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import simulate
 from tests.controllers.pipelines import controller, source
 from tests.controllers.world import NAMESPACE, SAMPLES, world

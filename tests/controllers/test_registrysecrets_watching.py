@@ -11,7 +11,7 @@ from controllers.registrysecrets import KuberoPipeline, definition
 from controllers.registrysecrets.models import Phase
 from reconcile import ObjectMeta
 from reconcile.kinds import Namespace, Secret
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.pipelines import (
     COPIES,

@@ -11,9 +11,9 @@ from controllers import autoscaling, fleets, registrysecrets, workergroups
 from controllers.nodegroups import Settings
 from controllers.nodegroups import make_controller as make_node_groups
 from reconcile import Client, Controller, Manager, ObjectMeta
+from reconcile.controller.permissions import lookout_permissions, permissions_of
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import Namespace, Secret
-from reconcile.permissions import lookout_permissions, permissions_of
 from reconcile.testing import FakeClient, simulate
 from tests.controllers import autoscaling as scaled
 from tests.controllers import fleets as ray

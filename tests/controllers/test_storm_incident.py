@@ -4,8 +4,7 @@ import pytest
 
 from controllers.registrysecrets import definition as pipelines
 from controllers.registrysecrets import storm
-from reconcile.incidents import Logic, Verdict, bundled_incidents
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.world import world
 

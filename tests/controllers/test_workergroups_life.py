@@ -9,9 +9,8 @@ from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
 from reconcile import NotFound, ObjectMeta, encode, unstructured
-from reconcile.incidents import observe
 from reconcile.kinds import Job, Pod, Service
-from reconcile.nodes import BEHAVIOUR, Delays
+from reconcile.simulation import BEHAVIOUR, Delays, observe
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, simulate
 from tests.controllers.test_incidents import all_ready, cluster, counts, scaled, workers
 from tests.controllers.test_workergroups_controller import once

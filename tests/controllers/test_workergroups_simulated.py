@@ -14,7 +14,7 @@ from attrs import evolve
 from controllers.workergroups import RayCluster, definition, make_controller
 from reconcile import unstructured
 from reconcile.kinds import Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import (
     Apply,
     Broken,

@@ -11,9 +11,8 @@ from attrs import define, field
 
 from reconcile import Client, Controller, Manager, ObjectMeta, Transport
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.incidents import Stage
 from reconcile.kinds import Namespace
-from reconcile.nodes import Delays, SimulatedNodes
+from reconcile.simulation import Delays, SimulatedNodes, Stage
 from reconcile.testing import FaultyTransport, LateTransport, VirtualClock
 
 SAMPLES = Path(os.environ.get("USERS_SAMPLES") or Path(__file__).parents[2].parent / "shared" / "samples")

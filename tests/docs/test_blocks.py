@@ -24,11 +24,11 @@ from reconcile import (
     kind_of,
     resource,
 )
+from reconcile.client.manifest_text import manifest_of
 from reconcile.commands.explain import chain, head
 from reconcile.commands.main import reconcile
-from reconcile.desk import Desk
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
-from reconcile.manifests import manifest_of
+from reconcile.ops.debug_actions import Desk
 from reconcile.storms.purity import Impure
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
 from tests.commands.helpers import running
@@ -38,23 +38,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Pages whose blocks of a language are checked by a test that knows more of the subject.
 ELSEWHERE: Mapping[tuple[str, str], str] = {
-    ("docs/explanation/events.md", "yaml"): "tests/reconcile/test_recorder.py",
+    ("docs/explanation/events.md", "yaml"): "tests/controller/test_recorder.py",
     ("docs/explanation/workqueue.md", "python"): "tests/workqueue/test_docs.py",
     ("docs/explanation/workqueue.md", "text"): "tests/workqueue/test_docs.py",
     ("docs/how-to/autoscale-a-kind.md", "python"): "tests/blocks/test_autoscaler_at_work.py",
-    ("docs/how-to/blocking-code.md", "python"): "tests/reconcile/test_how_to.py",
+    ("docs/how-to/blocking-code.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/copy-objects.md", "python"): "tests/blocks/test_copier.py",
     ("docs/how-to/hold-capacity-pools.md", "python"): "tests/blocks/test_capacity.py",
     ("docs/how-to/keep-a-replica-group.md", "python"): "tests/blocks/test_replica_group_at_work.py",
     ("docs/how-to/logging.md", "python"): "tests/docs/test_logging_page.py",
     ("docs/how-to/logging.md", "text"): "tests/docs/test_logging_page.py",
-    ("docs/how-to/embed-in-an-application.md", "python"): "tests/reconcile/test_embedding.py",
-    ("docs/how-to/models.md", "python"): "tests/reconcile/test_models_how_to.py",
-    ("docs/how-to/name-an-operator.md", "python"): "tests/reconcile/test_how_to.py",
+    ("docs/how-to/embed-in-an-application.md", "python"): "tests/manager/test_embedding.py",
+    ("docs/how-to/models.md", "python"): "tests/models/test_models_how_to.py",
+    ("docs/how-to/name-an-operator.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/roll-out-a-kind.md", "python"): "tests/blocks/test_rollout_page.py",
-    ("docs/how-to/several-clusters.md", "python"): "tests/reconcile/test_how_to.py",
+    ("docs/how-to/several-clusters.md", "python"): "tests/manager/test_how_to.py",
     ("docs/how-to/test-an-operator.md", "python"): "tests/testing/test_pages.py",
-    ("docs/reference/models.md", "python"): "tests/reconcile/test_models_reference.py",
+    ("docs/reference/models.md", "python"): "tests/models/test_models_reference.py",
     ("docs/tutorial/first-operator.md", "console"): "tests/docs/test_first_operator.py",
     ("docs/tutorial/first-operator.md", "python"): "tests/docs/test_first_operator.py",
     ("docs/tutorial/testing.md", "python"): "tests/testing/test_pages.py",

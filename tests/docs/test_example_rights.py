@@ -12,9 +12,9 @@ from tenants import SETTINGS, Tenant, TenantSpec, tenants
 from test_backups import FakeStorage
 
 from reconcile import Client, Controller, Manager, Object, ObjectMeta
+from reconcile.controller.permissions import lookout_permissions, permissions_of
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Job, JobSpec
-from reconcile.permissions import lookout_permissions, permissions_of
 from reconcile.testing import FakeClient, simulate
 
 ACCOUNT = service_account("default", "operator")

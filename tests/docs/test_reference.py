@@ -30,7 +30,18 @@ LINK = re.compile(r"\[`(\w+)`\]\[([\w.]+)\]|\[`(\w+)`\]\(\w+\.md\)")
 PYTHON = re.compile(r"```python[^\n]*\n(.*?)```", re.DOTALL)
 
 # Modules whose `__all__` is for their own package, or for pytest; nobody is told to import them.
-INTERNAL_PACKAGES = frozenset({"reconcile.commands", "reconcile.storms", "reconcile.testing.plugin"})
+INTERNAL_PACKAGES = frozenset(
+    {
+        "reconcile.client",
+        "reconcile.commands",
+        "reconcile.controller",
+        "reconcile.manager",
+        "reconcile.ops",
+        "reconcile.runs",
+        "reconcile.storms",
+        "reconcile.testing.plugin",
+    }
+)
 
 
 @cache

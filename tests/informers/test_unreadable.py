@@ -16,9 +16,9 @@ from informers import Informer, Resource, Response, Snapshot, StreamingResponse
 from informers.scanning import check_whole, elements, members
 from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
+from tests.client.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
 from tests.informers.http_peer import always, reply, serving
 from tests.informers.test_hostile_server import pod, whole
-from tests.reconcile.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSES
 
 PODS = Resource("", "v1", "Pod", "pods")
 JSON = st.recursive(

@@ -12,7 +12,7 @@ from controllers import registrysecrets, workergroups
 from controllers.workergroups import RayCluster
 from reconcile.blocks import Consent
 from reconcile.kinds import Pod, Secret
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Edit, Scenario, World
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"

@@ -10,7 +10,7 @@ import pytest
 from reconcile import ObjectMeta
 from reconcile.conditions import is_true
 from reconcile.kinds import Deployment, Pod
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Edit, FaultPlan, Scenario, World, replay, sweep
 from reconcile.testing.ending import ending_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from reconcile import CacheSyncFailed, Forbidden, ObjectMeta, ServerError
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Pod, PodSpec
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import (
     CrashAfter,
     Fault,

@@ -6,7 +6,7 @@ from good import Site, SiteSpec, keep_site, sites
 
 from reconcile import Conflict, Controller, Manager, ObjectMeta, Snapshot
 from reconcile.kinds import ConfigMap, Deployment
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import (
     Apply,
     CrashAfter,

@@ -20,7 +20,7 @@ import yaml
 from attrs import frozen
 
 from reconcile.models.generating import source_of
-from tests.reconcile.test_models_generating import OWN
+from tests.models.test_models_generating import OWN
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -4,7 +4,7 @@ from attrs import define, field, frozen
 
 from reconcile import Context, Controller, Object, ObjectMeta, resource
 from reconcile.kinds import Pod, PodSpec
-from reconcile.nodes import Delays
+from reconcile.simulation import Delays
 from reconcile.testing import Apply, Scenario, World
 
 CONTAINERS = ({"name": "main", "image": "worker:1"},)

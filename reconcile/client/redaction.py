@@ -1,0 +1,199 @@
+"""Keeps what Secrets hold out of texts: errors, tracebacks and events of a run that has seen them."""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from traceback import format_exception
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+from attrs import define, field
+from structlog.typing import EventDict
+
+from informers import Resource, Snapshot
+from reconcile.runs.failures import text_of
+
+SHORTEST = 4
+"""Values of fewer characters are not looked for: they would be found in every other word."""
+
+SHORTEST_WITHIN = 6
+"""The same for parts of base64, where any few letters are a part of something."""
+
+HIDDEN = "<secret>"
+
+
+def is_sensitive(resource: Resource) -> bool:
+    """Whether the bodies of a kind are never to be shown."""
+    return (resource.group, resource.kind) == ("", "Secret")
+
+
+@define(eq=False)
+class SecretValues:
+    """What the Secrets hold that one run has read or tried to write.
+
+    Their JSON is kept as it came and only looked into when a text has to be cleaned.
+    """
+
+    _bodies: list[bytes] = field(factory=list, init=False)
+
+    def saw(self, resource: Resource, body: bytes) -> None:
+        """A body of that kind passed through the run's hands."""
+        if is_sensitive(resource):
+            self._bodies.append(body)
+
+    def __bool__(self) -> bool:
+        return bool(self._bodies)
+
+    def redact(self, text: str) -> str:
+        """The text without any of the values: in base64, decoded, their lines, and the strings of JSON."""
+        if not self._bodies:
+            return text
+        values = {value for body in self._bodies for value in _values(body) if len(value) >= SHORTEST}
+        for value in sorted(values, key=len, reverse=True):
+            text = text.replace(value, HIDDEN)
+        return text
+
+
+seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
+"""What the run has seen in which this code is; None outside of runs."""
+
+
+@contextmanager
+def concealing(resource: Resource, states: Iterable[Snapshot | None]) -> Iterator[None]:
+    """Hide what these objects hold, if they are Secrets, in lines that are logged inside, outside of runs."""
+    values = SecretValues()
+    for state in states:
+        if state is not None:
+            values.saw(resource, state.raw)
+    token = seen.set(values if values else seen.get())
+    try:
+        yield
+    finally:
+        seen.reset(token)
+
+
+def redacted(text: str) -> str:
+    """A text without what the Secrets hold that the present run has seen."""
+    values = seen.get()
+    return text if values is None else values.redact(text)
+
+
+def redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A log line without them, for structlog: its text, its values, and its error (`veiled`)."""
+    values = seen.get()
+    if not values:
+        return event
+    clean = {name: _clean(value, values) for name, value in event.items() if name != "exc_info"}
+    if error := _error_of(event.get("exc_info")):
+        clean["exc_info"] = veiled(error, values.redact)
+    return clean
+
+
+def veiled(error: BaseException, redact: Callable[[str], str]) -> BaseException:
+    """An error of the same name whose text is clean, with the clean traceback as a note.
+
+    It has no frames of its own: what reports errors reads the local variables of frames, and those of a run
+    that has seen Secrets hold them.
+    """
+    kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    copy: Exception = kind(redact(text_of(error)))
+    copy.add_note(redact("".join(format_exception(error))).rstrip())
+    return copy
+
+
+def _clean(value: Any, values: SecretValues) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return values.redact(value)
+    text = repr(value)
+    clean = values.redact(text)
+    return value if clean == text else clean
+
+
+def _error_of(given: Any) -> BaseException | None:
+    """The exception that `exc_info` means, in each of its forms."""
+    if isinstance(given, BaseException):
+        return given
+    if isinstance(given, tuple):
+        return given[1] if isinstance(given[1], BaseException) else None
+    return sys.exc_info()[1] if given else None
+
+
+def _values(body: bytes) -> Iterator[str]:
+    for value in _texts(_contents(msgspec.json.decode(body))):
+        yield from _forms(value)
+
+
+def _contents(body: Any) -> Any:
+    """The part of a Secret, or of a patch of one, that holds values."""
+    if isinstance(body, dict):
+        return [body.get("data"), body.get("stringData")]
+    return [operation.get("value") for operation in body if isinstance(operation, dict)]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A value and its lines as Python, JSON, URLs and base64 write them; and what it is itself a form of."""
+    if len(value) < SHORTEST:
+        return
+    for text in (value, *map(str.strip, value.splitlines())):
+        yield text
+        yield repr(text)[1:-1]
+        yield json.dumps(text)[1:-1]
+        yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield quote(text)
+        yield quote(text, safe="")
+        yield quote_plus(text)
+    yield base64.b64encode(value.encode()).decode()
+    yield from _within_base64(value.encode())
+    for text in (*_decoded(value), *_strings(value)):
+        yield from _forms(text)
+
+
+def _within_base64(value: bytes) -> Iterator[str]:
+    """How a value looks within the base64 of a longer text, such as `user:password` in a Basic header.
+
+    Three bytes are four characters, so it looks otherwise at each of three offsets; characters that have
+    bits of the neighbours as well are left out.
+    """
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + value)
+        first = -(-before * 4 // 3)
+        last = (before + len(value)) * 4 // 3
+        text = whole[first:last].decode()
+        if len(text) >= SHORTEST_WITHIN:
+            yield text
+            yield text.replace("+", "-").replace("/", "_")
+
+
+def _decoded(value: str) -> Sequence[str]:
+    """What a value is base64 of, if that is text."""
+    try:
+        return [base64.b64decode(value, validate=True).decode()]
+    except ValueError:
+        return []
+
+
+def _strings(value: str) -> Sequence[str]:
+    """The strings in a value that is JSON."""
+    try:
+        return list(_texts(msgspec.json.decode(value)))
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a JSON value, however deep it is."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)

@@ -1,0 +1,149 @@
+"""One request after the other: typed errors, retries only where they are safe, warnings, a speed limit."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+import anyio
+import msgspec
+from attrs import define, field
+
+from informers import (
+    ApiError,
+    Clock,
+    Forbidden,
+    MalformedAnswer,
+    OutcomeUnknown,
+    Reachability,
+    Response,
+    ServerError,
+    TooManyRequests,
+    Transport,
+    Unreachable,
+    error_from_response,
+    get_logger,
+)
+from informers.errors import parsed
+from reconcile.client.limits import RateLimiter
+
+R = TypeVar("R")
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+
+RETRIES = 3
+FIRST_WAIT = 0.1
+LONGEST_WAIT = 10.0
+"""Seconds. A server that asks for more patience than this is given up; the key's back-off takes over."""
+
+WARNINGS_REMEMBERED = 1000
+
+JSON = {"content-type": "application/json", "accept": "application/json"}
+MERGE_PATCH = {"content-type": "application/merge-patch+json", "accept": "application/json"}
+JSON_PATCH = {"content-type": "application/json-patch+json", "accept": "application/json"}
+APPLY_PATCH = {"content-type": "application/apply-patch+yaml", "accept": "application/json"}
+
+json_object = msgspec.json.Decoder(dict[str, Any]).decode
+"""Reads an answer that has to be a JSON object."""
+
+_log = get_logger("reconcile.client")
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_CANNOT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
+
+
+@define(eq=False)
+class Sender:
+    """Sends requests to one server.
+
+    A read is sent again when no answer came, and when the server asks for it (429 or 5xx with
+    Retry-After). A write is sent again only where the server cannot have acted on it: it was not
+    reached, or it answered 429 with Retry-After. So no create is ever made twice by this. Nothing is sent
+    again while `reach` knows the server to be down. What the server warns of is logged once.
+    """
+
+    transport: Transport
+    clock: Clock
+    limiter: RateLimiter | None = None
+    reach: Reachability | None = None
+    _warned: OrderedDict[str, None] = field(factory=OrderedDict, init=False)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[bytes], R],
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = JSON,
+        body: bytes | None = None,
+    ) -> R:
+        """What `read` makes of the body of the answer. Raises an ApiError for every other end.
+
+        `read` may raise what readers of JSON raise: the answer is a MalformedAnswer then.
+        """
+        attempt = 0
+        while True:
+            try:
+                answer = await self._send(method, path, query or {}, headers, body)
+                return parsed(read, answer, f"{method} {path}")
+            except ApiError as error:
+                wait = retry_wait(method, error, attempt, self.clock.random)
+                if wait is None or (self.reach is not None and self.reach.down):
+                    raise
+            attempt += 1
+            await anyio.sleep(wait)
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
+    ) -> bytes:
+        if self.limiter is not None:
+            await self.limiter.take()
+        response = await self.transport.request(method, path, query, headers, body)
+        if "warning" in response.headers:
+            self._warn(response)
+        request = f"{method} {path}"
+        if 200 <= response.status < 300:
+            return response.body
+        if response.status < 400:
+            raise MalformedAnswer(f"{request}: expected an answer, got a redirection ({response.status})")
+        error = error_from_response(response.status, response.headers, response.body, request)
+        raise with_missing_rule(error) if isinstance(error, Forbidden) else error
+
+    def _warn(self, response: Response) -> None:
+        for text in _WARNING.findall(response.headers["warning"]):
+            if text in self._warned:
+                continue
+            self._warned[text] = None
+            if len(self._warned) > WARNINGS_REMEMBERED:
+                self._warned.popitem(last=False)
+            _log.warning("the server warns", text=text.replace('\\"', '"').replace("\\\\", "\\"))
+
+
+def retry_wait(method: str, error: ApiError, attempt: int, chance: Callable[[], float]) -> float | None:
+    """After how many seconds to send again a request that ended so; None: do not."""
+    if attempt >= RETRIES:
+        return None
+    reading = method == "GET"
+    if isinstance(error, Unreachable) or (reading and isinstance(error, OutcomeUnknown)):
+        return FIRST_WAIT * 2.0**attempt * (0.5 + chance())
+    if isinstance(error, TooManyRequests) or (reading and isinstance(error, ServerError)):
+        asked = error.retry_after
+        return None if asked is None or asked > LONGEST_WAIT else asked + FIRST_WAIT * chance()
+    return None
+
+
+def with_missing_rule(error: Forbidden) -> Forbidden:
+    """The same error; where it is RBAC that refused, its message says which rule would allow it."""
+    found = _CANNOT.search(error.message)
+    if found is None:
+        return error
+    verb, resource, group = found.groups()
+    rule = f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
+    return Forbidden(
+        error.code,
+        error.reason,
+        f"{error.message}; the RBAC rule that is missing: {rule}",
+        causes=error.causes,
+        details=error.details,
+        retry_after=error.retry_after,
+        request=error.request,
+    )

@@ -1,0 +1,351 @@
+"""The declaration of a controller: which kind it keeps, how, and what wakes it."""
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from attrs import evolve, field, frozen
+
+from informers import Key, Resource, Snapshot
+from informers.functions import Kind, check_function, is_async
+from reconcile import predicates
+from reconcile.client.field_managers import check_field_manager
+from reconcile.client.redaction import redacted
+from reconcile.client.selectors import Labels, Requirement, matches, parse_labels
+from reconcile.controller.background import InBackground
+from reconcile.controller.context import Context
+from reconcile.controller.identity import (
+    check_finalizer,
+    check_former,
+    check_former_finalizers,
+    check_name,
+    check_operator,
+    check_own_field_manager,
+    domain_of,
+)
+from reconcile.controller.predecessors import Original
+from reconcile.controller.rbac_verbs import OBJECT_VERBS, PART_VERBS, check_verb
+from reconcile.controller.sources import Source, Start, Synced, as_source
+from reconcile.controller.synchronous import SyncContext
+from reconcile.controller.tombstones import OnGone
+from reconcile.models import LabelSelector, Object, kind_of
+from reconcile.predicates import Predicate, as_predicate
+from reconcile.runs.requests import Cause, Named, Request, Result, as_request
+from reconcile.storms import Storms
+from workqueue import Backoff
+
+T = TypeVar("T", bound=Object)
+W = TypeVar("W", bound=Object)
+
+Reconciler: TypeAlias = (
+    Callable[[Context[T]], Awaitable[Result | None]] | Callable[[SyncContext[T]], Result | None]
+)
+"""An `async def`, in the event loop; or a plain function, in a thread, which may block."""
+Cleanup: TypeAlias = Reconciler[T]
+"""What undoes an object's work before it goes. Giving one is what adds the finalizer."""
+Names = str | Key | None | Iterable["str | Key"]
+Trigger = Callable[[Request, Cause, int], None]
+
+DEFAULT_WORKERS = 10
+DEFAULT_TIMEOUT = 300.0
+RESYNC_SECONDS = 36_000.0
+
+EVERY_CHANGE = Predicate(lambda old, new: True)
+
+
+@frozen
+class Watch(Generic[T, W]):
+    """Objects of another kind that wake a controller.
+
+    With `by`, the controller's own objects say which of them they use: `by` gets such an object and
+    returns the name (in its namespace), the `Key`, or several, of the objects of `kind`. `by_labels`
+    returns the selector of those it uses instead (in its namespace; in all, if it has none): it is woken
+    by what the selector chooses or did choose before the change. With `to`, the watched object says whom
+    it concerns: `to` gets it and returns `Request`s. `everywhere` follows the kind in all namespaces, also
+    where the manager is kept to one. `wakes` chooses among the changes of the watched objects; without it
+    every one counts. Raises TypeError unless one of the three is given, for a function that does not fit, and
+    for a class that is not a kind.
+
+    Where `by` or `by_labels` fails for an object, every change of `kind` wakes that object; where `to` fails,
+    all objects of the controller run, within seconds; the log names the function.
+    """
+
+    kind: type[W]
+    by: Callable[[T], Names] | None = None
+    to: Callable[[W], Iterable[Request]] | None = None
+    everywhere: bool = False
+    wakes: Predicate = field(default=EVERY_CHANGE, converter=as_predicate)
+    by_labels: Callable[[T], LabelSelector | None] | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        kind_of(self.kind)
+        for option, takes in (("by", "object"), ("to", "object"), ("by_labels", "object")):
+            if (function := getattr(self, option)) is not None:
+                kind: Kind = "plain" if option == "by_labels" else "many"
+                check_function(function, f"{self}: {option}=", takes, kind)
+        if sum(way is not None for way in (self.by, self.by_labels, self.to)) != 1:
+            raise TypeError(f"{self}: give by=, by_labels= or to=, one of the three")
+
+    def __str__(self) -> str:
+        return f"Watch({self.kind.__name__})"
+
+
+def _names(given: "str | Iterable[str]") -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@frozen
+class Write:
+    """Objects that a controller writes and does not own; what is not declared is no part of its rights.
+
+    `verbs` are RBAC's; without any, all that write one object of `kind` at a time, and `get`. They may also
+    be those that a server asks for beside requests: `Write(ClusterRole, ("bind", "escalate"))`, and
+    `impersonate`, `use`, `approve`, `sign` or one of an extension. With `subresource` (`scale`, `eviction`)
+    they are for that part of the object alone, and `Object` as the kind is then any kind:
+    `Write(Object, ("get", "patch"), subresource="scale")`. Raises ValueError for a verb that is misspelt, or
+    that Kubernetes does not ask for of that kind.
+    """
+
+    kind: type[Object]
+    verbs: tuple[str, ...] = field(default=(), converter=_names)
+    subresource: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        any_kind = self.kind is Object and self.subresource
+        resource = None if any_kind else kind_of(self.kind).resource
+        for verb in self.verbs:
+            try:
+                check_verb(verb, resource)
+            except ValueError as error:
+                raise ValueError(f"Write({self.kind.__name__}): {error}") from None
+        if not self.verbs:
+            object.__setattr__(self, "verbs", PART_VERBS if self.subresource else OBJECT_VERBS)
+
+
+def _former(given: "str | Iterable[str]") -> tuple[str, ...]:
+    return check_former_finalizers(_names(given))
+
+
+def _writes(given: "Iterable[type[Object] | Write]") -> tuple["Write", ...]:
+    return tuple(one if isinstance(one, Write) else Write(one) for one in given)
+
+
+def _watches(given: Iterable["Watch[Any, Any]"]) -> tuple["Watch[Any, Any]", ...]:
+    return tuple(given)
+
+
+def _sources(given: "Iterable[Source | Start | AsyncIterable[Named | Synced]]") -> tuple[Source, ...]:
+    return tuple(as_source(source) for source in given)
+
+
+def _kinds(given: Iterable[type[Object]]) -> tuple[type[Object], ...]:
+    return tuple(given)
+
+
+@frozen(kw_only=True, slots=False)
+class _Options(Generic[T]):
+    cleanup: Cleanup[T] | None = None
+    on_terminating: Cleanup[T] | None = None
+    owns: Sequence[type[Object]] = field(default=(), converter=_kinds)
+    watches: Sequence[Watch[T, Any]] = field(default=(), converter=_watches)
+    reads: Sequence[type[Object]] = field(default=(), converter=_kinds)
+    writes: Sequence[Write] = field(default=(), converter=_writes)
+    name: str = ""
+    workers: int | None = None
+    timeout: float | None = None
+    wakes: Predicate = field(default=predicates.default, converter=as_predicate)
+    on_gone: OnGone[T] | None = None
+    background: InBackground[T] | None = None
+    clusters: Sequence[str] = field(default=(), converter=_names)
+    sources: Sequence[Source] = field(default=(), converter=_sources)
+    backoff: Backoff = field(factory=Backoff)
+    every: float | None = None
+    resync: float | None = RESYNC_SECONDS
+    replaces: Original | None = None
+    storms: Storms = field(factory=Storms)
+    selector: Labels = None
+    operator: str = field(default="", converter=check_operator)
+    finalizer: str = field(default="", converter=check_finalizer)
+    former_finalizers: Sequence[str] = field(default=(), converter=_former)
+    field_manager: str = ""
+    former_field_managers: Sequence[str] = field(default=(), converter=_names)
+    _labels: tuple[Requirement, ...] = field(default=(), init=False, eq=False, repr=False)
+    _triggers: list[tuple[str, Trigger]] = field(factory=list, init=False, eq=False, repr=False)
+
+
+@frozen(slots=False)
+class Controller(_Options[T]):
+    """Keeps the objects of one kind as they should be.
+
+    `reconcile` is called with a `Context` whenever an object may not be as it should: it is never
+    absent then, and never being deleted. With `cleanup`, objects get a finalizer, and `cleanup` runs
+    before one goes: again and again as long as it raises or returns a `Result` that asks for another run,
+    and then the finalizer is removed. `on_terminating` sees objects that are going without holding them
+    (what a node does with its pods). `owns` names the kinds of its children, `watches` further kinds whose
+    changes concern it, `reads` kinds that it looks up and that wake nobody; all these are cached.
+    `writes` names what it writes besides its own status and its children: kinds, or a `Write`.
+    It and the others are what `reconcile manifests` makes the rights of; a write that they do not name
+    is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
+
+    `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
+    goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
+
+    `background` runs for each object beside that, in a task of its own; it may only ask for runs. It
+    is started anew when it fails, and has ended before `cleanup` runs.
+
+    `reconcile`, `cleanup` and `on_terminating` are `async def`s, or plain functions: those may block, run
+    in a thread and get a `SyncContext`.
+
+    `name` (default: the kind in lower case) stands in logs and metrics; `workers` objects (default: what
+    the manager says, or 10) are worked on at a time; a run longer than `timeout` seconds (default: what the
+    manager says, or 300) fails.
+
+    `clusters` names those of `Manager(clusters=)` in which it works (default: all). In each it has a queue
+    and workers of its own.
+
+    `wakes` decides which changes of the object itself wake it: a predicate, or a function of the old
+    and the new snapshot (default: any change outside its status). `sources` are further origins of
+    keys. `every` so many seconds after a run (up to a tenth more) an object runs again, unless it is in
+    back-off; with each `resync` (up to a tenth more; None: never) all do, behind everything else.
+
+    `backoff` says how long a key waits that failed, or asked to run `again`: 5 ms, doubled each time up to
+    1000 s, are meant for API servers. What asks a system outside begins with a second or so, and comes no
+    later than its poll: `Backoff(base=1, limit=300)`.
+
+    `replaces` names the operator that kept the kind before: where that is at work, managers do not start
+    (see `Caution`).
+
+    `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
+
+    `selector` chooses objects by their labels: a `LabelSelector`, or text as `kubectl -l` takes it (default:
+    all objects). The others are left alone, whatever wakes or triggers them, and so is an object that is no
+    longer chosen: what was made for it stays, and so does its finalizer. One that is deleted while the
+    finalizer holds it is cleaned up all the same. An object that begins to be chosen is treated as a new one.
+    The informer follows all objects, since others may share it; `InformerOptions(labels=)` narrows that.
+
+    `operator` is a domain that belongs to the operator alone (`shop.example.com`; default: the group of
+    `kind`). `<operator>/<name>` is the finalizer that `cleanup` adds and the field manager of writes,
+    unless `finalizer` or `field_manager` says another. Kinds of Kubernetes have no group that could be
+    yours, so a controller of one that cleans up, owns or writes has to name its operator. Name it also
+    for a kind that another operator defines. After a change of names, `former_finalizers` and
+    `former_field_managers` are the names before it: objects held by the former are cleaned up and let go as
+    if they were held by the present one, and fields applied under the former belong to the present one.
+
+    Raises TypeError for functions that do not fit their places, and ValueError for numbers without a sense.
+    """
+
+    kind: type[T]
+    reconcile: Reconciler[T]
+
+    def __attrs_post_init__(self) -> None:
+        for kind in self.kinds:
+            kind_of(kind)
+        if self.cleanup is not None and self.on_terminating is not None:
+            raise TypeError("give cleanup= or on_terminating=, one of the two")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"a controller needs 1 worker or more, not {self.workers}")
+        self._check_functions()
+        for option in ("timeout", "every", "resync"):
+            seconds = getattr(self, option)
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f"{option}= is a number of seconds above 0, not {seconds}")
+        self._set("_labels", parse_labels(self.selector))
+        self._set("name", check_name(self.name or self.resource.kind.lower()))
+        self._set_identity()
+
+    def _set_identity(self) -> None:
+        """Find the names that a cluster knows it by, where they are not given."""
+        if self.finalizer and self.cleanup is None:
+            raise TypeError("finalizer= names what cleanup= adds: give cleanup=, or former_finalizers=")
+        self._set("operator", self.operator or domain_of(self.resource))
+        full = f"{self.operator}/{self.name}" if self.operator else ""
+        writes = bool(self.cleanup or self.owns or self.writes)
+        if self.cleanup is not None:
+            self._set("finalizer", check_finalizer(self.finalizer or full) or self._refuse("finalizer"))
+        if writes and not (self.field_manager or full):
+            self._refuse("field manager")
+        manager = self.field_manager or full or self.name  # what writes nothing needs no name of its own
+        self._set("field_manager", check_own_field_manager(manager))
+        check_former(self.finalizer, self.former_finalizers)
+        check_former(self.field_manager, self.former_field_managers)
+        for former in self.former_field_managers:
+            check_field_manager(former)
+
+    def _refuse(self, what: str) -> str:
+        raise ValueError(
+            f"Controller({self.kind.__name__}, name={self.name!r}): {self.resource.kind} is a kind of "
+            f"Kubernetes, so a controller of another operator may have the same {what}: give operator=, a "
+            "domain of yours such as 'shop.example.com'"
+        )
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_functions(self) -> None:
+        """See that each function fits its place; `wakes` and `sources` see to it themselves."""
+        where = f"Controller({self.kind.__name__}):"
+        check_function(self.reconcile, f"{where} reconcile=", "ctx", "either")
+        for option in ("cleanup", "on_terminating"):
+            if (function := getattr(self, option)) is not None:
+                check_function(function, f"{where} {option}=", "ctx", "either")
+        for option, takes in (("on_gone", "gone"), ("background", "given")):
+            if (function := getattr(self, option)) is None:
+                continue
+            if callable(function) and not is_async(function):
+                raise TypeError(f"{option}= is an `async def`: only reconcilers may be plain functions")
+            check_function(function, f"{where} {option}=", takes, "async")
+
+    def trigger(self, key: Named, cause: str | Cause = "", *, priority: int = 0) -> None:
+        """Have an object reconciled, in every manager that runs this controller; from any task or thread.
+
+        `cause` says why, in a few words. A `Request` may name its cluster; a key without one is meant in
+        all of them. Raises RuntimeError where no manager runs it, or not there: nothing is lost in
+        silence. Raises ValueError for a key with a namespace where the kind has none, or the other way
+        round. An object that does not exist is no error.
+        """
+        request = as_request(key)
+        if kind_of(self.kind).resource.namespaced != bool(request.namespace):
+            raise ValueError(f"{key!r} is no key of {self.kind.__name__}: it has a namespace, or must not")
+        triggers = [trigger for cluster, trigger in tuple(self._triggers) if request.cluster in ("", cluster)]
+        if not triggers:
+            where = f" in cluster {request.cluster}" if request.cluster else ""
+            raise RuntimeError(f"no manager runs controller {self.name}{where}: nothing can be triggered")
+        said = cause if isinstance(cause, Cause) else Cause("triggered", note=cause)
+        if (note := redacted(said.note)) != said.note:
+            said = evolve(said, note=note)
+        for trigger in triggers:
+            trigger(request, said, priority)
+
+    def keeps(self, snapshot: Snapshot) -> bool:
+        """Whether an object is one that it keeps: `selector` chooses it, or it is going and is held by us."""
+        if matches(self._labels, snapshot.labels):
+            return True
+        return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
+
+    def connect(self, trigger: Trigger, cluster: str = "") -> None:
+        """Let `trigger` reach a manager, in one of its clusters; for the runtime."""
+        self._triggers.append((cluster, trigger))
+
+    def disconnect(self, trigger: Trigger) -> None:
+        """Undo `connect`; for the runtime."""
+        self._triggers[:] = [pair for pair in self._triggers if pair[1] is not trigger]
+
+    @property
+    def resource(self) -> Resource:
+        """That of its kind."""
+        return kind_of(self.kind).resource
+
+    @property
+    def finalizers(self) -> Sequence[str]:
+        """The finalizers that hold objects for it: its own, if it has `cleanup`, and the former ones."""
+        return (self.finalizer, *self.former_finalizers) if self.finalizer else self.former_finalizers
+
+    @property
+    def kinds(self) -> Sequence[type[Object]]:
+        """Every kind it reads: its own, its children's, the watched ones, those that it looks up."""
+        return tuple(dict.fromkeys((*self.heard, *self.reads)))
+
+    @property
+    def heard(self) -> Sequence[type[Object]]:
+        """Every kind whose changes may wake it; for the runtime."""
+        kinds: list[type[Object]] = [self.kind, *self.owns, *(watch.kind for watch in self.watches)]
+        return tuple(dict.fromkeys(kinds))

@@ -1,0 +1,127 @@
+"""Whether a controller writes what it declares: the rights of an operator are made of the same lines."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import structlog
+from attrs import define, field
+
+from informers import Resource
+from reconcile.controller.declaration import Controller, Write
+from reconcile.controller.permissions import Permission, permissions_of
+from reconcile.models import Object
+from reconcile.runs.requests import TerminalError
+
+Undeclared = Literal["warn", "refuse"]
+"""What is done about a write that no declaration names: said once in the log, or an error."""
+
+_Declared = tuple[type[Object], tuple[type[Object], ...], tuple[Write, ...], bool]
+_KNOWN: dict[_Declared, frozenset[tuple[str, str, str]]] = {}
+_MOST_KNOWN = 100
+_VERB_OF = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class UndeclaredWrite(TerminalError):
+    """A controller was to send a write that its declaration does not name; nothing was sent.
+
+    The rights of `reconcile manifests` would not allow it. `declare` is what its `writes=` lacks, as one
+    would write it there, and `rule` the RBAC rule that follows.
+    """
+
+    def __init__(self, controller: str, declare: str, rule: str, what: str) -> None:
+        super().__init__(
+            f"controller {controller} does not declare that it may {what}: "
+            f"add {declare} to its writes= (its children belong in owns=); the RBAC rule is {rule}"
+        )
+        self.controller = controller
+        self.declare = declare
+        self.rule = rule
+
+
+@define(eq=False)
+class Declarations:
+    """What a controller declares to write, asked before each write of its runs.
+
+    `refuse` says whether a write that is not declared raises UndeclaredWrite; otherwise it is sent, and one
+    warning for each kind and verb says what to declare. Events are always allowed.
+    """
+
+    controller: Controller[Any]
+    log: structlog.stdlib.BoundLogger
+    refuse: bool = False
+    _allowed: frozenset[tuple[str, str, str]] | None = field(default=None, init=False)
+    _missing: dict[tuple[str, str], list[str]] = field(factory=dict, init=False)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """What `writes=` lacks for what was asked so far, each as one would write it there."""
+        return [_declared(kind, verbs, part) for (kind, part), verbs in self._missing.items()]
+
+    def may_apply(self, resource: Resource) -> bool:
+        """Whether an object of a resource, or a part of one, may be applied."""
+        return any(
+            method == "PATCH"
+            and group in (resource.group, "*")
+            and plural.split("/")[0] in (resource.plural, "*")
+            for method, group, plural in self._known()
+        )
+
+    def check(self, method: str, resource: Resource, subresource: str) -> None:
+        """Before a request for a change. Raises UndeclaredWrite."""
+        plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        if (method, resource.group, plural) not in self._known():
+            self._doubt(method, resource, plural, subresource)
+
+    def _known(self) -> frozenset[tuple[str, str, str]]:
+        if self._allowed is None:
+            self._allowed = _allowed_to(self.controller)
+        return self._allowed
+
+    def _doubt(self, method: str, resource: Resource, plural: str, subresource: str) -> None:
+        if (method, "*", f"*/{subresource}") in (self._allowed or ()):
+            return
+        verb = _VERB_OF[method]
+        verbs = self._missing.setdefault((resource.kind, subresource), [])
+        known = verb in verbs
+        if not known:
+            verbs.append(verb)
+        if known and not self.refuse:
+            return
+        rule = _as_text(Permission(resource.group, plural, (verb,)))
+        declare = _declared(resource.kind, [verb], subresource)
+        if self.refuse:
+            raise UndeclaredWrite(self.controller.name, declare, rule, f"{verb} {plural}")
+        self.log.warning("a write is not declared", verb=verb, resource=plural, declare=declare, rule=rule)
+
+
+def _allowed_to(controller: Controller[Any]) -> frozenset[tuple[str, str, str]]:
+    """The writes that a controller may send, as method, group and plural with part.
+
+    Kept by what is declared: a simulation makes its controllers anew for each of thousands of runs.
+    """
+    declared = controller.kind, tuple(controller.owns), tuple(controller.writes), not controller.finalizers
+    allowed = _KNOWN.get(declared)
+    if allowed is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        allowed = _KNOWN[declared] = frozenset(
+            (method, right.group, right.resource)
+            for right in permissions_of([controller])
+            for method, verb in _VERB_OF.items()
+            if verb in right.verbs
+        )
+    return allowed
+
+
+def _declared(kind: str, verbs: Sequence[str], part: str) -> str:
+    subresource = f', subresource="{part}"' if part else ""
+    named = "".join(f'"{verb}", ' for verb in verbs).rstrip(" " if len(verbs) == 1 else ", ")
+    return f"Write({kind}, ({named}){subresource})"
+
+
+def _as_text(right: Permission) -> str:
+    verbs = ", ".join(f'"{verb}"' for verb in right.verbs)
+    return f'{{apiGroups: ["{right.group}"], resources: ["{right.resource}"], verbs: [{verbs}]}}'
+
+
+__all__ = ["Declarations", "Undeclared", "UndeclaredWrite"]

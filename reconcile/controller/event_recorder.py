@@ -1,0 +1,207 @@
+"""Events: what people read under `kubectl describe`. Told by a run, written beside it."""
+
+import datetime
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import define, field
+
+from informers import Clock, Key, NotFound, Resource, get_logger
+from informers.logs import is_worth_a_line
+from reconcile.client.client import Client
+from reconcile.controller.context import PendingEvent
+from reconcile.controller.declaration import Controller
+from reconcile.controller.event_series import EventLedger, News, Series, Subject
+from reconcile.models import Object, decode, kind_of, unstructured
+
+WAITING = 1000
+"""Series that wait to be written; news of further ones is dropped, as client-go does."""
+
+FLUSH_SECONDS = 2.0
+"""So long the end of a controller waits for its last events."""
+
+_log = get_logger("reconcile.events")
+_NEW = unstructured("events.k8s.io/v1", "Event", plural="events")
+_CORE = unstructured("v1", "Event", plural="events")
+
+
+@define(eq=False)
+class Recorder:
+    """Tells people about objects, as `component`, in Events of events.k8s.io.
+
+    `record` only notes: it never waits and never fails, so no reconcile depends on an Event; what was
+    noted is written by a task of its own (`writing_in`). The same news counts up one Event (`series`),
+    and the writes about one object are limited; what is held back is counted in with the next write
+    (`event_series` has the numbers). A write that fails is logged and forgotten. On a server without
+    events.k8s.io the Events are those of the core group.
+    """
+
+    client: Client
+    component: str
+    instance: str = field(factory=platform.node)
+    _model: Any = field(default=_NEW, init=False)
+    _ledger: EventLedger = field(factory=EventLedger, init=False)
+    _due: dict[Series, None] = field(factory=dict, init=False)
+    _group: TaskGroup | None = field(default=None, init=False)
+    _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
+    _dropped: int = field(default=0, init=False)
+
+    @property
+    def clock(self) -> Clock:
+        """Where the times of events come from."""
+        return self.client.clock
+
+    def record(self, obj: Object, event: PendingEvent) -> None:
+        """Note one event about `obj`."""
+        news = News(_subject(obj), event.type, event.reason, event.message, event.action)
+        series = self._ledger.hear(news, self.clock.now(), anyio.current_time())
+        if series in self._due:
+            return
+        if len(self._due) >= WAITING:
+            self._drop()
+            return
+        self._due[series] = None
+        if len(self._due) == 1:  # else somebody is about to write already
+            self._write_soon()
+
+    @contextmanager
+    def writing_in(self, group: TaskGroup) -> Iterator[None]:
+        """While inside, what is noted is written by tasks of that group."""
+        self._group = group
+        self._write_soon()
+        try:
+            yield
+        finally:
+            self._group = None
+
+    def _write_soon(self) -> None:
+        if self._group is not None and self._due:
+            self._group.start_soon(self.flush)
+
+    async def flush(self) -> None:
+        """Write what has been noted so far."""
+        async with self._writing:
+            while self._due:
+                series = next(iter(self._due))
+                del self._due[series]
+                if self._ledger.may_write(series.news.subject, anyio.current_time()):
+                    await self._write(series)
+
+    async def _write(self, series: Series) -> None:
+        try:
+            if series.name and await self._count_up(series):
+                return
+            await self._begin(series)
+        except Exception as error:
+            news = series.news
+            key = Key(news.subject.namespace, news.subject.name)
+            _log.warning(
+                "an event could not be written",
+                kind=news.subject.kind,
+                key=str(key),
+                reason=news.reason,
+                error=str(error),
+            )
+
+    async def _begin(self, series: Series) -> None:
+        try:
+            await self._create(series)
+        except NotFound as error:
+            if self._model is _CORE or error.details.get("kind") == "namespaces":
+                raise
+            self._model = _CORE
+            await self._create(series)
+
+    async def _create(self, series: Series) -> None:
+        series.name = f"{series.news.subject.name[:236]}.{self.clock.uuid().hex[:16]}"
+        body = _core_event(series) if self._model is _CORE else _event(series)
+        reporter = "reportingComponent" if self._model is _CORE else "reportingController"
+        body |= {reporter: self.component, "reportingInstance": self.instance[:128] or self.component}
+        count = series.count
+        await self.client.create(decode(self._model, body))
+        series.written = count
+
+    async def _count_up(self, series: Series) -> bool:
+        """Tell how often it has been by now; false if the Event is gone."""
+        count, last = series.count, series.last
+        patch: dict[str, Any] = {"series": {"count": count, "lastObservedTime": _micro(last)}}
+        if self._model is _CORE:
+            patch |= {"count": count, "lastTimestamp": _second(last)}
+        key = Key(_namespace(series.news.subject), series.name)
+        try:
+            await self.client.patch(self._resource, key, patch, guard={})
+        except NotFound:
+            return False
+        series.written = count
+        return True
+
+    def _drop(self) -> None:
+        self._dropped += 1
+        if is_worth_a_line(self._dropped):
+            _log.warning("events come faster than they can be written", dropped=self._dropped)
+
+    @property
+    def _resource(self) -> Resource:
+        return kind_of(self._model).resource
+
+
+def recorder_of(controller: Controller[Any], client: Client) -> Recorder:
+    """That of a controller. It writes under the controller's name, past the limiter and cache of `client`."""
+    writer = Client(client.transport, field_manager=controller.field_manager, clock=client.clock)
+    return Recorder(writer, controller.name)
+
+
+def _subject(obj: Object) -> Subject:
+    resource = kind_of(obj).resource
+    return Subject(resource.api_version, resource.kind, obj.namespace, obj.name, obj.uid)
+
+
+def _event(series: Series) -> dict[str, Any]:
+    news = series.news
+    body = {
+        "metadata": {"name": series.name, "namespace": _namespace(news.subject)},
+        "eventTime": _micro(series.first),
+        "action": news.action,
+        "reason": news.reason,
+        "type": news.type,
+        "note": news.note,
+        "regarding": _reference(news.subject),
+    }
+    if series.count > 1:
+        body["series"] = {"count": series.count, "lastObservedTime": _micro(series.last)}
+    return body
+
+
+def _core_event(series: Series) -> dict[str, Any]:
+    body = _event(series)
+    body["message"] = body.pop("note")
+    body["involvedObject"] = body.pop("regarding")
+    first, last = _second(series.first), _second(series.last)
+    return {**body, "count": series.count, "firstTimestamp": first, "lastTimestamp": last}
+
+
+def _reference(subject: Subject) -> dict[str, str]:
+    named = {
+        "apiVersion": subject.api_version,
+        "kind": subject.kind,
+        "name": subject.name,
+        "namespace": subject.namespace,
+        "uid": subject.uid,
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _namespace(subject: Subject) -> str:
+    return subject.namespace or "default"
+
+
+def _micro(time: datetime.datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _second(time: datetime.datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

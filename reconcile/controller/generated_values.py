@@ -1,0 +1,59 @@
+"""Values that are made once and kept: passwords, salts, tokens."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from informers import AlreadyExists, Key, StaleVersion
+from informers.functions import name_of
+from reconcile.client.client import Client
+from reconcile.kinds import Secret
+from reconcile.models import Object, ObjectMeta, kind_of
+from reconcile.owners import can_own, with_owner
+
+ATTEMPTS = 5
+
+
+async def generate_once(
+    client: Client, owner: Object, name: str, make: Callable[[], str], secret: Key, made: dict[str, str]
+) -> str:
+    """The value `name` of a Secret that `owner` owns; where there is none `make` is called, and it is kept.
+
+    A value that is there never changes, so a cache of Secrets may say it; that there is none, the server
+    says. `made` remembers what was made, for clients that carry nothing out. Raises StaleVersion where others
+    keep changing the Secret.
+    """
+    resource = kind_of(Secret).resource
+    for live in (client.lacks(resource, "/data"), *[True] * ATTEMPTS):
+        stored = await client.snapshot(resource, secret, live=live)
+        data: dict[str, Any] = {} if stored is None else stored.to_dict().get("data") or {}
+        if name in data:
+            return base64.b64decode(data[name]).decode()
+        if not live:
+            continue
+        if name not in made:
+            made[name] = _text(make)
+        if client.dry_run:
+            return made[name]
+        encoded = base64.b64encode(made[name].encode()).decode()
+        try:
+            if stored is None:
+                obj = Secret(metadata=ObjectMeta(secret.name, secret.namespace), data={name: encoded})
+                await client.create(with_owner(obj, owner) if can_own(owner, obj) else obj)
+            else:
+                guard = {"uid": stored.uid, "resourceVersion": str(stored.version)}
+                await client.patch(resource, secret, {"data": {name: encoded}}, guard=guard)
+        except (AlreadyExists, StaleVersion):
+            continue
+        finally:
+            if client.run is not None:
+                client.run.made_once(resource, secret)
+        return made[name]
+    raise StaleVersion(409, "Conflict", f"others keep changing the Secret {str(secret)!r}")
+
+
+def _text(make: Callable[[], str]) -> str:
+    value = make()
+    if not isinstance(value, str):
+        raise TypeError(f"generate_once: {name_of(make)} returned {type(value).__name__}, expected a string")
+    return value

@@ -1,0 +1,56 @@
+"""Which objects a limited manager keeps: those with the labels, and what such objects control."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from informers import Key, Resource, Snapshot
+from reconcile.client.client import Client
+from reconcile.client.selectors import Requirement, matches, parse_labels
+from reconcile.controller.declaration import Controller
+from reconcile.models import kind_of
+
+DEPTH = 8
+"""So far up the owners are followed: they could go in a circle."""
+
+
+@frozen
+class Selection:
+    """`holds` says of an object of a controller's kind whether it is one to keep.
+
+    It is if it has the labels, or if an object of another of the manager's kinds controls it that is. So a
+    fleet that is selected has its replica sets kept, whatever their labels.
+    """
+
+    labels: Sequence[Requirement]
+    kinds: Mapping[tuple[str, str], Resource]
+
+    async def holds(self, snapshot: Snapshot, client: Client) -> bool:
+        """Whether that object is to be kept. Raises the errors of requests for owners."""
+        here: Snapshot | None = snapshot
+        for _ in range(DEPTH):
+            if here is None:
+                return False
+            if matches(self.labels, here.labels):
+                return True
+            here = await self._controller_of(here, client)
+        return False
+
+    async def _controller_of(self, snapshot: Snapshot, client: Client) -> Snapshot | None:
+        for owner in snapshot.to_dict()["metadata"].get("ownerReferences") or ():
+            group = owner["apiVersion"].rpartition("/")[0]
+            resource = self.kinds.get((group, owner["kind"])) if owner.get("controller") else None
+            if resource is not None:
+                namespace = snapshot.key.namespace if resource.namespaced else ""
+                found = await client.snapshot(resource, Key(namespace, owner["name"]))
+                return found if found is not None and found.uid == owner["uid"] else None
+        return None
+
+
+def selection_of(labels: str, controllers: Iterable[Controller[Any]]) -> Selection | None:
+    """The selection of a manager by labels; None where it keeps everything. Raises ValueError."""
+    if not labels:
+        return None
+    resources = [kind_of(controller.kind).resource for controller in controllers]
+    return Selection(parse_labels(labels), {(one.group, one.kind): one for one in resources})

@@ -1,0 +1,265 @@
+"""From a change of an object to the keys that it concerns: one handler for each way a kind is named."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from attrs import define, field, frozen
+
+from informers import Delta, Informer, Key, Resource, Snapshot, Store
+from informers.cancellation import FAILURES
+from reconcile.controller.declaration import Watch
+from reconcile.controller.wake_failures import WakeFailures, requests_of
+from reconcile.models import DoesNotFit, LabelSelector, decode, kind_of
+from reconcile.predicates import Predicate
+from reconcile.runs.requests import Cause, Request
+
+V = TypeVar("V")
+
+Enqueue: TypeAlias = Callable[[Request, Cause, Delta], None]
+"""Takes a key, the cause, and the change that it comes from."""
+
+
+def cause_of(informer: Informer, delta: Delta, key: Key | None = None) -> Cause:
+    """What a change of a store says as the cause of a run; `key` is that of its object, if at hand."""
+    last = delta.last
+    since = 0 if delta.old is None else delta.old.version
+    return Cause(_verb(delta), informer.resource, key or last.key, last.version, since=since)
+
+
+def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
+    if delta.resync:
+        return "resynced"
+    if delta.old is None:
+        return "added"
+    return "deleted" if delta.new is None else "updated"
+
+
+def wakes(
+    predicate: Predicate,
+    delta: Delta,
+    failures: WakeFailures,
+    resource: Resource,
+    watch: Watch[Any, Any] | None = None,
+) -> bool:
+    """Whether a change of an object of `resource` wakes; a resync does, and what the predicate fails at.
+
+    Another object of the same name is an end and a beginning.
+    """
+    old, new = delta.old, delta.new
+    if delta.resync:
+        return True
+    try:
+        if old is not None and new is not None and not old.is_same_object(new):
+            return predicate.wakes(old, None) or predicate.wakes(None, new)
+        return predicate.wakes(old, new)
+    except FAILURES as error:
+        place = "wakes=" if watch is None else f"{watch}: wakes="
+        states = (delta.last, delta.old, delta.new)
+        failures.report(place, predicate.test, error, "the change wakes", resource, states)
+        return True
+
+
+@frozen
+class Owned:
+    """A change of a child wakes its controlling owner: that of the old state too, if it changed.
+
+    `owner` is the object of that name as it is cached. One of another uid is not the owner, whatever its
+    name: it is not woken, and has its own beginning to wake it. One that is not cached yet is woken.
+    """
+
+    owners: type[Any]
+    informer: Informer
+    owner: Callable[[Key], Snapshot | None]
+    enqueue: Enqueue
+
+    def __call__(self, delta: Delta) -> None:
+        cause = cause_of(self.informer, delta)
+        for snapshot in (delta.old, delta.new):
+            request = None if snapshot is None else self._owner_of(snapshot)
+            if request is not None:
+                self.enqueue(request, cause, delta)
+
+    def _owner_of(self, child: Snapshot) -> Request | None:
+        owner, resource = child.controller, kind_of(self.owners).resource
+        if owner is None or (owner.group, owner.kind) != (resource.group, resource.kind):
+            return None
+        request = Request(child.key.namespace if resource.namespaced else "", owner.name)
+        known = self.owner(request.key)
+        return request if known is None or known.uid == owner.uid else None
+
+
+@frozen
+class Used:
+    """A change of a watched object wakes the objects that use it."""
+
+    watch: Watch[Any, Any]
+    informer: Informer
+    users: Callable[[Delta], Iterable[Snapshot]]
+    enqueue: Enqueue
+    failures: WakeFailures
+
+    def __call__(self, delta: Delta) -> None:
+        if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
+            return
+        cause = cause_of(self.informer, delta)
+        for user in self.users(delta):
+            self.enqueue(Request(*user.key), cause, delta)
+
+
+@frozen
+class Mapped:
+    """A change of a watched object wakes whom it says it concerns, in its old and its new state.
+
+    Where it cannot say, all objects of the controller run a little later.
+    """
+
+    watch: Watch[Any, Any]
+    informer: Informer
+    enqueue: Enqueue
+    failures: WakeFailures
+
+    def __call__(self, delta: Delta) -> None:
+        if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
+            return
+        cause = cause_of(self.informer, delta)
+        for snapshot in (delta.old, delta.new):
+            for request in () if snapshot is None else self._requests(snapshot):
+                self.enqueue(request, cause, delta)
+
+    def _requests(self, snapshot: Snapshot) -> Iterable[Request]:
+        assert self.watch.to is not None
+        try:
+            return requests_of(self.watch.to(decode(self.watch.kind, snapshot.raw)))
+        except FAILURES as error:
+            place = f"{self.watch}: to="
+            instead = "all objects of the controller run"
+            self.failures.report(place, self.watch.to, error, instead, self.informer.resource, [snapshot])
+            self.failures.sweep(place)
+            return ()
+
+
+@define(eq=False)
+class _Index(Generic[V]):
+    """What the objects of a controller say of those that they use, as values of an index of their store.
+
+    Where the function fails, what the object uses is unknown: it stands in `_unknown`, at the version that
+    was asked, and every change of the watched kind concerns it. That version is not asked again, since an
+    index has to say the same of one state each time.
+    """
+
+    kind: type[Any]
+    watch: Watch[Any, Any]
+    failures: WakeFailures
+    _unknown: dict[Key, int] = field(factory=dict, init=False)
+
+    def __call__(self, snapshot: Snapshot) -> Iterable[V]:
+        if self._unknown and self._unknown.get(snapshot.key) == snapshot.version:
+            return ()
+        function, option = self._function
+        try:
+            values = self._values(function(decode(self.kind, snapshot.raw)), snapshot)
+        except DoesNotFit:
+            return ()  # the runs of that object fail, and say so
+        except FAILURES as error:
+            self._unknown[snapshot.key] = snapshot.version
+            instead = f"every change of {self.watch.kind.__name__} wakes the object"
+            place = f"{self.watch}: {option}="
+            self.failures.report(place, function, error, instead, kind_of(self.kind).resource, [snapshot])
+            return ()
+        if self._unknown and self._unknown.get(snapshot.key, snapshot.version) < snapshot.version:
+            del self._unknown[snapshot.key]
+        return values
+
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
+        raise NotImplementedError
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[V]:
+        raise NotImplementedError
+
+    def _unknown_users(self, store: Store) -> Iterable[Snapshot]:
+        for key in [*self._unknown]:
+            user = store.get(key)
+            if user is None:
+                del self._unknown[key]
+            else:
+                yield user
+
+    def _namespace(self, snapshot: Snapshot) -> str:
+        return snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
+
+
+class References(_Index[Key]):
+    """The index of which objects use which: what `by` answers, as keys."""
+
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
+        assert self.watch.by is not None
+        return self.watch.by, "by"
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Key]:
+        if result is None:
+            return ()
+        namespace = self._namespace(snapshot)
+        if isinstance(result, str | Key):
+            return (_key(result, namespace),)
+        if isinstance(result, Request) or not isinstance(result, Iterable):
+            raise TypeError(
+                f"it returned {type(result).__name__}: expected a name, a Key, or several of them"
+            )
+        return [_key(name, namespace) for name in result]
+
+    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects that name the one that changed, by this index of theirs."""
+        yield from store.by_index(index, delta.last.key)
+        if self._unknown:
+            yield from self._unknown_users(store)
+
+
+def _key(name: Any, namespace: str) -> Key:
+    if isinstance(name, str):
+        return Key(namespace, name)
+    if not isinstance(name, Key) or not all(isinstance(part, str) for part in name):
+        raise TypeError(f"it returned {type(name).__name__} among what should be names or Keys")
+    return name
+
+
+@frozen
+class Chosen:
+    """What a selector chooses, in a namespace or in all; an index knows it by its text."""
+
+    namespace: str
+    text: str
+    selector: LabelSelector = field(eq=False)
+
+    def concerns(self, delta: Delta) -> bool:
+        """Whether the object is chosen, or was before it changed."""
+        if self.namespace not in ("", delta.last.key.namespace):
+            return False
+        states = (delta.new, delta.old)
+        return any(state is not None and self.selector.matches(state.labels) for state in states)
+
+
+class Selections(_Index[Chosen]):
+    """The index of which objects use what their selectors choose: what `by_labels` answers."""
+
+    @property
+    def _function(self) -> tuple[Callable[[Any], Any], str]:
+        assert self.watch.by_labels is not None
+        return self.watch.by_labels, "by_labels"
+
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Chosen]:
+        if result is None:
+            return ()
+        if not isinstance(result, LabelSelector):
+            raise TypeError(f"it returned {type(result).__name__}: expected a LabelSelector or None")
+        result.matches({})  # a selector that cannot be carried out raises here, and not at each change
+        return (Chosen(self._namespace(snapshot), result.text(), result),)
+
+    def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
+        """The objects whose selector concerns the one that changed, by this index of theirs."""
+        for chosen in store.index_values(index):
+            if chosen.concerns(delta):
+                yield from store.by_index(index, chosen)
+        if self._unknown:
+            yield from self._unknown_users(store)

@@ -1,0 +1,143 @@
+"""What controllers may have to do to a cluster, from what they declare: the least rights they run with."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from reconcile.controller.declaration import Controller
+from reconcile.controller.rbac_verbs import OBJECT_VERBS, ordered
+from reconcile.controller.rbac_verbs import READ_VERBS as READ
+from reconcile.models import Object, kind_of
+from reconcile.models.fields import fields_of
+from reconcile.models.versions import is_custom
+
+
+@frozen
+class Permission:
+    """What may be done to the objects of one resource (`sites`, or a part of it, `sites/status`).
+
+    `names` are the only objects that it holds for; none: all.
+    """
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def rule(self) -> dict[str, Any]:
+        """The same as a Role has it."""
+        rule: dict[str, Any] = {"apiGroups": [self.group], "resources": [self.resource]}
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return {**rule, "verbs": list(self.verbs)}
+
+
+def permissions_of(
+    controllers: Iterable[Controller[Any]], *, owner_finalizers: bool = False
+) -> Sequence[Permission]:
+    """What they do: read what they declare, write what they own and what `writes=` names, tell Events.
+
+    Of its own kind a controller writes the status, if the class has one, and with `cleanup=` or
+    `former_finalizers=` the finalizers; anything else has to stand in `writes=`. `owner_finalizers` adds
+    what a server with the admission plugin OwnerReferencesPermissionEnforcement (OpenShift) asks of who
+    makes children. One permission for each resource, in the order of their names.
+    """
+    found: list[Permission] = []
+    for controller in controllers:
+        found += _of_controller(controller, owner_finalizers)
+    found.append(Permission("events.k8s.io", "events", ("create", "patch")))
+    return merged(found)
+
+
+def _of_controller(controller: Controller[Any], owner_finalizers: bool) -> Iterable[Permission]:
+    yield _permission(controller.kind, (*READ, "patch") if controller.finalizers else READ)
+    if any(field.name == "status" for field in fields_of(controller.kind)) and is_custom(controller.kind):
+        yield _permission(controller.kind, ("patch",), "status")
+    if owner_finalizers and controller.owns:
+        yield _permission(controller.kind, ("update",), "finalizers")
+    for kind in controller.owns:
+        yield _permission(kind, (*READ, *OBJECT_VERBS))
+    for watch in controller.watches:
+        yield _permission(watch.kind, READ)
+    for kind in controller.reads:
+        yield _permission(kind, READ)
+    for write in controller.writes:
+        yield _permission(write.kind, write.verbs, write.subresource)
+
+
+def lease_permissions(name: str) -> Sequence[Permission]:
+    """What leader election does, in the namespace of its Lease. No name can stand in a right to create."""
+    leases = ("coordination.k8s.io", "leases")
+    return [
+        Permission(*leases, ("create",)),
+        Permission(*leases, ("get", "watch", "update"), (name,)),
+    ]
+
+
+def review_permissions() -> Sequence[Permission]:
+    """What `serve_review` asks the API server."""
+    return [
+        Permission("authentication.k8s.io", "tokenreviews", ("create",)),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
+    ]
+
+
+def lookout_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
+    """What is listed to see whether an operator whose place is taken is still at work (see `Caution`)."""
+    originals = [one.replaces for one in controllers if one.replaces is not None]
+    found = []
+    if any(original.leases for original in originals):
+        found.append(Permission("coordination.k8s.io", "leases", ("list",)))
+    if any(original.deployments or original.images for original in originals):
+        found.append(Permission("apps", "deployments", ("list",)))
+    return found
+
+
+def merged(permissions: Iterable[Permission]) -> Sequence[Permission]:
+    """One permission for each resource and names, in the order of their names."""
+    verbs: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
+    for one in permissions:
+        where = (one.group, one.resource, one.names)
+        verbs[where] = ordered({*verbs.get(where, ()), *one.verbs})
+    return [
+        Permission(group, resource, verbs[group, resource, names], names)
+        for group, resource, names in sorted(verbs)
+    ]
+
+
+def beyond_namespaces(controllers: Iterable[Controller[Any]]) -> Sequence[str]:
+    """Why Roles of single namespaces would not do; nothing where they do."""
+    reasons = []
+    for controller in controllers:
+        used: list[tuple[str, type[Object]]] = [(f"Controller({controller.kind.__name__})", controller.kind)]
+        used += [(f"owns={kind.__name__}", kind) for kind in controller.owns]
+        used += [(f"Watch({watch.kind.__name__})", watch.kind) for watch in controller.watches]
+        used += [(f"reads={kind.__name__}", kind) for kind in controller.reads]
+        named = [write.kind for write in controller.writes if write.kind is not Object]
+        used += [(f"Write({kind.__name__})", kind) for kind in named]
+        outside = [said for said, kind in used if not kind_of(kind).resource.namespaced]
+        reasons += [f"{said} is of a kind without namespaces" for said in outside]
+        everywhere = [watch.kind for watch in controller.watches if watch.everywhere]
+        reasons += [f"Watch({kind.__name__}, everywhere=True) follows all namespaces" for kind in everywhere]
+    return list(dict.fromkeys(reasons))
+
+
+def _permission(kind: type[Object], verbs: Iterable[str], part: str = "") -> Permission:
+    if kind is Object:
+        return Permission("*", f"*/{part}", ordered(set(verbs)))
+    resource = kind_of(kind).resource
+    return Permission(
+        resource.group, f"{resource.plural}/{part}" if part else resource.plural, ordered(set(verbs))
+    )
+
+
+__all__ = [
+    "Permission",
+    "beyond_namespaces",
+    "lease_permissions",
+    "lookout_permissions",
+    "merged",
+    "permissions_of",
+    "review_permissions",
+]

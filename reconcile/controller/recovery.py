@@ -1,0 +1,109 @@
+"""What an outage of an API server means for the keys of a controller: they wait until it answers."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import anyio
+from attrs import define, field
+
+from informers import Reachability, is_unreachable
+from informers.cancellation import leaf_errors
+from reconcile.client.own_writes import CacheBehind
+from reconcile.controller.declaration import Trigger
+from reconcile.controller.reconcile_run import Outcome
+from reconcile.runs.requests import Cause, Request
+from workqueue import WorkQueue
+
+
+@define(eq=False)
+class Gate:
+    """Whether a controller begins runs: not while it is paused or its server is known to be down."""
+
+    reach: Reachability
+    _resumed: anyio.Event | None = field(default=None, init=False)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no run may begin now."""
+        return self._resumed is not None or self.reach.down
+
+    @property
+    def paused(self) -> bool:
+        """Whether `pause` has closed it."""
+        return self._resumed is not None
+
+    def pause(self) -> None:
+        """Close it until `resume`."""
+        if self._resumed is None:
+            self._resumed = anyio.Event()
+
+    def resume(self) -> None:
+        """Undo `pause`."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set()
+
+    async def wait(self) -> None:
+        """Wait until runs may begin."""
+        while self.closed:
+            if self._resumed is not None:
+                await self._resumed.wait()
+            else:
+                await self.reach.wait_up()
+
+
+@define(eq=False)
+class Recovery:
+    """Which runs an outage has spoilt, and that their keys run again when it is over.
+
+    `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts
+    the failures of the keys, `enqueue` adds to it.
+    """
+
+    reach: Reachability
+    queue: WorkQueue[Request]
+    enqueue: Trigger
+    all_reaches: Callable[[], Iterable[Reachability]] = tuple
+
+    def takes(self, request: Request, outcome: Outcome) -> bool:
+        """Whether a run failed for an outage that lasts: that does not count as a failure of the key.
+
+        A key that failed for another cluster's outage is retried as ever, and at once when that is over.
+        """
+        if outcome.error is None or not is_of_outage(outcome.error):
+            return False
+        if self.reach.down:
+            return True
+        for reach in self.all_reaches():
+            if reach.troubled and reach is not self.reach:
+                self._wake_later(reach, request)
+        return False
+
+    def note_success(self, request: Request, outcome: Outcome) -> None:
+        """A run ended well. If it caught an error of a request, its work may not have been done."""
+        if self.reach.troubled and outcome.record is not None and not outcome.record.flawless:
+            self._wake_later(self.reach, request)
+
+    def _wake_later(self, reach: Reachability, request: Request) -> None:
+        reach.when_up((id(self), request), partial(self._wake, request))
+
+    def _wake(self, request: Request) -> None:
+        """Have a key run as if it had not failed before: those failures were not its own."""
+        self.queue.forget(request)
+        self.enqueue(request, Cause("retried"), 0)
+
+
+def is_of_outage(error: BaseException) -> bool:
+    """Whether an error is that no server answered, or was raised from such errors and nothing else."""
+    return all(_is_of_outage(leaf, set()) for leaf in leaf_errors(error))
+
+
+def _is_of_outage(error: BaseException, seen: set[int]) -> bool:
+    """The error itself, or what it was raised from, in turn; a circle of causes ends."""
+    if isinstance(error, CacheBehind) or is_unreachable(error):
+        return True
+    seen.add(id(error))
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is None or id(cause) in seen:
+        return False
+    return all(id(leaf) not in seen and _is_of_outage(leaf, seen) for leaf in leaf_errors(cause))

@@ -1,0 +1,201 @@
+"""What a controller runs now and has run of late: what `/debug/state` shows and metrics count."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+from attrs import define, field
+
+from reconcile.controller.reconcile_run import Outcome
+from reconcile.runs.failures import Member
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_record import Place
+from reconcile.storms.report import written
+from workqueue import Item, QueueMetrics
+
+RUNS_OF_A_KEY = 5
+KEYS_REMEMBERED = 200
+WRITES_KEPT = 32
+_SLOTS = 12
+_SLOT_SECONDS = 60 / _SLOTS
+_NO_RUNS: "tuple[tuple[PastRun, ...], Slots]" = ((), {})
+
+
+class ControllerMetrics(Protocol):
+    """What is told of one controller, for counters and histograms of whatever library."""
+
+    @property
+    def queue(self) -> QueueMetrics:
+        """What is told of its queue."""
+        ...
+
+    def run_ended(self, outcome: Outcome, seconds: float) -> None:
+        """A run came to its end; one that was cancelled did not, and is not told."""
+        ...
+
+    def caught_up(self, seconds: float, behind: bool) -> None:
+        """A read waited so long for the cache to show own writes; `behind`: in vain."""
+        ...
+
+    def storms(self, active: int, begun: int) -> None:
+        """So many keys are in a loop now; so many of them began to be just now."""
+        ...
+
+
+class ControllerTraces(Protocol):
+    """What is told of one controller's runs, for spans of whatever library."""
+
+    def run(self, run: "Run") -> AbstractContextManager[None]:
+        """A run, from its begin to its end."""
+        ...
+
+    def triggered(self, request: Request, cause: Cause) -> None:
+        """Somebody asks for a run; called where that is done, in whatever thread."""
+        ...
+
+
+class PastRun(NamedTuple):
+    """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
+
+    Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`. `reads`
+    are the first objects that it read, `writes` the changes that it asked for, as people read them. `at` is
+    where its error was raised, `members` are the errors of a group.
+    """
+
+    started: float
+    ended: float
+    causes: tuple[Cause, ...]
+    attempt: int
+    reconcile_id: str
+    result: str
+    error: str
+    reads: tuple[Place, ...] = ()
+    writes: tuple[str, ...] = ()
+    at: str = ""
+    members: tuple[Member, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.started
+
+
+@define(eq=False)
+class Run:
+    """A run under way, as a context; whoever runs it sets `outcome` before leaving."""
+
+    history: "RunHistory"
+    request: Request
+    causes: tuple[Cause, ...]
+    attempt: int
+    priority: int = 0
+    task: asyncio.Task[Any] | None = None
+    started: float = 0.0
+    ended: float = 0.0
+    outcome: Outcome | None = None
+    _trace: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> Self:
+        self.started = asyncio.get_running_loop().time()
+        self.history.begin(self)
+        if self.history.traces is not None:
+            self._trace = self.history.traces.run(self)
+            self._trace.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._trace is not None:
+            self._trace.__exit__(None, None, None)
+        self.ended = asyncio.get_running_loop().time()
+        self.history.end(self, self.ended)
+
+
+Slots: TypeAlias = dict[int, int]
+"""How many runs of a key ended in each slot of five seconds, of the last minute at least."""
+
+
+def count_end(slots: Slots, now: float) -> None:
+    """Note that a run ended now (event loop's seconds)."""
+    slot = int(now / _SLOT_SECONDS)
+    slots[slot] = slots.get(slot, 0) + 1
+    if len(slots) > _SLOTS:
+        del slots[min(slots)]
+
+
+def ends_of_last_minute(slots: Slots, now: float) -> int:
+    """How many runs ended within the last minute, to five seconds."""
+    oldest = int(now / _SLOT_SECONDS) - _SLOTS + 1
+    return sum(count for slot, count in slots.items() if slot >= oldest)
+
+
+@define(eq=False)
+class RunHistory:
+    """The runs of one controller: all that are under way, and the last few of the keys that ran last."""
+
+    metrics: ControllerMetrics | None = None
+    traces: ControllerTraces | None = None
+    _running: dict[Request, Run] = field(factory=dict, init=False)
+    _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
+
+    def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> Run:
+        """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
+        return Run(self, item.key, item.causes, item.retries, item.priority, task)
+
+    def running(self) -> Iterator[Run]:
+        """The runs under way, oldest first."""
+        return iter(list(self._running.values()))
+
+    def recent(self) -> Iterator[tuple[Request, tuple[PastRun, ...]]]:
+        """The last runs by key, the key that ran last comes last."""
+        return iter([(request, runs) for request, (runs, _) in self._past.items()])
+
+    def past(self, request: Request) -> tuple[PastRun, ...]:
+        """The last runs of a key, oldest first."""
+        return self._past.get(request, _NO_RUNS)[0]
+
+    def last_minute(self, now: float) -> dict[Request, int]:
+        """How many runs of each key ended within the last minute; keys that rest are left out."""
+        counts = {request: ends_of_last_minute(slots, now) for request, (_, slots) in self._past.items()}
+        return {request: count for request, count in counts.items() if count}
+
+    def begin(self, run: Run) -> None:
+        """A run starts."""
+        self._running[run.request] = run
+
+    def end(self, run: Run, now: float) -> None:
+        """A run is over."""
+        self._running.pop(run.request, None)
+        past, slots = self._past.pop(run.request, _NO_RUNS)
+        if not past:
+            slots = {}
+            if len(self._past) >= KEYS_REMEMBERED:
+                self._past.popitem(last=False)
+        count_end(slots, now)
+        self._past[run.request] = (*past[1 - RUNS_OF_A_KEY :], _past(run, now)), slots
+        if self.metrics is not None and run.outcome is not None:
+            self.metrics.run_ended(run.outcome, now - run.started)
+
+
+def _past(run: Run, now: float) -> PastRun:
+    outcome = run.outcome
+    if outcome is None:
+        return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")
+    record = outcome.record
+    return PastRun(
+        run.started,
+        now,
+        run.causes if record is None else tuple(record.causes),
+        run.attempt,
+        outcome.reconcile_id,
+        outcome.name,
+        outcome.message,
+        () if record is None else record.reads,
+        () if record is None or not record.sent else tuple(map(written, record.sent[:WRITES_KEPT])),
+        outcome.at if outcome.error is not None else "",
+        tuple(outcome.members) if outcome.error is not None else (),
+    )

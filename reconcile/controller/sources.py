@@ -1,0 +1,84 @@
+"""Keys from elsewhere: a stream, a ticker, any asynchronous iterator, next to what a cluster tells.
+
+A source is followed while its controller works. One that fails is logged and started anew, with
+back-off; one that ends has ended.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from typing import TypeAlias
+
+import anyio
+from attrs import field, frozen
+
+from informers import Clock
+from informers.functions import check_function
+from reconcile.runs.requests import Named, Request
+
+TICK_JITTER = 0.1
+
+
+@frozen
+class Synced:
+    """What a source yields once it has delivered all that it knew at its start."""
+
+
+SYNCED = Synced()
+"""What a source yields once it has delivered all that it knew at its start."""
+
+
+@frozen
+class Surroundings:
+    """What a source may look at: `objects` are the keys of the controller's objects, as cached now."""
+
+    objects: Callable[[], Iterable[Request]]
+    clock: Clock
+
+
+Start: TypeAlias = Callable[[Surroundings], AsyncIterable[Named | Synced]]
+
+
+@frozen
+class Source:
+    """Where keys come from. `start` is called at the start, and again after each failure.
+
+    With `initial`, workers wait until it has yielded `SYNCED`, and what it yields before that has
+    the low priority of what was there at the start.
+    """
+
+    start: Start
+    name: str = "source"
+    initial: bool = field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_function(self.start, f"Source {self.name!r}: start=", "surroundings", "stream")
+
+
+def as_source(given: "Source | Start | AsyncIterable[Named | Synced]") -> Source:
+    """A source as it is; a function that starts one, such as an asynchronous generator; an iterator.
+
+    An anyio memory stream is an iterator, and goes on after a failure; a generator that has failed
+    cannot, so give the function, not what it returned.
+    """
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, AsyncIterable):
+        return Source(lambda _: given, type(given).__name__)
+    return Source(given, getattr(given, "__name__", "source"))
+
+
+def ticker(seconds: float) -> Source:
+    """Every so many seconds (up to a tenth more) all objects of the controller: a poll of the world.
+
+    They come at once; `every=` of a controller spreads them, one by one. Raises ValueError for a time that
+    is not above 0.
+    """
+    if not seconds > 0:
+        raise ValueError(f"a ticker needs a number of seconds above 0, not {seconds}")
+
+    async def tick(surroundings: Surroundings) -> AsyncIterator[Named | Synced]:
+        while True:
+            await anyio.sleep(seconds * (1 + TICK_JITTER * surroundings.clock.random()))
+            for request in surroundings.objects():
+                yield request
+
+    return Source(tick, "ticker")

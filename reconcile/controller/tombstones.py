@@ -1,0 +1,78 @@
+"""Objects that are no more, until their controller has been told."""
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import structlog
+from attrs import define, field, frozen
+
+from informers import Delta, Key, Snapshot
+from informers.cancellation import as_failure, cancel_requests
+from informers.functions import name_of
+from reconcile.client.client import Client
+from reconcile.models import DoesNotFit, Object, decode, kind_of
+from reconcile.runs.requests import Request
+
+T = TypeVar("T", bound=Object)
+
+
+@frozen
+class Gone(Generic[T]):
+    """An object that is no more: `object` is the last that was known of it.
+
+    `client` and `log` are those of a run for its key. Another object may have its name by now.
+    """
+
+    object: T
+    request: Request
+    client: Client
+    log: structlog.stdlib.BoundLogger
+
+
+OnGone = Callable[[Gone[T]], Awaitable[None]]
+
+
+@define
+class Departures(Generic[T]):
+    """Remembers who has gone, by key, until `on_gone` has dealt with it."""
+
+    kind: type[T]
+    on_gone: OnGone[T] | None
+    _gone: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
+
+    def note(self, delta: Delta) -> None:
+        """Look whether a change of the store is the end of an object."""
+        old, new = delta.old, delta.new
+        if self.on_gone is None or old is None or (new is not None and new.uid == old.uid):
+            return
+        self._gone.setdefault(old.key, []).append(old)
+
+    def waits(self, key: Key) -> bool:
+        """Whether the end of an object of that key is still to be told."""
+        return key in self._gone
+
+    async def tell(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
+        """Call `on_gone` for those of this key; one that fails is told again in the next run."""
+        waiting = self._gone.get(request.key)
+        while waiting and self.on_gone is not None:
+            try:
+                last = decode(self.kind, waiting[0].raw)
+            except DoesNotFit as error:
+                log.warning("gone, and its last state does not fit the model", error=str(error))
+            else:
+                if client.secrets is not None:
+                    client.secrets.saw(kind_of(self.kind).resource, waiting[0].raw)
+                await self._call(self.on_gone, Gone(last, request, client, log))
+            waiting.pop(0)
+        if waiting is not None and not waiting:
+            self._gone.pop(request.key, None)
+
+    async def _call(self, on_gone: OnGone[T], gone: Gone[T]) -> None:
+        cancels = cancel_requests()
+        try:
+            await on_gone(gone)
+        except BaseException as raised:
+            error = as_failure(raised, name_of(on_gone), cancels)
+            if error is None or error is raised:
+                raise
+            raise error from raised

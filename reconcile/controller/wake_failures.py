@@ -1,0 +1,86 @@
+"""Functions of an author that are asked at each change, and fail: no change is lost by that."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import structlog
+from attrs import define, field
+
+from informers import Resource, Snapshot
+from informers.functions import name_of
+from informers.logs import is_worth_a_line
+from reconcile.client.redaction import concealing
+from reconcile.runs.failures import described
+from reconcile.runs.requests import Cause, Request
+
+SWEEP_SECONDS = 5.0
+"""How long (s) changes are collected whose keys are not known, before all objects run."""
+
+
+@define(eq=False)
+class WakeFailures:
+    """What to do where a function fails. `objects` are the keys of all that the controller keeps."""
+
+    log: structlog.stdlib.BoundLogger
+    objects: Callable[[], Iterable[Request]]
+    enqueue: Callable[[Request, Cause, bool], None]
+    _failures: dict[str, int] = field(factory=dict, init=False)
+    _sweep: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def report(
+        self,
+        place: str,
+        function: Any,
+        error: BaseException,
+        instead: str,
+        resource: Resource,
+        states: Sequence[Snapshot | None],
+    ) -> None:
+        """Log the failure of a function and what happens `instead`; of many at one place ever fewer.
+
+        `states` of an object of `resource` are what the function was given, and what its error may show.
+        """
+        count = self._failures[place] = self._failures.get(place, 0) + 1
+        if not is_worth_a_line(count):
+            return
+        key = next(str(state.key) for state in states if state is not None)
+        with concealing(resource, states):
+            self.log.error(
+                "a function of the operator failed",
+                place=place,
+                function=name_of(function),
+                error=described(error),
+                instead=instead,
+                key=key,
+                times=count,
+                exc_info=error,
+            )
+
+    def sweep(self, place: str) -> None:
+        """Have all objects run, once for the changes of the next seconds: any of them may be concerned."""
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._wake_all, place)
+
+    def close(self) -> None:
+        """Wake nothing more."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def _wake_all(self, place: str) -> None:
+        self._sweep = None
+        for request in self.objects():
+            self.enqueue(request, Cause("scheduled", note=f"{place} failed"), True)
+
+
+def requests_of(result: Any) -> Iterable[Request]:
+    """What a function that names keys returned, checked. Raises TypeError."""
+    if isinstance(result, Request):
+        raise TypeError("it returned one Request: return several, such as [request]")
+    if isinstance(result, str) or not isinstance(result, Iterable):
+        raise TypeError(f"it returned {type(result).__name__}: expected Requests, such as [Request(...)]")
+    requests = list(result)
+    for request in requests:
+        if not isinstance(request, Request) or not all(isinstance(part, str) for part in request):
+            raise TypeError(f"it returned {type(request).__name__} among what should be Requests")
+    return requests

@@ -1,0 +1,268 @@
+"""The clusters of one manager: each with a cache, a client and controllers at work of its own.
+
+One cluster that cannot be read at the start is an error. Of several, one that cannot be read is left out
+until it can: the others work meanwhile, and its controllers start when it answers.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from attrs import define, evolve, field
+
+from informers import ApiError, Cache, CacheSyncFailed, InformerStatus, Reachability
+from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
+from reconcile.controller.runner import Runner
+from reconcile.manager.installed_definitions import check_scales
+from reconcile.manager.runners import Runners
+from reconcile.manager.server_readiness import until_ready
+from reconcile.manager.takeover import Lookout
+from reconcile.ops.manager_status import ClusterStatus
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.supervision import first_error
+
+RETRY_SECONDS = 5.0
+"""How long a cluster is left alone that has refused what was asked at its start."""
+
+
+@define(eq=False)
+class Cluster:
+    """One API server's share of a manager. `name` is empty where there is no other."""
+
+    name: str
+    cache: Cache
+    client: Client
+    runners: Runners
+    sync_seconds: float
+    lookout: Lookout | None = None
+    works: bool = False
+    tried: bool = False
+    error: Exception | None = None
+
+    def status(self) -> ClusterStatus:
+        """How it is."""
+        reach = self.cache.reach.status()
+        error = "" if self.works or self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return ClusterStatus(
+            self.name,
+            self.client.transport.server,
+            self.works,
+            reach.error or error,
+            reach.reachable,
+            round(reach.down_seconds, 3),
+            reach.outages,
+        )
+
+    def informers(self) -> Sequence[InformerStatus]:
+        """What each informer does; its resource stands behind the cluster's name, if it has one."""
+        found = self.cache.status()
+        return [evolve(one, resource=f"{self.name}/{one.resource}") if self.name else one for one in found]
+
+    def wants(self, controller: Controller[Any]) -> bool:
+        """Whether a controller is to work here."""
+        return not controller.clusters or self.name in controller.clusters
+
+    async def sync(self) -> None:
+        """Wait for the first lists. Raises CacheSyncFailed, NotAsDeclared, or the error of a request."""
+        try:
+            while not all(informer.synced for informer in self.cache):  # others may come meanwhile
+                await self.cache.wait_synced(self.sync_seconds)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+        kinds = [kind for runner in self.runners for kind in runner.controller.kinds]
+        await until_ready(partial(check_scales, self.client.transport, kinds), self.sync_seconds)
+        self.works = self.tried = True
+
+    async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
+        """Before they write: see that nobody is at work whose place they take. Raises OriginalAtWork."""
+        if self.lookout is not None:
+            asked = controllers or [runner.controller for runner in self.runners]
+            await until_ready(partial(self.lookout.look, asked), self.sync_seconds)
+
+    async def try_once(self) -> None:
+        """Wait until each of its informers has its first list, or has once failed to get it."""
+        async with anyio.create_task_group() as group:
+            for informer in self.cache:
+                done = partial(lambda informer: informer.synced or informer.error is not None, informer)
+                group.start_soon(informer.wait_until, done, self.sync_seconds)
+
+
+@define(eq=False)
+class Clusters:
+    """All clusters of a manager; one at least."""
+
+    members: Sequence[Cluster]
+    log: structlog.stdlib.BoundLogger
+    _started: bool = field(default=False, init=False)
+    _news: anyio.Event | None = field(default=None, init=False)
+
+    def __iter__(self) -> Iterator[Cluster]:
+        return iter(self.members)
+
+    @property
+    def runners(self) -> Sequence[Runner[Any]]:
+        """Every controller, in every cluster."""
+        return [runner for cluster in self.members for runner in cluster.runners]
+
+    def reaches(self) -> Sequence[Reachability]:
+        """What is known of the way to each of them."""
+        return [cluster.cache.reach for cluster in self.members]
+
+    def of(self, name: str) -> Cluster:
+        """The cluster of that name. Raises LookupError."""
+        for cluster in self.members:
+            if cluster.name == name:
+                return cluster
+        names = ", ".join(cluster.name for cluster in self.members if cluster.name)
+        raise LookupError(
+            f"there is no cluster {name!r}; there are: {names or 'no names, as there is but one'}"
+        )
+
+    def key_of(self, task: asyncio.Task[Any]) -> str:
+        """Which controller's run of which key a task is; empty if it is none. From any thread."""
+        return next(filter(None, (cluster.runners.key_of(task) for cluster in self.members)), "")
+
+    def enqueue(self, controller: str, request: Request, cause: Cause, priority: int) -> None:
+        """Have a key reconciled by the controller of that name in the cluster that the key names."""
+        try:
+            runner = self.of(request.cluster).runners.get(controller)
+        except LookupError as error:
+            self.log.error(
+                "woken where nobody works", controller=controller, key=str(request), error=str(error)
+            )
+        else:
+            runner.enqueue_at(request, cause, priority)
+
+    # --- controllers that come and go -----------------------------------------------------------
+
+    def declare(self, controller: Controller[Any]) -> None:
+        """Take one in before anything runs, wherever it is wanted. Raises LookupError, ValueError."""
+        for name in controller.clusters:
+            self.of(name)
+        for cluster in self.members:
+            if cluster.wants(controller):
+                cluster.runners.declare(controller)
+
+    async def add(self, controller: Controller[Any]) -> None:
+        """Take one in while they run; where a cluster does not work yet it waits with the others there.
+
+        Raises what `Runners.add` raises, NotAsDeclared and OriginalAtWork; then it works nowhere.
+        """
+        for name in controller.clusters:
+            self.of(name)
+        taken: list[Cluster] = []
+        try:
+            for cluster in filter(lambda cluster: cluster.wants(controller), self.members):
+                if cluster.works or len(self.members) == 1:
+                    await check_scales(cluster.client.transport, controller.kinds)
+                    await cluster.look([controller])
+                    await cluster.runners.add(controller)
+                else:
+                    cluster.runners.admit(controller)
+                taken.append(cluster)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for cluster in taken:
+                    await cluster.runners.remove(controller.name, 0)
+            raise
+
+    async def remove(self, name: str, seconds: float) -> None:
+        """Let one go everywhere. Raises LookupError."""
+        having = self._having(name)
+        async with anyio.create_task_group() as group:
+            for cluster in having:
+                group.start_soon(cluster.runners.remove, name, seconds)
+
+    def named(self, name: str) -> Sequence[Runner[Any]]:
+        """One controller in all its clusters. Raises LookupError."""
+        return [cluster.runners.get(name) for cluster in self._having(name)]
+
+    def _having(self, name: str) -> Sequence[Cluster]:
+        having = [cluster for cluster in self.members if name in cluster.runners]
+        if not having:
+            self.members[0].runners.get(name)
+        return having
+
+    # --- start and stop -------------------------------------------------------------------------
+
+    async def sync(self, group: TaskGroup) -> None:
+        """Wait for the first lists; of several clusters, until one has them and the others were tried.
+
+        Those that lag are waited for in `group`. Raises what `Cluster.sync` does if none can be read.
+        """
+        if len(self.members) == 1:
+            await self.members[0].sync()
+            return
+        for cluster in self.members:
+            group.start_soon(self._try, cluster)
+            group.start_soon(self._join, cluster, group)
+        while not self._first_round_is_over():
+            await self._change()
+        if not any(cluster.works for cluster in self.members):
+            raise next(cluster.error for cluster in self.members if cluster.error is not None)
+
+    async def look(self) -> None:
+        """See that nobody is at work whose place is taken; of several clusters each when it joins."""
+        if len(self.members) == 1:
+            await self.members[0].look()
+
+    def start(self, group: TaskGroup) -> None:
+        """Have the controllers work, now and where a cluster joins later; called when leading."""
+        self._started = True
+        if len(self.members) == 1:
+            self.members[0].runners.start(group)
+        else:
+            self._tell()
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more keys; wait for the runs under way, so long, in all clusters together."""
+        async with anyio.create_task_group() as group:
+            for cluster in self.members:
+                group.start_soon(cluster.runners.stop, seconds)
+
+    def end(self) -> None:
+        """Nothing runs any more."""
+        for cluster in self.members:
+            cluster.runners.end()
+            cluster.cache.end()
+
+    def _first_round_is_over(self) -> bool:
+        if any(cluster.works for cluster in self.members):
+            return all(cluster.tried for cluster in self.members)
+        return all(cluster.error is not None for cluster in self.members)
+
+    async def _try(self, cluster: Cluster) -> None:
+        await cluster.try_once()
+        cluster.tried = True
+        self._tell()
+
+    async def _join(self, cluster: Cluster, group: TaskGroup) -> None:
+        while not cluster.works:
+            try:
+                await cluster.sync()
+            except (CacheSyncFailed, ApiError) as error:
+                cluster.error = error
+                self.log.warning("left out until it can be read", cluster=cluster.name, error=str(error))
+                self._tell()
+                await anyio.sleep(RETRY_SECONDS)
+        self._tell()
+        while not self._started:
+            await self._change()
+        await cluster.look()
+        cluster.runners.start(group)
+        self.log.info("cluster joined", cluster=cluster.name)
+
+    async def _change(self) -> None:
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()

@@ -1,0 +1,349 @@
+"""Who may act: one manager at a time, by a Lease.
+
+Only time on the local monotonic clock counts, and for the leader that during which its machine was
+suspended; times that others wrote are never compared. A leader is certain only until `renew_deadline`
+after it *sent* its last successful renewal, and others wait for `duration` after they *saw* it: the
+difference is the safety margin. (client-go's
+leaderelection, L1-L9, with its known faults mended: a hanging request cannot prolong the belief, and
+another holder ends it at once.) A Lease is still a hint and no fence: versions and uids protect writes.
+"""
+
+import platform
+from collections.abc import Mapping
+
+import anyio
+from attrs import define, evolve, field, frozen
+
+from informers import (
+    AlreadyExists,
+    ApiError,
+    Clock,
+    NotFound,
+    OutcomeUnknown,
+    Response,
+    StaleVersion,
+    Transport,
+    get_logger,
+)
+from informers.transport import PassingTransport, last_check
+from reconcile.client.client import Client
+from reconcile.kinds import Lease, LeaseSpec
+from reconcile.models import ObjectMeta, kind_of
+
+_log = get_logger("reconcile.leadership")
+_NOTHING: Mapping[str, str] = {}
+_READS = frozenset({"GET", "HEAD"})
+
+
+class LeadershipLost(Exception):
+    """This manager may not act any more: stop at once."""
+
+
+class NotLeading(ApiError):
+    """A write was held back because leadership is not certain at this moment."""
+
+
+@frozen
+class LeaseTerms:
+    """The times of an election, in seconds; they must satisfy `duration > renew_deadline > 1.2 * retry`.
+
+    Raises ValueError where they do not: the difference is the margin of safety.
+    """
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __attrs_post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > 1.2 * self.retry > 0:
+            raise ValueError(
+                f"lease terms need duration > renew_deadline > 1.2 x retry > 0, not {self.duration:g}, "
+                f"{self.renew_deadline:g}, {self.retry:g}"
+            )
+
+
+@frozen
+class Sighting:
+    """A state of the Lease, and since when (monotonic seconds) it has been seen unchanged from here."""
+
+    lease: Lease
+    since: float
+
+
+def sighted(before: Sighting | None, lease: Lease, now: float) -> Sighting:
+    """What is known after reading `lease`: an unchanged record keeps its age."""
+    if before is not None and before.lease.spec == lease.spec and before.lease.uid == lease.uid:
+        return evolve(before, lease=lease)
+    return Sighting(lease, now)
+
+
+def is_free(seen: Sighting, identity: str, now: float) -> bool:
+    """Whether `identity` may take the Lease: it is nobody's, its own, or was left alone for too long."""
+    holder = seen.lease.spec.holder_identity
+    if not holder or holder == identity:
+        return True
+    return now >= seen.since + (seen.lease.spec.lease_duration_seconds or 0)
+
+
+def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> LeaseSpec:
+    """The record of `identity` as the holder: taking over counts a transition, renewing does not."""
+    renewing = before.holder_identity == identity
+    transitions = before.lease_transitions or 0
+    return LeaseSpec(
+        holder_identity=identity,
+        lease_duration_seconds=int(terms.duration),
+        acquire_time=before.acquire_time if renewing else now,
+        renew_time=now,
+        lease_transitions=transitions if renewing or before.holder_identity is None else transitions + 1,
+    )
+
+
+@frozen
+class LeaderElection:
+    """What is run for: the Lease's place, and who runs. An `identity` must be nobody else's.
+
+    Without one, the host's name and a random part are taken.
+    """
+
+    name: str
+    namespace: str = "default"
+    identity: str = ""
+    terms: LeaseTerms = field(factory=LeaseTerms)
+
+    def identified(self, clock: Clock) -> "LeaderElection":
+        """The same with an identity."""
+        return self if self.identity else evolve(self, identity=f"{platform.node()}_{clock.uuid()}")
+
+
+class LeaderElector:
+    """Acquires, holds and releases one Lease.
+
+    `client` must reach the server without the guard of `LedTransport`, or nobody could ever renew.
+    """
+
+    def __init__(self, client: Client, election: LeaderElection) -> None:
+        self.election = election.identified(client.clock)
+        self._client = client
+        self._seen: Sighting | None = None
+        self._certain_until = float("-inf")
+        self._writes: set[anyio.CancelScope] = set()
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether leadership is certain at this moment."""
+        return self._time() < self._certain_until
+
+    def write_begins(self) -> anyio.CancelScope:
+        """A scope for one write: it is cancelled when leadership ends or is not renewed in time."""
+        scope = anyio.CancelScope(deadline=self._deadline())
+        self._writes.add(scope)
+        return scope
+
+    def write_ends(self, scope: anyio.CancelScope) -> None:
+        """Forget the scope of a write."""
+        self._writes.discard(scope)
+
+    @property
+    def leader(self) -> str:
+        """Who holds the Lease as last seen; empty if nobody does."""
+        return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is this one's."""
+        while not await self._attempt():
+            await self._wait_for_change()
+        _log.info("leading", lease=self._place, identity=self.election.identity)
+
+    async def hold(self) -> None:
+        """Renew until it cannot be done in time, or another holder is seen. Raises LeadershipLost."""
+        terms = self.election.terms
+        while True:
+            await anyio.sleep(terms.retry)
+            with anyio.move_on_at(self._deadline()):
+                while not await self._attempt():
+                    self._stop_if_taken()
+                    await anyio.sleep(terms.retry / 4)
+            if not self.is_leader:
+                self._lose(f"{self._place} could not be renewed within {terms.renew_deadline:g} s")
+
+    async def release(self) -> None:
+        """Give the Lease away, so that another takes it at once. Call it when nothing acts any more."""
+        if self._seen is None or self._seen.lease.spec.holder_identity != self.election.identity:
+            return
+        self._be_certain_until(float("-inf"))
+        spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
+        with anyio.move_on_after(self.election.terms.renew_deadline):
+            try:
+                await self._client.update(self._seen.lease.replace(spec=spec), whole=True)
+            except ApiError as error:
+                _log.warning("the lease could not be released", lease=self._place, error=str(error))
+
+    async def _attempt(self) -> bool:
+        """Try once to take or renew; a request that hangs is given up."""
+        asked_at = self._time()
+        try:
+            with anyio.fail_after(max(1.0, self.election.terms.renew_deadline / 2)):
+                taken = await self._take()
+        except (ApiError, TimeoutError) as error:
+            _log.info("the lease was not taken", lease=self._place, error=str(error) or "no answer in time")
+            return False
+        if taken:
+            self._be_certain_until(asked_at + self.election.terms.renew_deadline)
+        return taken
+
+    def _be_certain_until(self, time: float) -> None:
+        self._certain_until = time
+        for scope in self._writes:
+            scope.deadline = self._deadline()
+
+    def _time(self) -> float:
+        """Seconds that have passed for others too: the loop's clock stands still while a machine sleeps."""
+        return anyio.current_time() + self._client.clock.suspended()
+
+    def _deadline(self) -> float:
+        """When certainty ends, on the loop's clock."""
+        return self._certain_until - self._client.clock.suspended()
+
+    async def _take(self) -> bool:
+        if self._seen is not None and self._is_mine(self._seen):
+            try:
+                return await self._write(self._seen.lease)
+            except (StaleVersion, NotFound):
+                pass  # somebody wrote it; look again
+        place = (self.election.name, self.election.namespace)
+        found = await self._client.find(Lease, *place, live=True)
+        if found is None:
+            return await self._create()
+        self._seen = sighted(self._seen, found, anyio.current_time())
+        if not is_free(self._seen, self.election.identity, anyio.current_time()):
+            return False
+        try:
+            return await self._write(found)
+        except StaleVersion:
+            return False
+
+    async def _write(self, lease: Lease) -> bool:
+        spec = claim(lease.spec, self.election.identity, self.election.terms, self._now())
+        written = await self._client.update(lease.replace(spec=spec), whole=True)
+        self._seen = Sighting(written, anyio.current_time())
+        return True
+
+    async def _create(self) -> bool:
+        spec = claim(LeaseSpec(), self.election.identity, self.election.terms, self._now())
+        metadata = ObjectMeta(self.election.name, self.election.namespace)
+        try:
+            written = await self._client.create(Lease(metadata=metadata, spec=spec))
+        except AlreadyExists:
+            return False
+        self._seen = Sighting(written, anyio.current_time())
+        return True
+
+    async def _wait_for_change(self) -> None:
+        """Until the Lease is written, or it is time to look again."""
+        with anyio.move_on_after(self._patience()):
+            if self._seen is not None:
+                await self._until_written(self._seen.lease)
+            else:
+                await anyio.sleep_forever()
+
+    def _patience(self) -> float:
+        """Seconds until the next look: soon after the Lease runs out, if that is sooner than usual."""
+        retry, chance = self.election.terms.retry, self._client.clock.random()
+        usual = retry * (1 + 1.2 * chance)
+        if self._seen is None:
+            return usual
+        held = self._seen.since + (self._seen.lease.spec.lease_duration_seconds or 0) - anyio.current_time()
+        return min(usual, max(held, 0.0) + retry * (0.1 + 0.9 * chance))
+
+    async def _until_written(self, lease: Lease) -> None:
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={lease.name}",
+            "resourceVersion": lease.metadata.resource_version,
+        }
+        path = kind_of(Lease).resource.path(lease.namespace)
+        try:
+            async with self._client.transport.stream("GET", path, query) as stream:
+                async for _ in stream.chunks:
+                    return
+        except ApiError as error:
+            _log.debug("cannot watch the lease", lease=self._place, error=str(error))
+        await anyio.sleep_forever()
+
+    def _stop_if_taken(self) -> None:
+        if self._seen is not None and not self._is_mine(self._seen):
+            self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
+
+    def _lose(self, why: str) -> None:
+        self._be_certain_until(float("-inf"))
+        raise LeadershipLost(why)
+
+    def _is_mine(self, seen: Sighting) -> bool:
+        return seen.lease.spec.holder_identity == self.election.identity
+
+    def _now(self) -> str:
+        return self._client.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    @property
+    def _place(self) -> str:
+        return f"{self.election.namespace}/{self.election.name}"
+
+
+@define
+class _Permit:
+    """Asked when a write is about to leave: notes that it left, or raises NotLeading."""
+
+    elector: LeaderElector
+    request: str
+    sent: bool = False
+
+    def __call__(self) -> None:
+        self.check()
+        self.sent = True
+
+    def check(self) -> None:
+        if not self.elector.is_leader:
+            raise NotLeading(f"{self.request} was held back: this manager does not lead")
+
+
+class LedTransport(PassingTransport):
+    """Lets writes through only while leadership is certain; reads and watches always (a warm standby).
+
+    The last look is at the moment when a write is handed to the socket: before that it may have waited
+    for a connection, for TLS, for credentials, or in a process that stood still. A write that has left is
+    given up when certainty ends before its answer comes.
+    """
+
+    def __init__(self, inner: Transport, elector: LeaderElector) -> None:
+        super().__init__(inner)
+        self._elector = elector
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request.
+
+        Raises NotLeading for a write while leadership is not certain, and OutcomeUnknown for one that
+        had left when leadership ended.
+        """
+        if method in _READS:
+            return await self._inner.request(method, path, query, headers, body)
+        permit = _Permit(self._elector, f"{method} {path}")
+        permit.check()  # before it takes a connection
+        scope = self._elector.write_begins()
+        try:
+            with scope, last_check(permit):
+                return await self._inner.request(method, path, query, headers, body)
+        finally:
+            self._elector.write_ends(scope)
+        if permit.sent:
+            raise OutcomeUnknown("leadership ended before the answer came", permit.request)
+        raise NotLeading(f"{permit.request} was held back: leadership ended before it was sent")
+
+
+__all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms", "LedTransport", "NotLeading"]

@@ -1,0 +1,140 @@
+"""What runs until it is stopped: as a program, as a task, or as a context of an application."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskStatus
+
+from informers import get_logger
+from informers.cancellation import Interrupted, asked_to_end, cancel_requests
+from reconcile.manager.signals import on_signal
+from reconcile.runs.failures import described
+
+_CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
+
+
+class Life(ABC):
+    """Has a start, an end that can be asked for, and one call between them that nothing outlives.
+
+    As a context it runs in a task of its own, so that who enters and who leaves may be different tasks,
+    as with the fixtures of pytest-asyncio. An error of `run` comes out where the context is left, and before
+    that from `wait`.
+    """
+
+    def __init__(self) -> None:
+        self._log = get_logger("reconcile")
+        self._stopping = anyio.Event()
+        self._on_stop: Callable[[], object] | None = None
+        self._started = anyio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = anyio.Event()
+        self._failure: Exception | None = None
+
+    @abstractmethod
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run until `stop` or cancellation."""
+
+    def stop(self) -> None:
+        """Ask for a clean stop; `run` returns when it is done."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            if self._on_stop is not None:
+                self._on_stop()
+
+    async def wait(self) -> None:
+        """Wait until `run` has ended. Raises the error that ended it; after `stop` or a cancellation, none.
+
+        Any number of tasks may wait, also before the start.
+        """
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @contextmanager
+    def _living(self) -> Iterator[None]:
+        """All that `run` does happens inside. An end that nothing asked for is an error, and in the log."""
+        cancels = cancel_requests()
+        try:
+            try:
+                yield
+                if not self._stopping.is_set():
+                    raise Interrupted(_CANCELLED)
+            except asyncio.CancelledError as error:
+                if self._stopping.is_set() or asked_to_end() or cancel_requests() > cancels:
+                    raise
+                raise Interrupted(_CANCELLED) from error
+        except Exception as error:
+            self._failure = error
+            self._log.error("the manager has ended", error=described(error), exc_info=error)
+            raise
+        finally:
+            self._ended.set()
+
+    def _when_stopped(self, end: Callable[[], object] | None) -> None:
+        """Have `stop` call `end`, now if it was called already; None, and it calls nothing any more."""
+        self._on_stop = end
+        if end is not None and self._stopping.is_set():
+            end()
+
+    def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        """Run in an event loop of its own, as a program does: until SIGINT or SIGTERM asks for a clean stop.
+
+        A second signal ends the process at once, with status 130. `loop_factory` makes the loop, as
+        `uvloop.new_event_loop` does; without one it is asyncio's. Raises what `run` does.
+        """
+
+        async def until_told() -> None:
+            with on_signal(self.stop):
+                await self.run()
+
+        anyio.run(until_told, backend_options={"loop_factory": loop_factory})
+
+    async def __aenter__(self) -> Self:
+        """Start in a task of its own and wait until the workers run."""
+        self._task = asyncio.create_task(self.run(), name=type(self).__name__.lower())
+        started = asyncio.create_task(self._started.wait())
+        try:
+            await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self._end(tell=True)
+            raise
+        finally:
+            started.cancel()
+        if not self._started.is_set():
+            await self._task
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(tell=False)
+
+    async def _end(self, *, tell: bool) -> None:
+        """Stop, and wait for it: less patiently once cancelled. Its error is raised, or told in the log."""
+        assert self._task is not None
+        interrupted: asyncio.CancelledError | None = None
+        self.stop()
+        with anyio.CancelScope(shield=True):  # the stop has a deadline of its own
+            while not self._task.done():
+                try:
+                    await asyncio.wait((self._task,))
+                except asyncio.CancelledError as error:
+                    interrupted = error
+                    self._task.cancel()
+        failure = None if self._task.cancelled() else self._task.exception()
+        if failure is not None and (tell or interrupted is not None):
+            self._log.error("failed on its way out", error=str(failure), exc_info=failure)
+        if interrupted is not None:
+            raise interrupted
+        if not tell:
+            self._task.result()
+
+    def _tell_started(self, task_status: TaskStatus[None]) -> None:
+        if not self._started.is_set():
+            self._started.set()
+            task_status.started()

@@ -1,0 +1,214 @@
+"""Not to be in anybody's way: before the first write it is looked whether another operator is at work.
+
+Two operators on one kind undo each other's work for ever, and neither says so. A controller that takes the
+place of another names it (`Controller(replaces=)`); a manager then starts only where that one is not at work,
+or where it was told to take over.
+"""
+
+import datetime
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from attrs import frozen
+
+from informers import Clock, Forbidden, NotFound, Resource, Transport, get_logger
+from reconcile.client.client import Client
+from reconcile.client.selectors import parse_labels
+from reconcile.client.sender import Sender
+from reconcile.controller.declaration import Controller
+from reconcile.controller.predecessors import Original
+from reconcile.models import kind_of
+
+RECENT_SECONDS = 600.0
+"""Who wrote a status within so many seconds is at work."""
+LEASE_SECONDS = 60.0
+"""The same of who renewed a Lease, or within its own duration, if that is longer."""
+PAGE = 500
+
+_log = get_logger("reconcile")
+
+
+@frozen
+class Caution:
+    """How careful a manager is on a cluster that others may work on.
+
+    `selector`: it keeps only objects with these labels (as `kubectl -l` takes them), and what such objects
+    control. `dry_run`: it runs in shadow; each write is logged as a difference, and none is sent.
+    `take_over`: it starts also where the operators that its controllers replace are at work.
+    """
+
+    selector: str = ""
+    dry_run: bool = False
+    take_over: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.selector:
+            parse_labels(self.selector)
+
+
+NO_CAUTION = Caution()
+"""Every object is kept, and nobody is in the way."""
+
+
+class OriginalAtWork(Exception):
+    """Another operator keeps the kind of a controller; the text names what was found of it."""
+
+    def __init__(self, controller: str, original: Original, kind: str, found: str) -> None:
+        super().__init__(
+            f"{controller}: {original.name} is at work on {kind}: {found}. "
+            "Stop it first, or say --take-over (Caution(take_over=True))"
+        )
+        self.controller = controller
+        self.original = original
+
+
+class _Entry(msgspec.Struct):
+    manager: str = ""
+    subresource: str = ""
+    time: datetime.datetime | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    managed_fields: list[_Entry] = []
+
+
+class _Item(msgspec.Struct):
+    metadata: _Metadata
+    spec: dict[str, Any] = {}
+
+
+class _ListMetadata(msgspec.Struct):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    items: list[_Item] | None = None
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
+_list = msgspec.json.Decoder(_List)
+
+
+@frozen
+class Lookout:
+    """Looks for the operators whose place controllers take. `own` are names under which we write.
+
+    What may not be read is said in the log: nothing is known of it then. Of a cluster without a kind nothing
+    is asked. Raises the errors of other requests.
+    """
+
+    transport: Transport
+    clock: Clock
+    own: frozenset[str]
+    namespaces: Sequence[str] = ()
+    selector: str = ""
+
+    async def look(self, controllers: Iterable[Controller[Any]]) -> None:
+        """See that none of them is at work. Raises OriginalAtWork for the first that is."""
+        asked = list(controllers)
+        own = self.own.union(*map(_own_names, asked))
+        for controller in asked:
+            original = controller.replaces
+            if original is None:
+                continue
+            resource = kind_of(controller.kind).resource
+            found = (
+                await self._status_writer(resource, own)
+                or await self._lease(original)
+                or await self._deployment(original)
+            )
+            if found:
+                raise OriginalAtWork(controller.name, original, resource.name, found)
+
+    async def _status_writer(self, resource: Resource, own: frozenset[str]) -> str:
+        for namespace in self.namespaces or ("",):
+            if found := await self._status_writer_at(resource.path(namespace), own):
+                return found
+        return ""
+
+    async def _status_writer_at(self, path: str, own: frozenset[str]) -> str:
+        query = {"labelSelector": self.selector} if self.selector else {}
+        async for item in self._items(path, query):
+            for entry in item.metadata.managed_fields:
+                foreign = entry.subresource == "status" and entry.manager not in own
+                if foreign and self._recent(entry.time):
+                    name = f"{item.metadata.namespace}/{item.metadata.name}".lstrip("/")
+                    when = self._ago(entry.time)
+                    return f"field manager {entry.manager!r} wrote the status of {name} {when}"
+        return ""
+
+    async def _lease(self, original: Original) -> str:
+        if not original.leases:
+            return ""
+        async for item in self._items("/apis/coordination.k8s.io/v1/leases", {}):
+            renewed = _time(item.spec.get("renewTime"))
+            seconds = max(LEASE_SECONDS, item.spec.get("leaseDurationSeconds") or 0)
+            held = item.spec.get("holderIdentity") and self._recent(renewed, seconds)
+            if item.metadata.name in original.leases and held:
+                return (
+                    f"Lease {item.metadata.namespace}/{item.metadata.name} was renewed {self._ago(renewed)}"
+                )
+        return ""
+
+    async def _deployment(self, original: Original) -> str:
+        if not (original.deployments or original.images):
+            return ""
+        async for item in self._items("/apis/apps/v1/deployments", {}):
+            replicas = item.spec.get("replicas", 1)
+            named = item.metadata.name in original.deployments
+            if replicas and (named or _runs(item.spec, original.images)):
+                return f"Deployment {item.metadata.namespace}/{item.metadata.name} has {replicas} replicas"
+        return ""
+
+    def _recent(self, time: datetime.datetime | None, seconds: float = RECENT_SECONDS) -> bool:
+        return time is not None and (self.clock.now() - time).total_seconds() <= seconds
+
+    def _ago(self, time: datetime.datetime | None) -> str:
+        seconds = 0.0 if time is None else (self.clock.now() - time).total_seconds()
+        return f"{max(0.0, seconds):.0f} s ago"
+
+    async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_Item]:
+        sender, after = Sender(self.transport, self.clock), ""
+        while True:
+            asked = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
+            try:
+                page = await sender.send("GET", path, _list.decode, asked)
+            except NotFound:
+                return
+            except Forbidden as error:
+                _log.warning("cannot look for another operator", error=str(error))
+                return
+            for item in page.items or ():
+                yield item
+            after = page.metadata.continue_
+            if not after:
+                return
+
+
+def _own_names(controller: Controller[Any]) -> Iterable[str]:
+    return (controller.field_manager, *controller.former_field_managers)
+
+
+def lookout_of(caution: Caution, client: Client, controllers: Iterable[Controller[Any]]) -> Lookout | None:
+    """The lookout of a manager with those controllers; None where it does not matter who is at work."""
+    if caution.dry_run or caution.take_over:
+        return None
+    names = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
+    namespaces = () if client.cache is None else client.cache.namespaces
+    return Lookout(client.transport, client.clock, names, namespaces, caution.selector)
+
+
+def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:
+    pod = (spec.get("template") or {}).get("spec") or {}
+    used = [container.get("image") or "" for container in pod.get("containers") or ()]
+    return any(part in image for image in used for part in images)
+
+
+def _time(text: Any) -> datetime.datetime | None:
+    return datetime.datetime.fromisoformat(text) if isinstance(text, str) and text else None
+
+
+__all__ = ["NO_CAUTION", "Caution", "Lookout", "OriginalAtWork", "lookout_of"]

@@ -1,0 +1,120 @@
+"""Who may see the pages: the API server is asked by TokenReview and SubjectAccessReview.
+
+The answers are kept for as long as controller-runtime's filter keeps them: a token's owner a minute, a
+permission five minutes, a refusal thirty seconds.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import msgspec
+from attrs import define, field
+
+from informers import ApiError, Transport, error_from_response, get_logger
+from informers.errors import parsed
+from reconcile.client.sender import json_object
+
+TOKEN_SECONDS = 60.0
+ALLOWED_SECONDS = 300.0
+REFUSED_SECONDS = 30.0
+REMEMBERED = 1000
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+_HEADERS = {"content-type": "application/json", "accept": "application/json"}
+_log = get_logger("reconcile.serving")
+
+
+@define(eq=False)
+class _Memory:
+    """Answers, each until its time; the oldest go first."""
+
+    _answers: OrderedDict[Any, tuple[float, Any]] = field(factory=OrderedDict, init=False)
+
+    def get(self, question: Any) -> Any:
+        until, answer = self._answers.get(question, (0.0, None))
+        return answer if anyio.current_time() < until else None
+
+    def keep(self, question: Any, answer: Any, seconds: float) -> None:
+        self._answers[question] = (anyio.current_time() + seconds, answer)
+        self._answers.move_to_end(question)
+        if len(self._answers) > REMEMBERED:
+            self._answers.popitem(last=False)
+
+
+@define(eq=False)
+class Reviewer:
+    """Asks the server that `transport` leads to; None while that is not known.
+
+    Only the hash of a token is remembered, and none is logged.
+    """
+
+    transport: Callable[[], Transport | None]
+    _users: _Memory = field(factory=_Memory, init=False)
+    _verdicts: _Memory = field(factory=_Memory, init=False)
+
+    async def status_for(self, authorization: str, verb: str, path: str) -> int:
+        """The HTTP status that a request with that Authorization header deserves.
+
+        200; 401 without a good bearer token; 403 without the right to `verb` (lower case) the URL
+        `path`; 503 where the server could not be asked.
+        """
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return 401
+        try:
+            user = await self._user_of(token)
+            if not user:
+                return 401
+            return 200 if await self._may(user, verb, path) else 403
+        except ApiError as error:
+            _log.warning("could not ask who may see a page", path=path, error=str(error))
+            return 503
+
+    async def _user_of(self, token: str) -> Mapping[str, Any]:
+        place = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        known: Mapping[str, Any] | None = self._users.get(place)
+        if known is None:
+            review = {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenReview",
+                "spec": {"token": token},
+            }
+            status = await self._ask(TOKEN_REVIEWS, review)
+            known = status.get("user") or {} if status.get("authenticated") else {}
+            self._users.keep(place, known, TOKEN_SECONDS)
+        return known
+
+    async def _may(self, user: Mapping[str, Any], verb: str, path: str) -> bool:
+        subject = {
+            "user": user.get("username", ""),
+            "uid": user.get("uid", ""),
+            "groups": user.get("groups") or [],
+            "extra": user.get("extra") or {},
+        }
+        spec = {**subject, "nonResourceAttributes": {"verb": verb, "path": path}}
+        place = msgspec.json.encode(spec, order="deterministic")
+        known: bool | None = self._verdicts.get(place)
+        if known is None:
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+            known = bool((await self._ask(ACCESS_REVIEWS, review)).get("allowed"))
+            self._verdicts.keep(place, known, ALLOWED_SECONDS if known else REFUSED_SECONDS)
+        return known
+
+    async def _ask(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
+        transport = self.transport()
+        if transport is None:
+            raise ApiError("not connected yet")
+        answer = await transport.request("POST", path, {}, _HEADERS, msgspec.json.encode(review))
+        if answer.status >= 400:
+            raise error_from_response(answer.status, answer.headers, answer.body, f"POST {path}")
+        return parsed(_status_in, answer.body, f"POST {path}")
+
+
+def _status_in(answer: bytes) -> Mapping[str, Any]:
+    return dict(json_object(answer).get("status") or {})

@@ -1,0 +1,80 @@
+"""What people may ask of a running manager about one key, and have it do: explain, trigger, pause, resume."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+from attrs import frozen
+
+from reconcile.controller.runner import Runner
+from reconcile.models import kind_of
+from reconcile.ops.debug_state import KEYS_SHOWN, past_run, queued_key, running_run
+from reconcile.runs.requests import Cause, Request, as_request
+
+
+@frozen
+class Desk:
+    """Asks the controllers of a manager; `kind` is a kind, a plural, or the name of a controller."""
+
+    runners: Callable[[], Sequence[Runner[Any]]]
+
+    def explain(self, kind: str, key: str) -> Mapping[str, Any]:
+        """The last runs of a key in each controller that has it: only what JSON has.
+
+        Raises LookupError for what is not there, ValueError for what is no key.
+        """
+        now = anyio.current_time()
+        return {
+            "controllers": [_explained(runner, request, now) for runner, request in self._found(kind, key)]
+        }
+
+    def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
+        """Trigger, pause or resume a key; says in which controllers. Raises LookupError, ValueError."""
+        done = []
+        for runner, request in self._found(kind, key):
+            if action == "trigger":
+                runner.enqueue(request, Cause("triggered", note="by hand"))
+            elif action == "pause":
+                runner.rest(request)
+            elif not runner.wake(request):
+                raise LookupError(f"{kind} {key} is not paused in controller {runner.name}")
+            done.append(runner.name)
+        return {"action": action, "kind": kind, "key": key, "controllers": done}
+
+    def _found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
+        runners = [runner for runner in self.runners() if _is(runner, kind)]
+        if not runners:
+            known = ", ".join(sorted({kind_of(one.controller.kind).resource.kind for one in self.runners()}))
+            raise LookupError(f"no controller here keeps {kind or 'that kind'}; there are: {known or 'none'}")
+        cluster, colon, rest = key.rpartition(":")
+        request = as_request(rest)._replace(cluster=cluster if colon else "")
+        found = [
+            (runner, request._replace(cluster=runner.cluster))
+            for runner in runners
+            if request.cluster in ("", runner.cluster) and runner.knows(request)
+        ]
+        if not found:
+            raise LookupError(f"there is no {kind} {key} in the cache of this manager")
+        return found
+
+
+def _is(runner: Runner[Any], kind: str) -> bool:
+    resource = kind_of(runner.controller.kind).resource
+    names = (resource.kind.lower(), resource.plural, resource.name, runner.controller.name, runner.name)
+    return kind.lower() in names
+
+
+def _explained(runner: Runner[Any], request: Request, now: float) -> Mapping[str, Any]:
+    storm = runner.guard.storm_of(request)
+    running = [run for run in runner.history.running() if run.request == request]
+    queued = [(item, due) for item, due in runner.queue.queued(KEYS_SHOWN) if item.key == request]
+    return {
+        "controller": runner.name,
+        "kind": kind_of(runner.controller.kind).resource.kind,
+        "key": str(request),
+        "paused": request in runner.resting or not runner.working,
+        "storm": None if storm is None else storm.shown(now),
+        "running": [running_run(run, now) for run in running],
+        "queued": [queued_key(item, due) for item, due in queued],
+        "runs": [past_run(run, now) for run in runner.history.past(request)],
+    }

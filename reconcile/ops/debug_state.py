@@ -1,0 +1,136 @@
+"""What a manager is doing, as plain values: what `/debug/state` answers and SIGUSR1 logs.
+
+Texts of errors have been through `reconcile.redaction`; no body of any object is in it.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import asdict
+
+from reconcile.controller.run_history import PastRun, Run
+from reconcile.controller.runner import Runner
+from reconcile.ops.manager_status import ManagerStatus
+from reconcile.runs.failures import DistinctError
+from reconcile.runs.frames import Frame, authors
+from reconcile.runs.requests import Cause, Request
+from reconcile.storms.report import read
+from workqueue import Item
+
+KEYS_SHOWN = 1000
+"""Of each queue."""
+
+
+def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) -> Mapping[str, Any]:
+    """Everything, at `now` (event loop's seconds); only what JSON has."""
+    return {
+        "server": status.server,
+        "leading": status.leading,
+        "leader": status.leader,
+        "clusters": [asdict(cluster) for cluster in status.clusters],
+        "controllers": {runner.name: _controller(runner, now) for runner in runners},
+        "informers": [_informer(asdict(informer)) for informer in status.informers],
+    }
+
+
+def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
+    status = runner.status()
+    queue = asdict(status.queue)
+    queue["depths"] = {str(priority): count for priority, count in status.queue.depths.items()}
+    queue["keys"] = [queued_key(item, due_in) for item, due_in in runner.queue.queued(KEYS_SHOWN)]
+    return {
+        "runs": status.runs,
+        "failures": status.failures,
+        "workers": runner.workers,
+        "queue": queue,
+        "running": [running_run(run, now) for run in runner.history.running()],
+        "resting": [str(request) for request in runner.resting],
+        "storms": {str(storm.request): storm.shown(now) for storm in runner.guard.storms()},
+        "errors": [distinct_error(error, now) for error in runner.failures.distinct()],
+        "runs_last_minute": {
+            str(request): count for request, count in runner.history.last_minute(now).items()
+        },
+        "recent": {
+            str(request): [past_run(run, now) for run in runs] for request, runs in runner.history.recent()
+        },
+    }
+
+
+def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
+    """A key that waits, for so many seconds more."""
+    return {
+        "key": str(item.key),
+        "priority": item.priority,
+        "due_in": round(due_in, 3),
+        "retries": item.retries,
+        "causes": _causes(item.causes),
+        "dropped_causes": item.dropped_causes,
+    }
+
+
+def running_run(run: Run, now: float) -> Mapping[str, Any]:
+    """A run under way."""
+    return {
+        "key": str(run.request),
+        "age": round(now - run.started, 3),
+        "attempt": run.attempt,
+        "causes": _causes(run.causes),
+        "waits_at": "" if run.task is None else waiting_place(run.task),
+    }
+
+
+def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
+    """A run that ended."""
+    return {
+        "reconcile_id": run.reconcile_id,
+        "ended_ago": round(now - run.ended, 3),
+        "seconds": round(run.seconds, 6),
+        "attempt": run.attempt,
+        "causes": _causes(run.causes),
+        "read": [read(resource, key) for resource, key in run.reads],
+        "wrote": list(run.writes),
+        "result": run.result,
+        "error": run.error,
+        "at": run.at,
+        "members": [member._asdict() for member in run.members],
+    }
+
+
+def distinct_error(error: DistinctError, now: float) -> Mapping[str, Any]:
+    """An error that runs failed with, as often as they did."""
+    return {
+        "error": error.message,
+        "at": error.at,
+        "count": error.count,
+        "last_ago": round(now - error.last, 3),
+        "traceback": error.traceback,
+    }
+
+
+def _causes(causes: Sequence[Cause]) -> Sequence[str]:
+    return [str(cause) for cause in causes]
+
+
+def _informer(status: dict[str, Any]) -> Mapping[str, Any]:
+    last = status["last_event"]
+    return {**status, "last_event": None if last is None else last.isoformat()}
+
+
+def waiting_place(task: "asyncio.Task[Any]") -> str:
+    """Where a task waits: file, line and function of the author's innermost frame, else the innermost."""
+    frames = list(_frames(task.get_coro()))
+    if not frames:
+        return ""
+    number = authors(frames)
+    frame = frames[-1 if number is None else number]
+    return f"{frame} in {frame.function}"
+
+
+def _frames(awaited: Any) -> Iterator[Frame]:
+    """From the outermost coroutine to the innermost that is suspended."""
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
+        if frame is not None:
+            yield Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)

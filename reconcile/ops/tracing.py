@@ -1,0 +1,217 @@
+"""What a manager tells OpenTelemetry: a span for each run, its requests as children, its causes as links.
+
+A run links to what caused it where that happened in this process and was traced: the write that it hears
+of, the run before it, the span in which it was triggered. Attributes name controllers, objects, methods
+and paths; errors have been through `reconcile.redaction`; bodies, queries and headers are never in them.
+Only a manager that is given a tracer provider imports this, and with it opentelemetry-api.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+from attrs import define, field
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+    use_span,
+)
+
+from informers import Key, Response, Transport
+from informers.transport import PassingTransport
+from reconcile.controller.run_history import Run
+from reconcile.runs.requests import Cause, Request
+
+REMEMBERED = 4096
+"""So many writes, runs and triggers are remembered as possible causes."""
+
+_NOTHING: Mapping[str, str] = {}
+_READS = frozenset({"GET", "HEAD"})
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    resourceVersion: str = ""
+
+
+class _Written(msgspec.Struct):
+    kind: str = ""
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_decode = msgspec.json.Decoder(_Written).decode
+
+
+@define(eq=False)
+class _Origins:
+    """The spans of what may cause a run later; the oldest are forgotten first."""
+
+    _spans: OrderedDict[Hashable, SpanContext] = field(factory=OrderedDict, init=False)
+
+    def note(self, what: Hashable, span: Span) -> None:
+        context = span.get_span_context()
+        if not context.is_valid:
+            return
+        self._spans[what] = context
+        self._spans.move_to_end(what)
+        if len(self._spans) > REMEMBERED:
+            self._spans.popitem(last=False)
+
+    def of(self, what: Hashable) -> SpanContext | None:
+        return self._spans.get(what)
+
+
+class Traces:
+    """The traces of one manager."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._tracer = provider.get_tracer("reconcile")
+        self._origins = _Origins()
+
+    def controller(self, name: str) -> "_ControllerTraces":
+        """Where to tell what happens in one controller."""
+        return _ControllerTraces(name, self._tracer, self._origins)
+
+    def traced(self, transport: Transport) -> Transport:
+        """The same way to the server, with a span for each request that a run sends."""
+        return _TracedTransport(transport, self._tracer, self._origins)
+
+
+@define(eq=False)
+class _ControllerTraces:
+    _name: str
+    _tracer: Tracer
+    _origins: _Origins
+
+    @contextmanager
+    def run(self, run: Run) -> Iterator[None]:
+        """The span of a run; it ends with what `run.outcome` says."""
+        span = self._tracer.start_span(
+            f"reconcile {self._name}",
+            Context(),  # whatever the manager was started in is no parent
+            kind=SpanKind.CONSUMER,
+            links=self._links(run),
+            attributes={
+                "reconcile.controller": self._name,
+                "reconcile.namespace": run.request.namespace,
+                "reconcile.name": run.request.name,
+                "reconcile.attempt": run.attempt,
+                "reconcile.causes": [str(cause) for cause in run.causes],
+            },
+        )
+        self._origins.note((self._name, run.request), span)
+        try:
+            with use_span(span, record_exception=False, set_status_on_exception=False):
+                yield
+        finally:
+            _conclude(span, run)
+
+    def triggered(self, request: Request, cause: Cause) -> None:
+        """Somebody asks for a run, perhaps within a span."""
+        self._origins.note((self._name, request, cause), get_current_span())
+
+    def _links(self, run: Run) -> list[Link]:
+        links = []
+        for cause in run.causes:
+            context = self._origins.of(self._origin(run.request, cause))
+            if context is not None:
+                links.append(Link(context, {"reconcile.cause": str(cause)}))
+        return links
+
+    def _origin(self, request: Request, cause: Cause) -> Hashable:
+        if cause.resource is not None:
+            return (cause.resource.kind, cause.key, cause.version)
+        if cause.verb == "triggered":
+            return (self._name, request, cause)
+        return (self._name, request)
+
+
+def _conclude(span: Span, run: Run) -> None:
+    outcome = run.outcome
+    span.set_attribute("reconcile.result", "cancelled" if outcome is None else outcome.name)
+    if outcome is not None:
+        span.set_attribute("reconcile.id", outcome.reconcile_id)
+        if outcome.error is not None:
+            span.set_attribute("error.type", type(outcome.error).__name__)
+            span.set_status(Status(StatusCode.ERROR, outcome.message))
+    span.end()
+
+
+class _TracedTransport(PassingTransport):
+    """A span for each request that is sent within another span; streams have none."""
+
+    def __init__(self, inner: Transport, tracer: Tracer, origins: _Origins) -> None:
+        super().__init__(inner)
+        self._tracer = tracer
+        self._origins = origins
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = _NOTHING,
+        headers: Mapping[str, str] = _NOTHING,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send one request and read the whole answer."""
+        if not get_current_span().get_span_context().is_valid:
+            return await self._inner.request(method, path, query, headers, body)
+        attributes = {"http.request.method": method, "url.path": path, "server.address": self.server}
+        with self._tracer.start_as_current_span(
+            f"{method} {plural_of(path)}",
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                response = await self._inner.request(method, path, query, headers, body)
+            except Exception as error:
+                span.set_attribute("error.type", type(error).__name__)
+                span.set_status(Status(StatusCode.ERROR))
+                raise
+            self._conclude(span, method, response)
+            return response
+
+    def _conclude(self, span: Span, method: str, response: Response) -> None:
+        span.set_attribute("http.response.status_code", response.status)
+        if response.status >= 400:
+            span.set_attribute("error.type", str(response.status))
+            span.set_status(Status(StatusCode.ERROR))
+        elif method not in _READS:
+            self._note(response, span)
+
+    def _note(self, response: Response, span: Span) -> None:
+        """Remember what was written, so that a run that hears of it can name it as its origin."""
+        try:
+            written = _decode(response.body)
+        except msgspec.MsgspecError:
+            return
+        metadata = written.metadata
+        if metadata.resourceVersion.isdecimal():
+            key = Key(metadata.namespace, metadata.name)
+            self._origins.note((written.kind, key, int(metadata.resourceVersion)), span)
+
+
+def plural_of(path: str) -> str:
+    """Which resource a path is about, with its subresource: `pods`, `sites/status`; else the path."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
+        rest = rest[2:]
+    if not rest:
+        return path
+    return rest[0] if len(rest) < 3 else f"{rest[0]}/{rest[2]}"
+
+
+__all__ = ["REMEMBERED", "Traces", "plural_of"]

@@ -1,0 +1,153 @@
+"""Says who holds the event loop: file, line and key, while it happens.
+
+A thread looks at a mark that the loop sets again and again. When the mark grows old, the loop is held,
+and the frame that the loop's thread is in says where. Nothing is traced or patched while all is well.
+"""
+
+import asyncio
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import structlog
+from attrs import define, field, frozen
+
+from reconcile.runs.frames import Frame, authors, is_command, is_library
+
+LIMIT_SECONDS = 0.2
+DEAD_SECONDS = 30.0
+"""A loop that is held for longer will hardly come back: liveness fails, so that the process is restarted."""
+_LOOKS_PER_LIMIT = 4
+_ASYNCIO = os.path.dirname(asyncio.__file__)
+_LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete", "run"})
+
+
+@frozen
+class Stall:
+    """The event loop is held for `seconds` so far, at `place` (`file:line in function: source`).
+
+    `key` is what the task that holds it works for; empty if that is not a run of a controller.
+    `by_library`: it is the library itself that works there, and no code of the author.
+    """
+
+    seconds: float
+    place: str
+    key: str
+    by_library: bool = False
+
+
+@define(eq=False)
+class Watchdog:
+    """Reports whatever holds the running event loop for longer than `limit` seconds, once each time."""
+
+    report: Callable[[Stall], None]
+    key_of: Callable[[asyncio.Task[Any]], str] = field(default=lambda task: "")
+    limit: float = LIMIT_SECONDS
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _mark: float = field(default=0.0, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _over: threading.Event = field(factory=threading.Event, init=False)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the loop of the caller."""
+        loop = self._loop = asyncio.get_running_loop()
+        self._tick(loop)
+        owner = threading.get_ident()
+        thread = threading.Thread(target=self._watch, args=(loop, owner), name="watchdog", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            if self._timer is not None:
+                self._timer.cancel()
+            thread.join()
+            self._loop = None
+
+    @property
+    def held(self) -> float:
+        """For how many seconds the loop has been held now, to a quarter of `limit`; from any thread."""
+        return 0.0 if self._loop is None else max(0.0, self._loop.time() - self._mark - self._pace)
+
+    @property
+    def _pace(self) -> float:
+        return self.limit / _LOOKS_PER_LIMIT
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._mark = loop.time()
+        self._timer = loop.call_later(self._pace, self._tick, loop)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, owner: int) -> None:
+        told = -1.0
+        while not self._over.wait(self._pace):
+            mark, held = self._mark, self.held
+            if held > self.limit and mark != told:
+                told = mark
+                self._tell(held, loop, owner)
+
+    def _tell(self, held: float, loop: asyncio.AbstractEventLoop, owner: int) -> None:
+        task = asyncio.current_task(loop)
+        frame = sys._current_frames().get(owner)
+        place, by_library = ("", False) if frame is None else place_of(frame)
+        self.report(Stall(held, place, "" if task is None else self.key_of(task), by_library))
+
+
+def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[Stall], None]:
+    """A report in a log: a warning where the author's code holds the loop, as it can be moved to a thread.
+
+    What the library does itself, such as the start of an embedded server, is below WARNING: the author cannot
+    change it.
+    """
+
+    def report(stall: Stall) -> None:
+        more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
+        if not stall.by_library:
+            log.warning("the event loop is held: blocking code belongs into ctx.run_sync", **more)
+        elif stall.key:
+            log.info("the event loop is held by the library, at work for a run", **more)
+        else:
+            log.debug("the event loop is held by the library", **more)
+
+    return report
+
+
+def place_of(frame: FrameType) -> tuple[str, bool]:
+    """Where a stack stands: its innermost line of the author, else the innermost; and whether it is ours.
+
+    Ours it is where the library works at the innermost, also for a line of the author, or is a command
+    that loads the author's modules. What is outside of the event loop's own call is not looked at: the
+    author's `manager.main()` is at the bottom of every stack.
+    """
+    stack = _in_loop(frame)
+    frames = [Frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name) for one in reversed(stack)]
+    number = authors(frames)
+    chosen = frames[-1 if number is None else number]
+    inner = frames if number is None else frames[number + 1 :]
+    by_library = (
+        number is None
+        or any(is_library(one.file) for one in inner)
+        or any(is_command(one.file) for one in frames)
+    )
+    source = linecache.getline(chosen.file, chosen.line).strip()
+    return f"{chosen} in {chosen.function}: {source}", by_library
+
+
+def _in_loop(frame: FrameType) -> list[FrameType]:
+    """The frames from the innermost to what the event loop has called."""
+    stack = [frame]
+    inner = frame.f_back
+    while inner is not None and not _is_loop(inner):
+        stack.append(inner)
+        inner = inner.f_back
+    return stack
+
+
+def _is_loop(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_name in _LOOP_CALLS and os.path.dirname(code.co_filename) == _ASYNCIO

@@ -1,0 +1,135 @@
+"""What is logged of failed runs: each error with its place, and the traceback of each distinct one once."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from logging import DEBUG, ERROR, WARNING
+from typing import Any, NamedTuple
+
+import structlog
+from attrs import define, field
+
+from informers.cancellation import leaf_errors
+from reconcile.runs.frames import place_of_error
+
+MEMBERS_SHOWN = 5
+"""Errors of an ExceptionGroup that are listed one by one."""
+ERRORS_REMEMBERED = 100
+"""Distinct errors of a controller. Of one that was forgotten the traceback is logged once more."""
+TRACEBACK_CHARACTERS = 16_000
+"""The end of a longer traceback is kept: it says what was raised, and where."""
+
+
+class Member(NamedTuple):
+    """One error of a group, and where it was raised (`file:line`)."""
+
+    error: str
+    at: str
+
+    def __str__(self) -> str:
+        return f"{self.error} at {self.at}" if self.at else self.error
+
+
+def place_text(error: BaseException | None) -> str:
+    """Where an error was raised, as `file:line`; of a group its first error. Empty if it never was."""
+    if error is None:
+        return ""
+    place = place_of_error(next(leaf_errors(error), error)) or place_of_error(error)
+    return "" if place is None else str(place)
+
+
+def members_of(error: BaseException | None) -> Sequence[Member]:
+    """The first errors of a group, each with its place; none of any other error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    shown = zip(range(MEMBERS_SHOWN), leaf_errors(error), strict=False)
+    return [Member(_named(one), place_text(one)) for _, one in shown]
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error. Its `__str__` may be the author's, and fail in its turn."""
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"(its text raised {type(broken).__name__})"
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+def described(error: BaseException) -> str:
+    """An error in one line; of a group its errors too."""
+    text = _named(error)
+    members = members_of(error)
+    if not members:
+        return text
+    more = sum(1 for _ in leaf_errors(error)) - len(members)
+    return f"{text}: {'; '.join(map(str, members))}{f'; and {more} more' if more else ''}"
+
+
+def identity_of(error: BaseException) -> str:
+    """The class of an error and where it was raised; of a group those of its errors, in whatever order."""
+    return ", ".join(sorted({f"{type(one).__qualname__} {place_text(one)}" for one in leaf_errors(error)}))
+
+
+class Failed(NamedTuple):
+    """What is logged of a failed run; all texts are without what Secrets hold.
+
+    `identity` is the same for errors of one class from one place, `exc_info` what a record of `logging` gets.
+    """
+
+    identity: str
+    message: str
+    at: str
+    traceback: str
+    exc_info: BaseException
+
+
+@define
+class DistinctError:
+    """An error that runs of a controller failed with: the same class raised at the same place.
+
+    `message` is that of the last run, `traceback` that of the first, `last` is when the last one ended
+    (event loop's seconds).
+    """
+
+    message: str
+    at: str
+    traceback: str
+    count: int = 0
+    last: float = 0.0
+
+
+@define(eq=False)
+class Failures:
+    """The failures of one controller: how many, and the distinct errors among them, the latest ones last."""
+
+    log: structlog.stdlib.BoundLogger
+    count: int = field(default=0, init=False)
+    _known: OrderedDict[str, DistinctError] = field(factory=OrderedDict, init=False)
+
+    def distinct(self) -> Iterator[DistinctError]:
+        """The errors that are remembered; the one that was seen last comes last."""
+        return iter([*self._known.values()])
+
+    def note(self, failed: Failed, now: float) -> bool:
+        """A run failed; whether an error of that class at that place is new."""
+        self.count += 1
+        known = self._known.pop(failed.identity, None)
+        new = known is None
+        if known is None:
+            if len(self._known) >= ERRORS_REMEMBERED:
+                self._known.popitem(last=False)
+            known = DistinctError(failed.message, failed.at, failed.traceback[-TRACEBACK_CHARACTERS:])
+        known.message, known.count, known.last = failed.message, known.count + 1, now
+        self._known[failed.identity] = known
+        return new
+
+    def tell(
+        self, failed: Failed, event: str, now: float, *, terminal: bool, key: str, **values: Any
+    ) -> None:
+        """Note it, and log it: with its traceback if it is new or the logger is at DEBUG."""
+        if self.note(failed, now) or self.log.isEnabledFor(DEBUG):
+            values["exc_info"] = failed.exc_info
+        level = ERROR if terminal else WARNING
+        self.log.log(level, event, key=key, error=failed.message, at=failed.at, **values)

@@ -1,0 +1,78 @@
+"""Keeping a task alive that may fail, and what to say where tasks have failed."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import structlog
+
+from informers import Clock
+from informers.cancellation import Interrupted, as_failure, leaf_errors, live_on, no_silent_end
+from reconcile.runs.failures import described, place_text
+from workqueue import Backoff
+
+RESTARTS = Backoff(base=1.0, limit=60.0)
+HEALTHY_SECONDS = 60.0
+"""Who has run this long before failing starts its back-off anew."""
+
+
+async def supervise(
+    run: Callable[[], Awaitable[None]], what: str, clock: Clock, log: structlog.stdlib.BoundLogger
+) -> None:
+    """Run until it ends by itself; each failure is logged and followed by another start, after a while.
+
+    A CancelledError that none of the scopes around it asked for is a failure like any other.
+    """
+    failures = 0
+    while True:
+        started = anyio.current_time()
+        try:
+            await run()
+        except BaseException as error:
+            failure = as_failure(error, what)
+            if failure is None:
+                raise
+            if failure is not error:
+                await live_on()
+            if anyio.current_time() - started >= HEALTHY_SECONDS:
+                failures = 0
+            delay = RESTARTS.delay(failures, clock.random())
+            failures += 1
+            log.error(
+                "failed; it is started anew",
+                part=what,
+                error=described(failure),
+                at=place_text(failure),
+                restart_in=round(delay, 3),
+                exc_info=failure,
+            )
+            await anyio.sleep(delay)
+        else:
+            return
+
+
+async def noted(run: Callable[[], Awaitable[None]], what: str) -> None:
+    """Run, and note on an error where it came from; a task that other code cancels ends with one too."""
+    try:
+        async with no_silent_end(what):
+            await run()
+    except Interrupted:
+        raise
+    except Exception as error:
+        for one in leaf_errors(error):
+            one.add_note(f"in {what}")
+        raise
+
+
+def first_error(
+    group: BaseExceptionGroup[BaseException], log: structlog.stdlib.BoundLogger | None = None
+) -> BaseException:
+    """The error that a caller wants to see, out of the groups that task groups wrap it in.
+
+    The others go to `log`: each is told once.
+    """
+    first, *others = leaf_errors(group)
+    for error in others:
+        if log is None:
+            break
+        log.error("one more error", error=described(error), exc_info=error)
+    return first

@@ -1,0 +1,187 @@
+"""Simulated workloads: Deployments, StatefulSets and Jobs make pods, and say how far they are.
+
+Ordinary controllers on this library, in the place of those of Kubernetes. Their pods run on simulated nodes
+(`reconcile.simulation`), where those of a Job succeed, unless the annotations of its template say otherwise.
+
+They do less than their originals. A Deployment keeps its pods by itself, without ReplicaSets; while it
+replaces them it has one more than asked for and none fewer, whatever its `strategy` says. A StatefulSet makes
+its pods one after the other, without claims, and replaces them from the last to the first. There are no
+revisions to go back to, no `paused`, `minReadySeconds` or deadlines, no indexes of Jobs, and no other kinds
+that make pods.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from attrs import frozen
+
+from reconcile.blocks import Host, Marks, ReplicaGroup, carry_out_group, host_of
+from reconcile.controller.context import Context
+from reconcile.controller.declaration import Controller, Reconciler, Write
+from reconcile.kinds import Deployment, Job, Pod, StatefulSet
+from reconcile.models import Object, unstructure
+from reconcile.models.frozen import EMPTY
+from reconcile.replicas import is_active
+from reconcile.runs.requests import Result
+from reconcile.simulation.nodes import BEHAVIOUR
+from reconcile.simulation.workload_steps import REVISION, active_of, next_move, next_sizes, plan_job
+
+HASH = "pod-template-hash"
+"""The label of a Deployment's pods that says of which template they are."""
+KINDS = (Deployment, StatefulSet, Job)
+"""Those whose pods are made."""
+
+_MARKS = Marks.of("simulated.reconcile-runtime")
+
+T = TypeVar("T", bound=Object)
+
+
+@frozen
+class SimulatedWorkloads:
+    """Makes the pods of workloads: run its `controllers` in a manager, where nobody else does."""
+
+    @property
+    def controllers(self) -> Sequence[Controller[Any]]:
+        """The controllers that play those of Deployments, StatefulSets and Jobs."""
+        return (
+            _controller(Deployment, _keep_deployment),
+            _controller(StatefulSet, _keep_stateful_set),
+            _controller(Job, _keep_job),
+        )
+
+
+def _controller(kind: type[T], keep: Reconciler[T]) -> Controller[T]:
+    status = Write(kind, "patch", subresource="status")
+    name = f"simulated-{kind.__name__.lower()}s"
+    return Controller(kind, keep, owns=[Pod], writes=[status], name=name, operator="reconcile-runtime.dev")
+
+
+# --- Deployments ----------------------------------------------------------------------------------------
+
+
+async def _keep_deployment(ctx: Context[Deployment]) -> Result | None:
+    template, hashed = ctx.object.spec.template, _hash_of(ctx.object.spec.template)
+    wanted = 1 if ctx.object.spec.replicas is None else ctx.object.spec.replicas
+    hosts = [host_of(pod, _MARKS) for pod in await ctx.owned(Pod)]
+    new = [host for host in hosts if host.object.metadata.labels.get(HASH) == hashed]
+    old = [host for host in hosts if host not in new]
+    active, updated = list(filter(is_active, hosts)), list(filter(is_active, new))
+    _say_deployment(ctx, wanted, active, len(updated))
+    sizes = next_sizes(
+        wanted,
+        new=len(updated),
+        new_ready=sum(host.ready for host in updated),
+        old=len(active) - len(updated),
+    )
+
+    async def keep(size: int, hosts: Iterable[Host]) -> Result | None:
+        group = ReplicaGroup(size)
+        named = {"generateName": f"{ctx.object.name}-{hashed}-"}
+        plan = group.plan(hosts, ctx.clock.now())
+        return await carry_out_group(
+            ctx, group, plan, _MARKS, lambda _: _pod_of(template, named, {HASH: hashed})
+        )
+
+    await keep(sizes.old, old)
+    return await keep(sizes.new, new)
+
+
+def _say_deployment(ctx: Context[Deployment], wanted: int, active: Sequence[Host], updated: int) -> None:
+    ready = sum(host.ready for host in active)
+    ctx.status(
+        observed_generation=ctx.object.metadata.generation,
+        replicas=len(active),
+        updated_replicas=updated,
+        ready_replicas=ready,
+        available_replicas=ready,
+    )
+    available, done = ready >= wanted, len(active) == updated == wanted <= ready
+    why = "MinimumReplicasAvailable" if available else "MinimumReplicasUnavailable"
+    ctx.condition("Available", available, reason=why, message=f"{ready} of {wanted} pods are ready")
+    why = "NewReplicaSetAvailable" if done else "ReplicaSetUpdated"
+    ctx.condition("Progressing", True, reason=why, message=f"{updated} of {wanted} pods are up to date")
+
+
+# --- StatefulSets ---------------------------------------------------------------------------------------
+
+
+async def _keep_stateful_set(ctx: Context[StatefulSet]) -> Result | None:
+    name, spec = ctx.object.name, ctx.object.spec
+    revision = f"{name}-{_hash_of(spec.template)}"
+    wanted = 1 if spec.replicas is None else spec.replicas
+    pods = await ctx.owned(Pod)
+    _say_stateful_set(ctx, wanted, revision, active_of(pods))
+    move = next_move(name, wanted, revision, pods, ctx.clock.now())
+    if move.delete is not None:
+        await ctx.delete(move.delete)
+    if move.create is not None:
+        named = f"{name}-{move.create}"
+        labels = {REVISION: revision, "statefulset.kubernetes.io/pod-name": named}
+        labels["apps.kubernetes.io/pod-index"] = str(move.create)
+        await ctx.create(_pod_of(spec.template, {"name": named}, labels))
+    return None if move.after is None else Result(after=move.after)
+
+
+def _say_stateful_set(ctx: Context[StatefulSet], wanted: int, revision: str, active: Sequence[Pod]) -> None:
+    updated = sum(pod.metadata.labels.get(REVISION) == revision for pod in active)
+    ready = sum(pod.ready for pod in active)
+    done = len(active) == updated == wanted == ready
+    ctx.status(
+        observed_generation=ctx.object.metadata.generation,
+        replicas=len(active),
+        ready_replicas=ready,
+        available_replicas=ready,
+        updated_replicas=updated,
+        current_revision=revision if done else ctx.object.status.current_revision or revision,
+        update_revision=revision,
+    )
+
+
+# --- Jobs -----------------------------------------------------------------------------------------------
+
+
+async def _keep_job(ctx: Context[Job]) -> Result | None:
+    job = ctx.object
+    if job.finished:
+        return None
+    plan = plan_job(job.spec, await ctx.owned(Pod), ctx.clock.now())
+    for pod in plan.delete:
+        await ctx.delete(pod)
+    named, behaviour = {"generateName": f"{job.name}-"}, {BEHAVIOUR: "succeed"}
+    for _ in range(plan.create):
+        await ctx.create(_pod_of(job.spec.template, named, annotations=behaviour))
+    ctx.status(active=plan.active, succeeded=plan.succeeded, failed=plan.failed)
+    if job.status.start_time is None and not job.spec.suspend:
+        ctx.status(start_time=ctx.clock.now())
+    if plan.ended == "Complete":
+        ctx.status(completion_time=ctx.clock.now())
+    if plan.ended:
+        ctx.condition(plan.ended, True, reason=plan.why)
+    return None if plan.after is None else Result(after=plan.after)
+
+
+# --- pods -----------------------------------------------------------------------------------------------
+
+
+def _hash_of(template: Mapping[str, Any]) -> str:
+    said = msgspec.json.encode(unstructure(template), order="deterministic")
+    return hashlib.sha256(said).hexdigest()[:10]
+
+
+def _pod_of(
+    template: Mapping[str, Any],
+    named: Mapping[str, str],
+    labels: Mapping[str, str] = EMPTY,
+    annotations: Mapping[str, str] = EMPTY,
+) -> dict[str, Any]:
+    """A pod of a template, with these labels as well; with `annotations` where the template has none such."""
+    metadata = template.get("metadata") or {}
+    made = {
+        **named,
+        "labels": {**(metadata.get("labels") or {}), **labels},
+        "annotations": {**annotations, **(metadata.get("annotations") or {})},
+        "finalizers": list(metadata.get("finalizers") or ()),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}

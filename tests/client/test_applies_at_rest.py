@@ -1,0 +1,304 @@
+"""What holds is not applied again, however many objects there are, and whichever process applied it."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from informers import InformerOptions, Key
+from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Namespace
+from reconcile.testing import FakeClient
+from tests.client.cached_client import applies, cached, refresh
+from tests.manager.test_manager import Toy, ToySpec, World, played
+
+CONFIG = kind_of(ConfigMap).resource
+DEPLOYMENT = kind_of(Deployment).resource
+MANY = 10_001
+"""One more than were once remembered."""
+TENANTS = 30
+
+
+def config(name: str = "c", **data: str) -> Intent[ConfigMap]:
+    return Intent(ConfigMap, metadata=ObjectMeta(name, "default", labels={"app": name}), data=data)
+
+
+def deployment(image: str = "i", **spec: Any) -> Intent[Deployment]:
+    """Of this a server writes the processors and the reference to a field in its own words."""
+    environment = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    container = {"name": "c", "image": image, "resources": {"limits": {"cpu": "1000m"}}, "env": environment}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    return Intent(
+        Deployment,
+        metadata=ObjectMeta("d", "default"),
+        spec=DeploymentSpec(selector=LabelSelector({"a": "b"}), template=template, **spec),
+    )
+
+
+async def all_applied(client: Client, intents: Iterable[Intent[Any]]) -> None:
+    for intent in intents:
+        await client.apply(intent)
+
+
+# --- many -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("write-7")
+async def test_over_ten_thousand_children_that_another_process_applied_not_one_is_sent() -> None:
+    fake = FakeClient()
+    await fake.with_options(field_manager="mine").apply(config("c-number", x="number"))
+    (made,) = fake._send_now("GET", CONFIG.path("default"), {})["items"]
+    text = msgspec.json.encode(made)
+    client = cached(fake, CONFIG)
+    assert client.cache is not None
+    informer = client.cache.informer(CONFIG)
+    children = [
+        informer._read(text.replace(b"c-number", b"c-%d" % n).replace(b'"number"', b'"%d"' % n))
+        for n in range(MANY)
+    ]
+    informer.store.replace(children, children[0].version)
+    sent = len(fake.transport.requests)
+    for _ in range(2):
+        await all_applied(client, [config(f"c-{n}", x=str(n)) for n in range(MANY)])
+    assert len(fake.transport.requests) == sent
+    await client.apply(config("c-1", x="1", y="2"))
+    assert len(fake.transport.requests) == sent + 1
+
+
+@pytest.mark.rule("write-7")
+async def test_what_comes_back_as_it_was_sent_takes_no_memory_but_its_mark() -> None:
+    fake = FakeClient()
+    client = cached(fake, CONFIG)
+    intents = [config(f"c-{number}", x=str(number)) for number in range(100)]
+    for _ in range(3):
+        await all_applied(client, intents)
+        refresh(fake, client)
+    assert len(fake.transport.requests) == 100
+    assert client.cache is not None
+    store = client.cache.informer(CONFIG).store
+    assert not any(store.noted(snapshot.key) for snapshot in store)
+    assert {sys.getsizeof(snapshot.applied) for snapshot in store} == {48}
+
+
+@pytest.mark.rule("write-7")
+async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_process() -> None:
+    fake = FakeClient()
+    client = cached(fake, DEPLOYMENT)
+    for _ in range(3):
+        await client.apply(deployment())
+        fake._send_now("PATCH", DEPLOYMENT.path("default", "d", "status"), {"status": {"replicas": 1}})
+        refresh(fake, client)
+    assert applies(fake) == 1
+    restarted = cached(fake, DEPLOYMENT)
+    for number in range(3):
+        await restarted.apply(deployment())
+        status = {"status": {"observedGeneration": number}}
+        fake._send_now("PATCH", DEPLOYMENT.path("default", "d", "status"), status)
+        refresh(fake, restarted)
+    assert applies(fake) == 2
+
+
+@pytest.mark.rule("write-7")
+async def test_what_was_learned_of_an_object_goes_with_it() -> None:
+    fake = FakeClient()
+    client = cached(fake, DEPLOYMENT)
+    assert client.cache is not None
+    store = client.cache.informer(DEPLOYMENT).store
+    await client.apply(deployment())
+    refresh(fake, client)
+    assert len(store.noted(Key("default", "d"))) == 30
+    await client.apply(deployment("other"))
+    assert len(store.noted(Key("default", "d"))) == 30
+    await fake.delete(await fake.get(Deployment, "d", "default"))
+    refresh(fake, client)
+    assert store.noted(Key("default", "d")) == b""
+    await client.apply(deployment("other"))
+    assert applies(fake) == 3
+
+
+# --- what is applied all the same -----------------------------------------------------------------------
+
+
+@pytest.mark.rule("write-7")
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "drifted"}]}}}},
+        {"spec": {"replicas": 7}},
+    ],
+)
+async def test_drift_is_repaired_before_and_after_a_restart(restart: bool, change: dict[str, Any]) -> None:
+    fake = FakeClient()
+    client = cached(fake, DEPLOYMENT)
+    wanted = deployment(replicas=2)
+    await client.apply(wanted)
+    fake._send_now("PATCH", DEPLOYMENT.path("default", "d"), change)
+    client = cached(fake, DEPLOYMENT) if restart else client
+    refresh(fake, client)
+    repaired = await client.apply(wanted)
+    assert repaired.spec.replicas == 2
+    assert repaired.spec.template["spec"]["containers"][0]["image"] == "i"
+
+
+@pytest.mark.rule("write-7")
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_field_that_another_applier_took_over_is_taken_back(restart: bool) -> None:
+    fake = FakeClient()
+    client = cached(fake, CONFIG)
+    await client.apply(config(x="1", y="2"))
+    await fake.with_options(field_manager="other").apply(config(x="stolen"))
+    client = cached(fake, CONFIG) if restart else client
+    refresh(fake, client)
+    assert (await client.apply(config(x="1", y="2"))).data == {"x": "1", "y": "2"}
+    sent = applies(fake)
+    await fake.with_options(field_manager="third").apply(config(x="1"))
+    refresh(fake, client)
+    await client.apply(config(x="1", y="2"))
+    assert applies(fake) == sent + 1  # a field that both own with one value is no reason
+
+
+@pytest.mark.rule("write-7")
+async def test_a_field_that_an_intent_no_longer_names_is_removed_by_the_next_process() -> None:
+    fake = FakeClient()
+    await cached(fake, CONFIG).apply(config(x="1", y="2"))
+    assert (await cached(fake, CONFIG).apply(config(x="1"))).data == {"x": "1"}
+
+
+@pytest.mark.rule("write-7")
+@pytest.mark.parametrize("cache", [True, False])
+async def test_what_a_former_manager_still_owns_is_made_over_though_the_intent_holds(cache: bool) -> None:
+    fake = FakeClient()
+    await fake.with_options(field_manager="former").apply(config(x="1", dropped="2"))
+    await fake.with_options(field_manager="mine").apply(config(x="1"))  # and then the process was killed
+    client = cached(fake, *([CONFIG] if cache else []), former=["former"])
+    assert (await client.apply(config(x="1"))).data == {"x": "1"}
+
+
+@pytest.mark.rule("write-7")
+async def test_an_object_made_anew_by_another_is_applied() -> None:
+    fake = FakeClient()
+    client = cached(fake, CONFIG)
+    await client.apply(config(x="1"))
+    await fake.delete(await fake.get(ConfigMap, "c", "default"))
+    await fake.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"app": "c"}), data={"x": "1"}))
+    refresh(fake, client)
+    await client.apply(config(x="1"))
+    assert applies(fake) == 2
+
+
+# --- objects that are marked late, or not at all --------------------------------------------------------
+
+
+@pytest.mark.rule("write-7")
+async def test_a_kind_that_no_controller_declares_is_applied_once_by_each_process() -> None:
+    fake = FakeClient()
+    await fake.with_options(field_manager="mine").apply(config(x="1"))
+    client = cached(fake, CONFIG, declared=False)
+    for _ in range(3):
+        await client.apply(config(x="1"))
+        refresh(fake, client)
+    assert applies(fake) == 2
+    assert (await client.apply(config())).data == {}
+    refresh(fake, client)
+    await client.apply(config())
+    assert applies(fake) == 3
+
+
+@pytest.mark.rule("write-7")
+@pytest.mark.parametrize("declared", [True, False])
+async def test_an_intent_without_fields_makes_an_object_and_is_left_out_then(declared: bool) -> None:
+    fake = FakeClient()
+    names = kind_of(Namespace).resource
+    await cached(fake, names).apply(Intent(Namespace, metadata=ObjectMeta("n")))
+    client = cached(fake, names, declared=declared)
+    for _ in range(3):
+        await client.apply(Intent(Namespace, metadata=ObjectMeta("n")))
+        refresh(fake, client)
+    assert applies(fake) == (1 if declared else 2)
+
+
+@pytest.mark.rule("write-7")
+@pytest.mark.parametrize(
+    "options",
+    [
+        InformerOptions(labels="app=another"),
+        InformerOptions(metadata_only=True),
+        InformerOptions(drop=("/metadata/managedFields", "/data")),
+        InformerOptions(transform=lambda obj: {**obj, "data": {}}),
+    ],
+)
+async def test_where_the_cache_has_less_than_the_object_it_is_read_instead_of_applied(
+    options: InformerOptions,
+) -> None:
+    fake = FakeClient()
+    client = cached(fake, CONFIG, options=options)
+    for _ in range(3):
+        live = await client.apply(config(x="1"))
+        assert live.data == {"x": "1"}
+        refresh(fake, client)
+    assert applies(fake) == 1
+    fake._send_now("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})
+    refresh(fake, client)
+    assert (await client.apply(config(x="1"))).data == {"x": "1"}
+
+
+@pytest.mark.rule("write-7")
+async def test_a_part_of_an_object_is_applied_by_itself() -> None:
+    fake = FakeClient()
+    fake.serve(Toy)
+    toys = kind_of(Toy).resource
+    fake.add(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
+    status = {"apiVersion": "toys.example.com/v1", "kind": "Toy", "status": {"size": 2}}
+    status["metadata"] = {"name": "a", "namespace": "default"}
+    client = cached(fake, toys)
+    for _ in range(2):
+        await client.apply(status, subresource="status")
+        refresh(fake, client)
+    await cached(fake, toys).apply(status, subresource="status")
+    assert applies(fake) == 1
+    await client.apply({**status, "status": {"size": 4}}, subresource="status")
+    assert applies(fake) == 2
+
+
+# --- a manager --------------------------------------------------------------------------------------
+
+
+async def keep_tenant(ctx: Context[Toy]) -> None:
+    shared = await ctx.client.find(ConfigMap, "shared", "default")
+    settings = {} if shared is None else dict(shared.data)
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(f"{ctx.object.name}-shared"), data=settings))
+    for number in range(3):
+        await ctx.apply(
+            Intent(ConfigMap, metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={"n": "1"})
+        )
+
+
+TENANT = Controller(Toy, keep_tenant, owns=[ConfigMap])
+
+
+@pytest.mark.rule("write-7")
+def test_an_edit_of_what_all_share_is_one_apply_for_each_and_a_restart_is_none() -> None:
+    async def scenario(world: World) -> None:
+        await world.client.create(ConfigMap(metadata=ObjectMeta("shared", "default"), data={"v": "1"}))
+        for number in range(TENANTS):
+            await world.make(f"t{number}")
+        async with world.running(TENANT):
+            await anyio.sleep(30)
+            assert len(world.transport.writes) == 4 * TENANTS
+            await world.client.merge(
+                await world.client.get(ConfigMap, "shared", "default"), {"data": {"v": "2"}}
+            )
+            await anyio.sleep(5)
+            for number in range(TENANTS):
+                TENANT.trigger(f"default/t{number}")
+            await anyio.sleep(30)
+            assert len(world.transport.writes) == 5 * TENANTS
+        async with world.running(TENANT):
+            await anyio.sleep(60)
+            assert len(world.transport.writes) == 5 * TENANTS
+
+    played(scenario)

@@ -1,0 +1,274 @@
+"""Reading: selectors, pages, indexes, subresources, watches, views."""
+
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import Cache, Key, Snapshot
+from reconcile import Client, Expired, NotDeclared, NotFound, ObjectMeta, PreconditionFailed, kind_of
+from reconcile.client.limits import RateLimiter
+from reconcile.client.selectors import parse_labels, selector_text
+from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
+from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
+
+CONFIG = kind_of(ConfigMap).resource
+LABELS: dict[str, dict[str, str]] = {
+    "a": {"tier": "web", "rank": "1"},
+    "b": {"tier": "db", "rank": "20"},
+    "c": {"tier": ""},
+    "d": {},
+}
+
+
+def config(name: str, namespace: str = "default", **labels: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name, namespace, labels=labels))
+
+
+def several() -> FakeClient:
+    return FakeClient(*(config(name, **labels) for name, labels in LABELS.items()))
+
+
+def cached(client: FakeClient) -> Client:
+    """A client whose cache holds what the server has."""
+    cache = Cache(client.transport, clock=client.clock)
+    informer = cache.declare(CONFIG)
+    informer.store.add_index("tier", lambda snapshot: [snapshot.labels.get("tier")])
+    listed = client._send_now("GET", CONFIG.path(), {})
+    items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
+    informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
+    return Client(client.transport, cache=cache, clock=client.clock)
+
+
+SELECTORS = [
+    ("tier=web", "a"),
+    ("tier==web,rank=1", "a"),
+    ("tier!=web", "bcd"),
+    ("tier in (web, db)", "ab"),
+    ("tier notin (web,db)", "cd"),
+    ("tier", "abc"),
+    ("!tier", "d"),
+    ("tier=", "c"),
+    ("rank>1", "b"),
+    ("rank<5,tier in (web)", "a"),
+    ("", "abcd"),
+]
+
+
+@pytest.mark.parametrize(("selector", "found"), SELECTORS)
+@pytest.mark.parametrize("where", ["cache", "server"])
+async def test_a_label_selector_finds_the_same_in_the_cache_as_on_the_server(
+    where: str, selector: str, found: str
+) -> None:
+    client = several()
+    reader = cached(client) if where == "cache" else client
+    before = len(client.transport.requests)
+    names = sorted(o.name for o in await reader.list(ConfigMap, "default", labels=selector))
+    assert "".join(names) == found
+    assert len(client.transport.requests) - before == (0 if where == "cache" else 1)
+
+
+@pytest.mark.parametrize("where", ["cache", "server"])
+async def test_the_selector_of_an_object_finds_what_its_text_finds(where: str) -> None:
+    client = several()
+    reader = cached(client) if where == "cache" else client
+    selector = LabelSelector({"rank": "1"}, (LabelRequirement("tier", "In", ("web", "db")),))
+    assert [o.name for o in await reader.list(ConfigMap, "default", labels=selector)] == ["a"]
+    assert len(await reader.list(ConfigMap, "default", labels=LabelSelector())) == 4
+
+
+@pytest.mark.parametrize("wrong", ["a in b", "a=b=c", "a (b)", "rank>x", "=b", "a b"])
+async def test_what_is_no_label_selector_is_refused_before_it_is_sent(wrong: str) -> None:
+    client = several()
+    with pytest.raises(ValueError, match=r"label selector"):
+        await client.list(ConfigMap, labels=wrong)
+    assert client.transport.requests == []
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), max_size=3))
+def test_labels_as_a_mapping_and_as_text_mean_the_same(labels: dict[str, str]) -> None:
+    assert parse_labels(selector_text(labels)) == parse_labels(labels)
+
+
+async def test_a_field_selector_is_answered_by_the_server_also_where_a_kind_is_cached() -> None:
+    client = several()
+    found = await cached(client).list(ConfigMap, "default", fields={"metadata.name": "b"})
+    assert [o.name for o in found] == ["b"]
+    assert client.transport.requests[-1].query["fieldSelector"] == "metadata.name=b"
+
+
+async def test_an_index_is_read_from_the_cache_and_nowhere_else() -> None:
+    client = several()
+    reader = cached(client)
+    assert [o.name for o in await reader.list(ConfigMap, index=("tier", "db"))] == ["b"]
+    with pytest.raises(KeyError):
+        await reader.list(ConfigMap, index=("nothing", "db"))
+    with pytest.raises(NotDeclared, match="has no index 'tier'"):
+        await client.list(ConfigMap, index=("tier", "db"))
+
+
+async def test_pages_come_one_by_one_and_show_one_state() -> None:
+    client = several()
+    pages: list[list[str]] = []
+    async for page in client.pages(ConfigMap, "default", size=2):
+        pages.append([o.name for o in page])
+        client.add(config("e")) if len(pages) == 1 else None
+    assert pages == [["a", "b"], ["c", "d"]]
+
+
+async def test_a_list_whose_pages_expire_is_read_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconcile.client.reader.PAGE", 2)
+    gone = FaultPlan((Fault(When("list", "*/configmaps", nth=2), Refuse(410, "Expired")),))
+    client = FakeClient(*(config(name) for name in "abcd"), plan=gone)
+    assert sorted(o.name for o in await client.list(ConfigMap, "default")) == ["a", "b", "c", "d"]
+    assert "limit" not in client.transport.requests[-1].query
+
+
+async def test_a_view_of_a_namespace_reaches_nothing_else() -> None:
+    client = FakeClient(config("here", "one"), config("there", "two"))
+    view = client.with_options(namespace="one")
+    assert [o.name for o in await view.list(ConfigMap)] == ["here"]
+    assert (await view.get(ConfigMap, "here")).namespace == "one"
+    made = await view.create(ConfigMap(metadata=ObjectMeta("made")))
+    assert made.namespace == "one"
+    for attempt in (
+        lambda: view.get(ConfigMap, "there", "two"),
+        lambda: view.create(config("x", "two")),
+        lambda: view.apply(config("x", "two")),
+        lambda: view.list(ConfigMap, "two"),
+        lambda: view.modify(ConfigMap, "there", "two", lambda c: c),
+    ):
+        with pytest.raises(ValueError, match="view of namespace 'one'"):
+            await attempt()
+    with pytest.raises(ValueError, match="view of namespace 'one'"):
+        await view.delete(await client.get(ConfigMap, "there", "two"))
+
+
+async def test_delete_all_deletes_what_fits_and_what_is_there_now() -> None:
+    client = several()
+    assert await client.delete_all(ConfigMap, "default", labels={"tier": "web"}) == 1
+    assert sorted(o.name for o in await client.list(ConfigMap, "default")) == ["b", "c", "d"]
+    assert all(r.body["preconditions"]["uid"] for r in client.transport.writes if r.verb == "delete")
+    assert await client.delete_all(ConfigMap, "default") == 3
+    assert await client.delete_all(ConfigMap, "default") == 0
+
+
+async def test_delete_all_passes_over_what_is_going_already() -> None:
+    client = FakeClient(config("held").with_metadata(finalizers=("example.com/x",)))
+    assert await client.delete_all(ConfigMap, "default") == 1
+    assert await client.delete_all(ConfigMap, "default") == 0
+
+
+def test_a_watch_tells_events_bookmarks_and_errors_as_they_are() -> None:
+    async def run() -> None:
+        client = FakeClient(config("a"), plan=FaultPlan((Fault(When("watch", nth=2), Expire(1)),)))
+        async with client.watch(ConfigMap, "default") as events:
+            first = await anext(events)
+            client.add(config("b"))
+            while (second := await anext(events)).type == "BOOKMARK":
+                assert second.object is None
+        assert [(e.type, e.object and e.object.name) for e in (first, second)] == [
+            ("ADDED", "a"),
+            ("ADDED", "b"),
+        ]
+        with pytest.raises(Expired):
+            async with client.watch(ConfigMap, "default", labels={"x": "y"}, since=first.version) as events:
+                client.add(config("c", x="y"))
+                seen = [event.object async for event in events]
+                assert seen == []
+
+    simulate(run, limit_seconds=600)
+
+
+async def test_a_watch_that_is_refused_is_a_typed_error() -> None:
+    client = FakeClient(plan=FaultPlan((Fault(When("watch"), Refuse(404, "NotFound")),)))
+    with pytest.raises(NotFound):
+        async with client.watch(ConfigMap):
+            raise AssertionError("was not refused")
+
+
+def deployment() -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 3},
+    }
+
+
+async def test_any_subresource_can_be_read() -> None:
+    client = FakeClient(deployment())
+    scale = await client.read_subresource(await client.get(Deployment, "d", "default"), "scale")
+    assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
+
+
+@pytest.mark.rule("write-5")
+def test_two_scalers_both_count() -> None:
+    async def run() -> None:
+        client = FakeClient(deployment())
+        made = await client.get(Deployment, "d", "default")
+        path = "/apis/apps/v1/namespaces/default/deployments/d/scale"
+        seen: list[int] = []
+
+        def one_more(replicas: int) -> int:
+            seen.append(replicas)
+            if len(seen) == 1:
+                client._send_now("PATCH", path, {"spec": {"replicas": replicas + 1}})
+            return replicas + 1
+
+        assert await client.scale(made, one_more) == 5
+        assert seen == [3, 4]
+        assert (await client.get(Deployment, "d", "default")).spec.replicas == 5
+
+    simulate(run, limit_seconds=60)
+
+
+def test_scaling_to_nothing_and_back_and_not_at_all() -> None:
+    async def run() -> None:
+        client = FakeClient(deployment())
+        made = await client.get(Deployment, "d", "default")
+        assert await client.scale(made, lambda _: 0) == 0
+        assert await client.scale(made, lambda replicas: replicas + 2) == 2
+        before = len(client.transport.writes)
+        assert await client.scale(made, lambda replicas: replicas) == 2
+        assert len(client.transport.writes) == before
+
+    simulate(run, limit_seconds=60)
+
+
+@pytest.mark.rule("write-4")
+def test_a_scale_of_a_namesake_is_not_touched() -> None:
+    async def run() -> None:
+        client = FakeClient(deployment())
+        made = await client.get(Deployment, "d", "default")
+        await client.delete(made)
+        client.add(deployment())
+        with pytest.raises(PreconditionFailed):
+            await client.scale(made, lambda _: 9)
+        assert (await client.get(Deployment, "d", "default")).spec.replicas == 3
+
+    simulate(run, limit_seconds=60)
+
+
+async def test_a_kind_that_is_not_cached_is_asked_of_the_server() -> None:
+    client = several()
+    reader = cached(client)
+    assert await reader.find(Pod, "nobody", "default") is None
+    assert client.transport.requests[-1].path.endswith("/pods/nobody")
+    assert await reader.snapshot(CONFIG, Key("default", "a")) is not None
+
+
+def test_a_client_with_a_limit_asks_no_faster() -> None:
+    async def run() -> None:
+        server = several()
+        client = Client(server.transport, clock=server.clock, limiter=RateLimiter(qps=10, burst=5))
+        started = anyio.current_time()
+        for _ in range(25):
+            await client.get(ConfigMap, "a", "default")
+        assert anyio.current_time() - started == pytest.approx(2.0)
+
+    simulate(run, limit_seconds=60)

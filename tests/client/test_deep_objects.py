@@ -1,0 +1,125 @@
+"""An object that is nested too deeply, and diagnostics that fail: at most the runs of one object do."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from informers import StreamingResponse
+from informers.transport import PassingTransport
+from reconcile import Context, Controller, ObjectMeta
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.storms import echoes, report
+from reconcile.storms.guard import StormGuard
+from tests.client.test_consistency import ensure_one
+from tests.manager.test_manager import Toy, World, keep_size, played
+
+MARK = 77
+"""The size of the toys that a server sends with something nested within."""
+
+
+class Nesting(PassingTransport):
+    """Sends what has the size `MARK` with something nested so deep in it."""
+
+    def __init__(self, inner: Any, depth: int) -> None:
+        super().__init__(inner)
+        self.nested = b'"size":77,"extra":' + b'{"a":' * depth + b"1" + b"}" * depth
+
+    @asynccontextmanager
+    async def stream(self, *args: Any, **options: Any) -> AsyncIterator[StreamingResponse]:
+        async with self._inner.stream(*args, **options) as answer:
+
+            async def chunks() -> AsyncIterator[bytes]:
+                async for chunk in answer.chunks:
+                    yield chunk.replace(b'"size":77', self.nested)
+
+            yield StreamingResponse(answer.status, answer.headers, chunks())
+
+
+@pytest.mark.rule("unreadable")
+@pytest.mark.parametrize("depth", [100, 400, 900, 960, 990, 2_000, 20_000])
+def test_an_object_nested_at_any_depth_fails_no_runs_but_its_own(depth: int) -> None:
+    async def scenario(world: World) -> None:
+        world.transport = Nesting(world.transport, depth)  # type: ignore[assignment]
+        await world.make("deep", size=MARK)
+        await world.make("flat", size=2)
+        async with world.running(Controller(Toy, keep_size)) as manager:
+            await anyio.sleep(20)
+            await world.make("late", size=3)
+            await anyio.sleep(20)
+            for name, size in (("flat", 2), ("late", 3)):
+                assert (await world.client.get(Toy, name, "default")).status.size == size
+            json.dumps(manager.state())
+
+    played(scenario)
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise RecursionError
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (echoes, "_explains"),
+        (echoes, "_names_version"),
+        (report, "paths_of"),
+        (StormGuard, "_look_for_loop"),
+        (StormGuard, "_look_for_steps"),
+        (StormGuard, "_known"),
+    ],
+    ids=lambda broken: broken[1],
+)
+def test_a_diagnostic_that_fails_fails_no_run(
+    broken: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*broken, fail)
+
+    async def both(ctx: Context[Toy]) -> None:
+        await keep_size(ctx)
+        await ensure_one(ctx)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, both, owns=[ConfigMap])) as manager:
+            await world.make(size=1)
+            for size in (2, 3, 4):
+                await anyio.sleep(5)
+                toy = await world.client.get(Toy, "a", "default")
+                await world.client.merge(toy, {"spec": {"size": size}})
+            await anyio.sleep(5)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 4
+            assert len(await world.client.list(ConfigMap, "default")) == 1
+            (status,) = manager.status().controllers
+            assert status.failures == 0
+
+    played(scenario)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("secretive", [False, True])
+def test_an_error_whose_text_cannot_be_had_is_a_failed_run_as_any_other(secretive: bool) -> None:
+    async def fail_once(ctx: Context[Toy]) -> None:
+        if secretive:
+            await ctx.client.get(Secret, "planted", "default")
+        if ctx.attempt == 0:
+            with ctx.false_on_failure("Ready", Unspeakable):
+                raise Unspeakable
+        await keep_size(ctx)
+
+    async def scenario(world: World) -> None:
+        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": "aHVudGVyMjI="})
+        await world.client.create(planted)
+        async with world.running(Controller(Toy, fail_once, reads=[Secret])) as manager:
+            await world.make(size=5)
+            await anyio.sleep(20)
+            assert (await world.client.get(Toy, "a", "default")).status.size == 5
+            assert "its text raised RuntimeError" in json.dumps(manager.state())
+
+    played(scenario)

@@ -1,0 +1,217 @@
+"""Differences of JSON: what a write sends, and whether it may be sent blindly."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.client.diff import merge_diff, merged, needs_version, overlaid, pointers, projected, same
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
+
+
+def applied(document: Any, patch: Any) -> Any:
+    """RFC 7386, written again from its text."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = applied(result.get(name), value)
+    return result
+
+
+@pytest.mark.rule("K7")
+@given(OBJECTS, OBJECTS)
+def test_a_diff_applied_to_the_state_before_gives_the_state_after(before: Any, after: Any) -> None:
+    assert same(applied(before, merge_diff(before, after)), after)
+    assert same(merged(before, merge_diff(before, after)), after)
+
+
+@given(OBJECTS)
+def test_equal_states_differ_by_nothing(state: Any) -> None:
+    assert merge_diff(state, state) == {}
+
+
+@given(OBJECTS, OBJECTS)
+def test_members_that_a_view_does_not_show_survive_at_any_depth(before: Any, after: Any) -> None:
+    """What the view changes is changed; each element that was there keeps what the view hides."""
+    stored = with_hidden(before)
+    result = merged(stored, merge_diff(before, after, stored))
+    assert same(without_hidden(result), after)
+
+
+def with_hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {**{name: with_hidden(inner) for name, inner in value.items()}, "hidden": 1}
+    return [with_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+def without_hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_hidden(inner) for name, inner in value.items() if name != "hidden"}
+    return [without_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_a_changed_element_keeps_its_own_hidden_members_wherever_it_moves() -> None:
+    stored = [{"name": "a", "image": "1", "x": 1}, {"name": "b", "image": "1", "x": {"y": None}}]
+    before = [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]
+    after = [{"name": "c", "image": "1"}, {"name": "b", "image": "2"}, {"name": "a", "image": "1"}]
+    assert merge_diff({"l": before}, {"l": after}, {"l": stored}) == {
+        "l": [
+            {"name": "c", "image": "1"},
+            {"name": "b", "image": "2", "x": {"y": None}},
+            {"name": "a", "image": "1", "x": 1},
+        ]
+    }
+
+
+def test_a_new_element_in_the_place_of_another_gets_nothing_of_it() -> None:
+    stored = [{"name": "a", "secret": "of a"}]
+    assert merge_diff({"l": [{"name": "a"}]}, {"l": [{"name": "b"}]}, {"l": stored}) == {"l": [{"name": "b"}]}
+
+
+def test_hidden_members_of_lists_in_lists_survive() -> None:
+    stored = {"l": [{"name": "a", "ports": [{"port": 1, "x": 1}, {"port": 2, "x": 2}]}]}
+    before = {"l": [{"name": "a", "ports": [{"port": 1}, {"port": 2}]}]}
+    after = {"l": [{"name": "a", "ports": [{"port": 2}, {"port": 3}]}]}
+    assert merge_diff(before, after, stored) == {
+        "l": [{"name": "a", "ports": [{"port": 2, "x": 2}, {"port": 3}]}]
+    }
+
+
+def test_what_did_not_change_in_an_element_stays_as_it_is_stored_whatever_the_view_makes_of_it() -> None:
+    """A view may show a number as a text, a default that is not stored, and leave out a null."""
+    before = {"a": {"l": ["1", "2", {"name": "p", "cpu": "1", "proto": "TCP", "port": 1}]}}
+    changed = {"name": "p", "cpu": "1", "proto": "TCP", "port": 2, "note": "new", "more": {}}
+    after = {"a": {"l": ["1", "3", changed]}}
+    stored = {"a": {"l": [1, 2, {"name": "p", "cpu": 1, "port": 1, "note": None, "x": "hidden"}]}}
+    assert merge_diff(before, after, stored) == {
+        "a": {"l": [1, "3", {"name": "p", "cpu": 1, "port": 2, "note": "new", "x": "hidden", "more": {}}]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored", "written"),
+    [
+        # Alike ones without a name: those that did not change are known again, wherever they are.
+        ([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 1}], "xy", [{"a": 2, "h": "y"}, {"a": 1, "h": "x"}]),
+        (
+            [{"a": 1}, {"a": 1}], [{"a": 1}, {"a": 3}, {"a": 1}], "xy",
+            [{"a": 1, "h": "x"}, {"a": 3}, {"a": 1, "h": "y"}],
+        ),
+        # What is left is the one in its place, if there are as many as before, and a new one else.
+        ([{"a": 1}, {"a": 2}], [{"a": 3}, {"a": 2}], "xy", [{"a": 3, "h": "x"}, {"a": 2, "h": "y"}]),
+        ([{"a": 1}], [{"a": 3}, {"a": 4}], "x", [{"a": 3}, {"a": 4}]),
+        ([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 3}], "xy", [{"a": 2, "h": "y"}, {"a": 3}]),
+        ([{"name": "n"}], [{"a": 1}], "x", [{"a": 1, "h": "x"}]),
+        # Of namesakes the one that did not change is itself.
+        (
+            [{"name": "n", "a": 1}, {"name": "n", "a": 2}], [{"name": "n", "a": 1}], "xy",
+            [{"name": "n", "a": 1, "h": "x"}],
+        ),
+    ],
+)  # fmt: skip
+def test_elements_are_known_again(before: Any, after: Any, stored: str, written: Any) -> None:
+    full = [{**element, "h": hidden} for element, hidden in zip(before, stored, strict=True)]
+    patch = merge_diff({"l": before}, {"l": after}, {"l": full})
+    assert patch == {"l": written}
+
+
+@given(OBJECTS, OBJECTS)
+def test_an_overlay_changes_what_the_view_changes_and_else_nothing(before: Any, after: Any) -> None:
+    stored = with_hidden(before)
+    assert overlaid(before, before, stored) == stored
+    assert same(without_hidden(overlaid(before, after, stored)), after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored"),
+    [({"a": 1}, {"a": 2}, "text"), ({"a": 1}, 5, {"a": 1}), (5, {"a": 1}, {"a": 1}), ([1], [2], None)],
+)
+def test_what_is_stored_in_quite_another_form_is_written_as_the_view_has_it(
+    before: Any, after: Any, stored: Any
+) -> None:
+    assert overlaid(before, after, stored) == after
+    assert merged(
+        {"m": {"x": before}}, merge_diff({"m": {"x": before}}, {"m": {"x": after}}, {"m": "?"})
+    ) == {"m": {"x": after}}
+
+
+@pytest.mark.parametrize("zero", [0, False, "", [], {}])
+def test_an_explicit_zero_is_a_value_like_any_other(zero: Any) -> None:
+    assert merge_diff({}, {"x": zero}) == {"x": zero}
+    assert merge_diff({"x": 5}, {"x": zero}) == {"x": zero}
+    assert merge_diff({"x": zero}, {}) == {"x": None}
+
+
+@pytest.mark.rule("write-2")
+@pytest.mark.parametrize(
+    ("before", "after", "needed"),
+    [
+        ({"a": 1}, {"a": 2}, False),
+        ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, False),
+        ({"a": {"b": 1}}, {"a": {}}, False),
+        ({"a": [1]}, {"a": [1, 2]}, True),
+        ({"a": {"b": [1]}}, {"a": {}}, True),
+        ({"a": {"b": [1]}}, {}, True),
+        ({"s": {"type": "Recreate"}}, {"s": {"type": "RollingUpdate"}}, True),
+        ({"v": {"emptyDir": {}}}, {"v": {"hostPath": {"path": "/"}}}, True),
+    ],
+)
+def test_a_patch_that_could_undo_what_others_did_needs_a_version(
+    before: Any, after: Any, needed: bool
+) -> None:
+    assert needs_version(merge_diff(before, after), before) is needed
+
+
+def test_a_patch_names_the_paths_it_changes() -> None:
+    patch = {"a": {"b/c": 1, "d~": None}, "e": [1], "f": {}}
+    assert list(pointers(patch)) == ["/a/b~1c", "/a/d~0", "/e", "/f"]
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_is_merged_into_a_state_shows_in_its_projection(live: Any, intent: Any) -> None:
+    assert same(projected(merged(live, intent), intent), intent)
+
+
+def test_a_projection_goes_as_deep_as_the_intent_and_takes_lists_of_another_length_whole() -> None:
+    live = {"a": {"b": 1, "c": 2}, "l": [{"a": 1, "x": 2}], "longer": [{"a": 1, "x": 2}, 3], "text": "t"}
+    intent = {"a": {"b": 0}, "l": [{"a": 0}], "longer": [{"a": 0}], "text": {"a": 0}, "absent": 0}
+    assert projected(live, intent) == {
+        "a": {"b": 1}, "l": [{"a": 1}], "longer": [{"a": 1, "x": 2}, 3], "text": "t"
+    }  # fmt: skip
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_projection_has_nothing_beside_the_intent(live: Any, intent: Any) -> None:
+    assert projected(live, intent).keys() <= intent.keys()
+    assert same(projected({**live, "beside": 1}, intent), projected(live, intent))
+
+
+def test_lists_are_the_same_as_tuples_of_the_same() -> None:
+    assert same({"l": [1, (2, "3")]}, {"l": (1, [2, "3"])})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(True, 1), (False, 0), (0, ""), ([], {}), (None, False), ([True], [1]), ([1], [1, 1])],
+)
+def test_json_values_of_different_types_are_not_the_same(one: Any, other: Any) -> None:
+    assert not same(one, other)
+    assert merge_diff({"x": one}, {"x": other}) == {"x": other}
+
+
+def test_a_merge_keeps_what_the_patch_leaves_out_and_replaces_what_is_no_mapping() -> None:
+    target = {"kept": 1, "gone": 2, "deep": {"kept": 3, "new": 0}, "text": "a"}
+    patch = {"gone": None, "never there": None, "deep": {"new": 4}, "text": {"now": "a mapping"}}
+    assert merged(target, patch) == {"kept": 1, "deep": {"kept": 3, "new": 4}, "text": {"now": "a mapping"}}
+    assert target["gone"] == 2

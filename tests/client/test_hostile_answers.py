@@ -1,0 +1,296 @@
+"""Answers that no API server should give: to each verb, and to writes that were carried out all the same."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from informers import MalformedAnswer, Response, StreamingResponse, error_from_response
+from informers.discovery import UnknownKind
+from informers.transport import PassingTransport
+from reconcile import ApiError, Client, Controller, DoesNotFit, Intent, ObjectMeta
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
+from reconcile.models import kind_of
+from reconcile.testing import VirtualClock, simulate
+from tests.client.test_consistency import ensure_one
+from tests.manager.test_manager import Toy, World, played
+
+ETCD = '{"kind":"Status","status":"Failure","message":"etcdserver: request timed out","code":500}'
+STARTING = json.dumps(
+    {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": "ServiceUnavailable",
+        "message": "the request has been made before all known HTTP paths have been installed",
+        "details": {"retryAfterSeconds": 5},
+        "code": 503,
+    }
+)
+UNKNOWN = [
+    Response(500, {}, ETCD.encode()),
+    Response(500, {"retry-after": "1"}, ETCD.encode()),
+    Response(502, {}, b"<html>bad gateway</html>"),
+    Response(503, {}, b"upstream connect error or disconnect/reset before headers"),
+    Response(503, {"retry-after": "1"}, b"<html>try again</html>"),
+    Response(504, {}, b""),
+    Response(200, {}, b""),
+    Response(200, {}, b"<html>sign in</html>"),
+    Response(200, {}, b"null"),
+    Response(200, {}, b"[]"),
+    Response(200, {}, b"{}"),
+    Response(200, {}, b'{"metadata":'),
+    Response(200, {}, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}'),
+    Response(204, {}, b""),
+    Response(302, {"location": "https://elsewhere"}, b""),
+]
+
+
+@define
+class Answering(PassingTransport):
+    """Carries a request out, and then gives `answer` in the server's place, as often as `times` says."""
+
+    inner: Any
+    answer: Response
+    matches: Callable[[str, str], bool]
+    times: int = 1
+    requests: list[str] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        super().__init__(self.inner)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+    ) -> Response:
+        self.requests.append(f"{method} {path}")
+        answer = await self.inner.request(method, path, query, headers, body)
+        if not self.times or not self.matches(method, path):
+            return answer
+        self.times -= 1
+        return self.answer
+
+
+def creates_a_child(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/configmaps")
+
+
+@pytest.mark.rule("inv-37")
+@pytest.mark.parametrize("answer", UNKNOWN, ids=lambda answer: f"{answer.status}-{answer.body[:20]!r}")
+def test_a_child_is_made_once_whatever_is_answered_to_its_creation(answer: Response) -> None:
+    async def scenario(world: World) -> None:
+        world.transport = Answering(world.transport, answer, creates_a_child)  # type: ignore[assignment]
+        async with world.running(Controller(Toy, ensure_one, owns=[ConfigMap])):
+            await world.make()
+            await anyio.sleep(60)
+            assert len(await world.client.list(ConfigMap, "default")) == 1
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "body", "acted"),
+    [
+        (500, {}, "", True),
+        (500, {"retry-after": "1"}, ETCD, True),
+        (502, {}, "", True),
+        (503, {}, "", True),
+        (503, {"retry-after": "1"}, "<html>", True),
+        (503, {}, STARTING, False),
+        (504, {}, "", True),
+        (599, {}, "", True),
+        (429, {"retry-after": "1"}, "", False),
+        (409, {}, "", False),
+        (422, {}, "", False),
+        (400, {}, "", False),
+    ],
+)
+def test_a_failed_write_may_have_acted_unless_the_server_provably_did_not_begin(
+    code: int, headers: dict[str, str], body: str, acted: bool
+) -> None:
+    assert error_from_response(code, headers, body.encode()).may_have_acted is acted
+
+
+def test_a_deletion_that_something_else_answers_is_not_taken_for_done() -> None:
+    async def scenario() -> None:
+        server = ApiServer()
+        inner = InProcessTransport(server)
+        client = Client(inner)
+        config = await client.create(ConfigMap(metadata=ObjectMeta("a", "default")))
+        portal = Client(Answering(inner, Response(200, {}, b"<html>"), lambda method, _: method == "DELETE"))
+        with pytest.raises(MalformedAnswer, match=r"DELETE .*6 bytes"):
+            await portal.delete(config)
+
+    anyio.run(scenario)
+
+
+def test_an_unreadable_answer_is_reported_without_its_content() -> None:
+    async def scenario() -> None:
+        inner = InProcessTransport(ApiServer())
+        portal = Client(Answering(inner, Response(200, {}, b'{"data":"hunter2'), lambda *_: True, times=9))
+        with pytest.raises(MalformedAnswer) as caught:
+            await portal.get(ConfigMap, "a", "default")
+        assert "hunter2" not in str(caught.value)
+
+    anyio.run(scenario)
+
+
+# --- any answer to any verb -----------------------------------------------------------------------
+
+EXAMPLES = int(os.environ.get("HOSTILE_ANSWERS", "40"))
+"""Per call; `make fuzz` takes more."""
+MOST_REQUESTS = 60
+"""`scale` may read, write and repeat five times, and each request be sent four times."""
+LONGEST_WAIT = 700.0
+"""Seconds: a server may ask for up to 10 before each repetition."""
+
+ODD = st.sampled_from([None, True, 0, -1, 10**400, 1e308, "", "x", "²", "9" * 5000, [], [[]], {}, [None]])
+ODD |= st.sampled_from([{"a": []}, "\ud800"])
+METADATA_FIELDS = ["name", "namespace", "uid", "resourceVersion", "generation", "labels", "annotations"]
+METADATA_FIELDS += ["continue", "finalizers", "ownerReferences", "managedFields", "deletionTimestamp"]
+METADATA = st.fixed_dictionaries({}, optional=dict.fromkeys(METADATA_FIELDS, ODD))
+DETAILS = st.fixed_dictionaries({}, optional={"causes": ODD, "retryAfterSeconds": ODD, "kind": ODD})
+OBJECTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": ODD | st.sampled_from(["Status", "ConfigMap", "Scale", "List"]),
+        "apiVersion": ODD,
+        "metadata": ODD | METADATA,
+        "items": ODD | st.lists(ODD | st.fixed_dictionaries({"metadata": METADATA}), max_size=2),
+        "spec": ODD,
+        "status": ODD,
+        "details": ODD | DETAILS,
+        "code": ODD,
+        "reason": ODD,
+        "message": ODD,
+    },
+)
+BODIES = (
+    OBJECTS.map(lambda body: json.dumps(body).encode())
+    | st.sampled_from([b"", b"null", b"[]", b"{", b"\xff\xfe", b"<html>", b"[" * 1500, b'{"a":' * 1500])
+    | st.binary(max_size=30)
+)
+HEADERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "retry-after": st.sampled_from(["0", "inf", "nan", "-1", "1e400", "soon", "²", "9" * 5000]),
+        "warning": st.sampled_from(["", '299 - "a"', '299 - "', "²"]),
+    },
+)
+STATUSES = st.sampled_from([200, 201, 202, 204, 206, 301, 304, 400, 401, 403, 404, 408, 409, 410, 413, 415])
+STATUSES |= st.sampled_from([418, 422, 429, 431, 500, 501, 502, 503, 504, 511, 599])
+
+DEPLOYMENT = DeploymentSpec(selector=LabelSelector({"a": "b"}), template={"metadata": {}, "spec": {}})
+STORED = ConfigMap(metadata=ObjectMeta("a", "default", uid="u", resource_version="1"))
+DEPLOYED = Deployment(metadata=ObjectMeta("a", "default", uid="u", resource_version="1"), spec=DEPLOYMENT)
+GENERATED = ConfigMap(metadata=ObjectMeta("", "default", generate_name="a-"))
+RESOURCE = kind_of(ConfigMap).resource
+
+
+async def watched(client: Client) -> None:
+    async with client.watch(ConfigMap, "default") as events:
+        async for _ in events:
+            pass
+
+
+async def paged(client: Client) -> None:
+    async for _ in client.pages(ConfigMap, "default", size=1):
+        pass
+
+
+def changed(obj: ConfigMap) -> ConfigMap:
+    return obj.replace(data={"a": "b"})
+
+
+async def edited(client: Client) -> None:
+    async with client.editing(STORED) as draft:
+        draft.data = {"a": "b"}
+
+
+CALLS: Mapping[str, Callable[[Client], Awaitable[Any]]] = {
+    "get": lambda client: client.get(ConfigMap, "a", "default"),
+    "find": lambda client: client.find(ConfigMap, "a", "default"),
+    "list": lambda client: client.list(ConfigMap, "default"),
+    "pages": paged,
+    "watch": watched,
+    "version": lambda client: client.version(RESOURCE),
+    "managed_fields": lambda client: client.managed_fields(RESOURCE, STORED.key),
+    "read_subresource": lambda client: client.read_subresource(DEPLOYED, "scale"),
+    "create": lambda client: client.create(ConfigMap(metadata=ObjectMeta("a", "default"))),
+    "generate": lambda client: client.create(
+        ConfigMap(metadata=ObjectMeta("", "default", generate_name="a-"))
+    ),
+    "apply": lambda client: client.apply(Intent(ConfigMap, metadata=ObjectMeta("a", "default"))),
+    "apply a manifest": lambda client: client.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+    ),
+    "update": lambda client: client.update(changed(STORED)),
+    "modify": lambda client: client.modify(
+        ConfigMap, "a", "default", lambda obj: obj.replace(data={"a": "b"})
+    ),
+    "editing": edited,
+    "merge": lambda client: client.merge(STORED, {"data": {"a": "b"}}),
+    "evict": lambda client: client.create_subresource(DEPLOYED, "eviction", {}),
+    "scale": lambda client: client.scale(DEPLOYED, lambda replicas: replicas + 1),
+    "apply_scale": lambda client: client.apply_scale(DEPLOYED, 2),
+    "set_scale": lambda client: client.set_scale(DEPLOYED, 2, expect=1),
+    "delete": lambda client: client.delete(STORED),
+    "delete_all": lambda client: client.delete_all(ConfigMap, "default"),
+}
+
+
+@define
+class Scripted(PassingTransport):
+    """Answers everything with one of `answers`, in turn."""
+
+    answers: list[Response]
+    requests: int = 0
+
+    @property
+    def server(self) -> str:
+        return "scripted"
+
+    def _next(self) -> Response:
+        self.requests += 1
+        return self.answers[self.requests % len(self.answers)]
+
+    async def request(self, *_: Any, **__: Any) -> Response:
+        return self._next()
+
+    @asynccontextmanager
+    async def stream(self, *_: Any, **__: Any) -> AsyncIterator[StreamingResponse]:
+        answer = self._next()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield answer.body + b"\n"
+
+        yield StreamingResponse(answer.status, answer.headers, chunks())
+
+
+@pytest.mark.parametrize("name", CALLS)
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@given(answers=st.lists(st.builds(Response, STATUSES, HEADERS, BODIES), min_size=1, max_size=3))
+def test_any_answer_to_any_call_is_an_api_error_or_a_result_after_few_requests_and_a_bounded_wait(
+    name: str, answers: list[Response]
+) -> None:
+    async def scenario() -> None:
+        transport = Scripted(answers)
+        started = anyio.current_time()
+        # An object that breaks its model, and a kind that is not listed, have errors of their own.
+        with suppress(ApiError, DoesNotFit, UnknownKind):
+            await CALLS[name](Client(transport, clock=VirtualClock(1)))
+        assert transport.requests <= MOST_REQUESTS
+        assert anyio.current_time() - started <= LONGEST_WAIT
+
+    simulate(scenario, limit_seconds=3600)

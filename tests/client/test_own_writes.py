@@ -1,0 +1,315 @@
+"""A reconciler that creates "the missing one" never creates two, whatever becomes of news and answers."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from informers import (
+    Cache,
+    Informer,
+    InformerOptions,
+    Key,
+    Resource,
+    Snapshot,
+    StaleVersion,
+    StreamingResponse,
+)
+from reconcile import CacheBehind, Client, Context, Controller, ObjectMeta, Result, kind_of
+from reconcile.client.own_writes import Freshness, Journal
+from reconcile.embedded import InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.testing import (
+    Cut,
+    Delay,
+    FakeClient,
+    Fault,
+    FaultPlan,
+    FaultyTransport,
+    LateTransport,
+    LoseReply,
+    Refuse,
+    SlowReply,
+    When,
+    simulate,
+)
+from reconcile.testing.lines import whole_lines
+from tests.manager.test_manager import Toy, World, played
+
+CONFIG = kind_of(ConfigMap).resource
+CREATE = "*/configmaps"
+NEVER = 10**9
+
+
+class WithoutBookmarks:
+    """A server that sends no bookmark but the one that ends a first state."""
+
+    server = "without bookmarks"
+
+    def __init__(self, inner: InProcessTransport) -> None:
+        self._inner = inner
+        self.request = inner.request
+        self.aclose = inner.aclose
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+    ) -> AsyncIterator[StreamingResponse]:
+        async with self._inner.stream(method, path, query, headers) as answer:
+            yield StreamingResponse(answer.status, answer.headers, _without_bookmarks(answer.chunks))
+
+
+async def _without_bookmarks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(whole_lines(chunks)) as lines:
+        async for line in lines:
+            if b'"BOOKMARK"' not in line or b"initial-events-end" in line:
+                yield line
+
+
+def created(
+    *,
+    seed: int,
+    lag: tuple[float, float] = (0.005, 0.25),
+    plan: FaultPlan = FaultPlan(),  # noqa: B008
+    bookmarks: bool = True,
+    generated: bool = True,
+    every: float = 0.3,
+    timeout: float = 300.0,
+) -> int:
+    """How many children half a minute of reconciling has ever created."""
+    counts: list[int] = []
+
+    async def ensure_one(ctx: Context[Toy]) -> Result:
+        if not await ctx.owned(ConfigMap):
+            metadata = ObjectMeta(generate_name="child-") if generated else ObjectMeta("child")
+            await ctx.create(ConfigMap(metadata=metadata))
+        return Result(after=every)
+
+    async def scenario(world: World) -> None:
+        inner: Any = InProcessTransport(world.server)
+        late = LateTransport(inner if bookmarks else WithoutBookmarks(inner), seed, lag=lag)
+        world.transport = FaultyTransport(late, plan)
+        async with world.running(Controller(Toy, ensure_one, owns=[ConfigMap], timeout=timeout)):
+            await world.make()
+            await anyio.sleep(30)
+        made = [r for r in world.transport.requests if r.verb == "create" and r.path.endswith("/configmaps")]
+        counts.append(sum(request.effective for request in made))
+        assert len(await world.client.list(ConfigMap, "default")) == counts[0]
+
+    played(scenario, seed)
+    return counts[0]
+
+
+UNLUCKY = st.sampled_from(
+    [LoseReply(), Refuse(500, "InternalError"), Refuse(504, "Timeout"), SlowReply(2.0), Delay(1.0)]
+)
+FAULTS = st.lists(
+    st.builds(Fault, st.builds(When, st.just("create"), st.just(CREATE), st.integers(1, 3)), UNLUCKY)
+    | st.builds(Fault, st.builds(When, st.just("watch"), st.just(CREATE), st.integers(1, 2)), st.builds(Cut)),
+    max_size=3,
+).map(FaultPlan)
+
+
+@pytest.mark.rule("inv-36")
+@pytest.mark.rule("inv-37")
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    least=st.floats(0.001, 2.0),
+    spread=st.floats(0.0, 3.0),
+    plan=FAULTS,
+    bookmarks=st.booleans(),
+    generated=st.booleans(),
+    every=st.sampled_from([0.1, 0.5, 2.0]),
+    timeout=st.sampled_from([0.5, 300.0]),
+)
+def test_the_missing_one_is_never_created_twice(
+    seed: int,
+    least: float,
+    spread: float,
+    plan: FaultPlan,
+    bookmarks: bool,
+    generated: bool,
+    every: float,
+    timeout: float,
+) -> None:
+    made = created(
+        seed=seed,
+        lag=(least, least + spread),
+        plan=plan,
+        bookmarks=bookmarks,
+        generated=generated,
+        every=every,
+        timeout=timeout,
+    )
+    assert made == 1
+
+
+@pytest.mark.parametrize("what", [SlowReply(0.0), LoseReply()])
+def test_without_a_journal_the_same_reconciler_creates_several(
+    what: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forget(self: Journal, *_: Any) -> None:
+        return
+
+    monkeypatch.setattr(Journal, "settle", forget)
+    monkeypatch.setattr(Journal, "is_certain", lambda *_: True)
+    assert created(seed=1, lag=(1.0, 2.0), plan=FaultPlan((Fault(When("create", CREATE), what),))) > 1
+
+
+# --- before the first destructive act -----------------------------------------------------------------
+
+
+class Elsewhere:
+    """Answers what a server would, for a store that the test fills by hand."""
+
+    def __init__(self, version: int) -> None:
+        self.reached = version
+        self.asked = 0
+
+    async def version(self, resource: Resource, namespace: str = "") -> int:
+        self.asked += 1
+        return self.reached
+
+    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+        return None
+
+
+def informed(version: int) -> tuple[Cache, Informer]:
+    cache = Cache(FakeClient().transport)
+    informer = cache.declare(CONFIG)
+    informer.store.replace([], version)
+    return cache, informer
+
+
+def test_a_store_that_is_up_to_date_is_asked_about_once() -> None:
+    async def run() -> None:
+        cache, _ = informed(7)
+        live, freshness = Elsewhere(7), Freshness()
+        assert [await freshness.confirm(cache, live, CONFIG) for _ in range(3)] == [True] * 3
+        assert live.asked == 1
+        freshness.reset()
+        assert await freshness.confirm(cache, live, CONFIG)
+        assert live.asked == 2
+
+    simulate(run, limit_seconds=60)
+
+
+def test_a_store_that_is_behind_is_waited_for_and_the_decision_is_not_trusted() -> None:
+    async def run() -> None:
+        cache, informer = informed(6)
+        live, freshness, answers = Elsewhere(7), Freshness(), []
+
+        async def confirm() -> None:
+            answers.append(await freshness.confirm(cache, live, CONFIG))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(confirm)
+            group.start_soon(confirm)
+            await anyio.sleep(0.3)
+            assert answers == []
+            informer.store.reach(7)
+            await anyio.sleep(0.3)
+        assert answers == [False, False]
+        assert live.asked == 1
+        assert await freshness.confirm(cache, live, CONFIG)
+
+    simulate(run, limit_seconds=60)
+
+
+def test_a_store_that_stays_behind_is_an_error_and_not_a_permission() -> None:
+    async def run() -> None:
+        cache, _ = informed(6)
+        with pytest.raises(CacheBehind):
+            await Freshness().confirm(cache, Elsewhere(NEVER), CONFIG)
+
+    simulate(run, limit_seconds=60)
+
+
+@pytest.mark.rule("write-9")
+def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
+    async def run() -> None:
+        client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
+        cache = Cache(client.transport, clock=client.clock)
+        informer = cache.declare(CONFIG)
+        listed = client._send_now("GET", CONFIG.path(), {})
+        version = int(listed["metadata"]["resourceVersion"])
+        items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
+        informer.store.replace(items, version - 1)
+        bound = Client(client.transport, cache=cache, clock=client.clock).bound(Journal())
+        known = await bound.get(ConfigMap, "c", "default")
+
+        async def delete() -> None:
+            with pytest.raises(StaleVersion, match="decide again"):
+                await bound.delete(known)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(delete)
+            await anyio.sleep(0.1)
+            informer.store.reach(version)
+        assert client.transport.writes == []
+        await bound.delete(known)
+        assert await client.find(ConfigMap, "c", "default") is None
+
+    simulate(run, limit_seconds=60)
+
+
+@pytest.mark.rule("write-9")
+def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_again() -> None:
+    """A leader that has just taken over may not have been shown yet what its predecessor created."""
+
+    async def run() -> None:
+        client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))
+        cache = Cache(client.transport, clock=client.clock)
+        informer = cache.declare(CONFIG)
+        version = int(client._send_now("GET", CONFIG.path(), {})["metadata"]["resourceVersion"])
+        informer.store.replace([], version - 1)
+        root = Client(client.transport, cache=cache, clock=client.clock)
+        bound, other = root.bound(Journal()), root.bound(Journal())
+        second = ConfigMap(metadata=ObjectMeta(generate_name="c-", namespace="default"))
+
+        with pytest.raises(StaleVersion, match="decide again"):
+            await bound.create(second)
+        assert client.transport.writes == []
+        async with anyio.create_task_group() as group:
+            group.start_soon(bound.settle)
+            await anyio.sleep(0.1)
+            with pytest.raises(StaleVersion):
+                await bound.create(second)
+            informer.store.reach(version)
+        await bound.create(second)
+        assert len(await client.list(ConfigMap, "default")) == 2
+        with pytest.raises(StaleVersion):
+            await other.create(second)  # it may have decided before
+        later = root.bound(Journal())  # of another key, whose run begins after that
+        await later.create(second)
+
+    simulate(run, limit_seconds=60)
+
+
+@pytest.mark.rule("inv-36")
+def test_an_object_outside_the_selectors_of_an_informer_is_not_waited_for() -> None:
+    async def run() -> None:
+        client = FakeClient()
+        cache = Cache(
+            client.transport, clock=client.clock, options={CONFIG: InformerOptions(labels="tier=web")}
+        )
+        informer = cache.declare(CONFIG)
+        informer.store.replace([], 1)
+        bound = Client(client.transport, cache=cache, clock=client.clock).bound(Journal())
+        await bound.create(ConfigMap(metadata=ObjectMeta("c", "default", labels={"tier": "db"})))
+        started = anyio.current_time()
+        assert await bound.find(ConfigMap, "c", "default") is None
+        assert anyio.current_time() == started
+        assert informer.store.get(Key("default", "c")) is None
+
+    simulate(run, limit_seconds=60)

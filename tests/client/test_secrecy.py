@@ -1,0 +1,405 @@
+"""What Secrets hold never comes out: not by logs, events, metrics, traces, causes or /debug/state."""
+
+import base64
+import contextlib
+import io
+import json
+import logging
+from collections.abc import Iterator
+from traceback import format_exception
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote_plus
+
+import anyio
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import CollectorRegistry
+
+from informers import Resource
+from informers.credentials import Proof
+from informers.exec_plugin import Plugin
+from reconcile import Cause, Context, Controller, ObjectMeta, Watch
+from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
+from reconcile.kinds import Event, Secret
+from reconcile.ops.log_setup import configure_logging
+from tests.manager.test_manager import Toy, World, played
+
+PASSWORD = "correct-horse-battery"
+NESTED = "staple-in-a-docker-config"
+KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+NEW = "made-up-by-the-reconciler"
+SECRETS = Resource("", "v1", "Secret", "secrets")
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+DOCKER = json.dumps({"auths": {"registry": {"password": NESTED}}})
+PEM = f"-----BEGIN PRIVATE KEY-----\n{KEY_LINE}\n-----END PRIVATE KEY-----\n"
+PLANTED = (PASSWORD, NESTED, KEY_LINE, NEW, *map(encoded, (PASSWORD, DOCKER, PEM, NEW)))
+
+
+@pytest.fixture
+def everything_logged() -> Any:
+    root, stream = logging.getLogger(), io.StringIO()
+    handlers, level = list(root.handlers), root.level
+    configure_logging(stream, format="json", level="DEBUG")
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in ("reconcile", "informers", "workqueue", "asyncio", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_secrets_that_end_up_in_errors_causes_lines_and_events_are_shown_nowhere(
+    cached: bool, everything_logged: io.StringIO
+) -> None:
+    controller: Controller[Any]
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def leak(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.get(Secret, "planted", "default") if cached else None
+        if secret is None:
+            (secret,) = await ctx.client.list(Secret, "default", live=True)
+        values = [base64.b64decode(value).decode() for value in secret.data.values()]
+        ctx.event("Leaked", f"it is {values[0]}")
+        ctx.log.info(f"read {values[0]}", one=values[1], all=values, secret=dict(secret.data), exc_info=False)
+        if ctx.attempt == 0:
+            controller.trigger(ctx.object, f"because of {values[0]}")
+            controller.trigger(ctx.object, Cause("triggered", note=f"and of {secret.data['tls.key']}"))
+        await ctx.run_sync(lambda: ctx.log.info("in a thread", value=values[2]))
+        with contextlib.suppress(LookupError):
+            await tell_and_fail(ctx, values)
+        try:
+            made = Secret(metadata=ObjectMeta("Not A Name", "default"), data={"new": encoded(NEW)})
+            await ctx.client.create(made)
+        except Exception as refusal:
+            raise ValueError(f"{values} {dict(secret.data)} {PEM} {NEW} {encoded(NEW)}") from refusal
+
+    async def tell_and_fail(ctx: Context[Toy], values: list[str]) -> None:
+        try:
+            raise LookupError(f"no {values[0]} in {values}")
+        except LookupError:
+            ctx.log.exception("not found")
+            raise
+
+    async def scenario(world: World) -> None:
+        nonlocal controller
+        controller = Controller(Toy, leak, owns=[Secret] if cached else [], writes=[Secret])
+        data = {"password": PASSWORD, ".dockerconfigjson": DOCKER, "tls.key": PEM}
+        await world.client.create(
+            Secret(
+                metadata=ObjectMeta("planted", "default"),
+                data={name: encoded(value) for name, value in data.items()},
+            )
+        )
+        registry = CollectorRegistry()
+        async with world.running(controller, metrics=registry, traces=provider) as manager:
+            await world.make("leaky")
+            await anyio.sleep(10)
+            state = msgspec.json.encode(manager.state()).decode()
+            events = [event.message for event in await world.client.list(Event, "default")]
+            metrics = repr(list(registry.collect()))
+        spans = [span.to_json() for span in exporter.get_finished_spans()]
+        logs = everything_logged.getvalue()
+        assert "ValueError" in logs
+        assert "Traceback" in logs
+        assert HIDDEN in logs
+        assert f"it is {HIDDEN}" in events
+        assert "ValueError" in state
+        assert HIDDEN in state
+        assert f"because of {HIDDEN}" in state + "".join(spans)
+        assert any("reconcile toy" in span and HIDDEN in span for span in spans)
+        assert '"event": "in a thread"' in logs
+        for place in (logs, state, metrics, *events, *spans):
+            assert [planted for planted in PLANTED if planted in place] == []
+
+    played(scenario)
+
+
+def test_values_of_a_patch_and_of_string_data_are_known_and_short_ones_left_alone() -> None:
+    values = SecretValues()
+    values.saw(SECRETS, b'{"metadata":{"name":"shown"},"stringData":{"a":"plain-text","b":"no"}}')
+    values.saw(SECRETS, b'[{"op":"add","path":"/data/a","value":"' + encoded("patched").encode() + b'"}]')
+    text = f"plain-text {encoded('plain-text')} patched {encoded('patched')} shown no"
+    assert values.redact(text) == " ".join([HIDDEN] * 4) + " shown no"
+
+
+def test_bodies_of_other_kinds_are_not_kept() -> None:
+    values = SecretValues()
+    values.saw(Resource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
+    assert values.redact("visible") == "visible"
+
+
+SERVICE_ACCOUNT = json.dumps(
+    {"keys": [{"private_key": PEM, "note": 'quo"ted'}], "auth": encoded(PASSWORD)}, indent=1
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("four", "four"),
+        (f"{PASSWORD}\n", PASSWORD),
+        (f"  {PASSWORD}\t", PASSWORD),
+        (PEM, KEY_LINE),
+        (PEM, repr(PEM)[1:-1]),
+        ("tab\tand\\slash", repr("tab\tand\\slash")[1:-1]),
+        ("esc\x1bape", "esc\\x1bape"),
+        ('gr\u00fcn"blau', 'gr\u00fcn\\"blau'),
+        ('quo"ted', json.dumps('quo"ted')[1:-1]),
+        ("gr\u00fcn-blau", json.dumps("gr\u00fcn-blau")[1:-1]),
+        (f"user:\n  password: {PASSWORD}", f"password: {PASSWORD}"),
+        (SERVICE_ACCOUNT, KEY_LINE),
+        (SERVICE_ACCOUNT, repr(PEM)[1:-1]),
+        (SERVICE_ACCOUNT, json.dumps(json.loads(SERVICE_ACCOUNT)["keys"][0]["note"])[1:-1]),
+        (SERVICE_ACCOUNT, PASSWORD),
+        (f"\n {DOCKER}", NESTED),
+        (f'["{NESTED}"]', NESTED),
+        ('{"not": "json', '{"not": "json'),
+        ("[" * 5000, "[" * 5000),
+        (json.dumps(encoded(NESTED)), NESTED),
+        (encoded(PASSWORD), encoded(encoded(PASSWORD))),
+    ],
+)
+@pytest.mark.parametrize("how", ["base64", "text"])
+def test_a_value_is_hidden_in_each_form_that_it_is_shown_in(how: str, value: str, shown: str) -> None:
+    values = SecretValues()
+    part = {"data": {"a": encoded(value)}} if how == "base64" else {"stringData": {"a": value}}
+    values.saw(SECRETS, json.dumps({"metadata": {"name": "of-no-interest"}, **part}).encode())
+    assert values
+    text = f"of-no-interest {shown} data {encoded(value)} {value}!"
+    assert values.redact(text) == f"of-no-interest {HIDDEN} data {HIDDEN} {HIDDEN}!"
+
+
+def test_of_a_value_that_is_not_base64_from_end_to_end_no_part_is_decoded() -> None:
+    values = SecretValues()
+    values.saw(SECRETS, json.dumps({"stringData": {"a": f"!{encoded('innocent')}"}}).encode())
+    assert values.redact("innocent") == "innocent"
+
+
+def test_the_longest_value_is_hidden_first_so_that_no_rest_of_it_is_left() -> None:
+    values = SecretValues()
+    values.saw(SECRETS, json.dumps({"stringData": {"a": "hors", "b": "horse-battery", "c": "tin"}}).encode())
+    values.saw(SECRETS, json.dumps({"stringData": {"a": "battery"}}).encode())
+    assert values.redact("horse-battery, hors, battery, tin") == f"{HIDDEN}, {HIDDEN}, {HIDDEN}, tin"
+
+
+@pytest.fixture
+def a_run_that_saw() -> Iterator[SecretValues]:
+    values = SecretValues()
+    token = seen.set(values)
+    yield values
+    seen.reset(token)
+
+
+def test_nothing_is_changed_outside_of_runs_and_in_those_that_saw_no_secret(
+    a_run_that_saw: SecretValues,
+) -> None:
+    event = {"event": PASSWORD, "exc_info": True}
+    assert redacted(PASSWORD) == PASSWORD
+    assert redact_event(None, "info", event) is event
+    token = seen.set(None)
+    assert redacted(PASSWORD) == PASSWORD
+    assert redact_event(None, "info", event) is event
+    seen.reset(token)
+    a_run_that_saw.saw(SECRETS, json.dumps({"data": {"a": encoded(PASSWORD)}}).encode())
+    assert redacted(PASSWORD) == HIDDEN
+
+
+def failing() -> Exception:
+    try:
+        raise LookupError(f"no {PASSWORD}")
+    except LookupError as error:
+        return error
+
+
+def assert_veiled(error: BaseException) -> None:
+    """It reads as the error did, with its traceback, and has no frames, whose variables hold secrets."""
+    assert (type(error).__name__, str(error)) == ("LookupError", f"no {HIDDEN}")
+    (note,) = error.__notes__
+    assert note.startswith("Traceback (most recent call last):\n  File ")
+    assert note.endswith(f"LookupError: no {HIDDEN}")
+    assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
+    text = "".join(format_exception(error))
+    assert PASSWORD not in text
+    assert "in failing\n" in text
+
+
+@pytest.mark.rule("told-once")
+def test_the_error_in_a_record_of_a_failed_run_holds_no_secret_also_not_in_local_variables(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def leak(ctx: Context[Toy]) -> None:
+        secret = await ctx.client.get(Secret, "planted", "default")
+        password = base64.b64decode(secret.data["password"]).decode()
+        raise ValueError(f"no {password}")
+
+    async def scenario(world: World) -> None:
+        planted = Secret(metadata=ObjectMeta("planted", "default"), data={"password": encoded(PASSWORD)})
+        await world.client.create(planted)
+        async with world.running(Controller(Toy, leak, reads=[Secret])):
+            await world.make("leaky")
+            await anyio.sleep(2)
+
+    played(scenario)
+    record = next(one for one in caplog.records if vars(one)["event"] == "failed")
+    assert record.exc_info is not None
+    kind, error, trace = record.exc_info
+    assert (kind.__name__ if kind else "", str(error), trace) == ("ValueError", f"no {HIDDEN}", None)
+    text = logging.Formatter("%(message)s").format(record)
+    assert "in leak\n" in text
+    assert PASSWORD not in text
+    assert encoded(PASSWORD) not in text
+
+
+def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_what_shows_nothing(
+    a_run_that_saw: SecretValues,
+) -> None:
+    a_run_that_saw.saw(
+        SECRETS, json.dumps({"stringData": {"a": PASSWORD, "b": "1234", "c": "None"}}).encode()
+    )
+    kept = {"number": 12345, "float": 0.1234, "yes": True, "nothing": None, "list": [1, "a"]}
+    line = {"event": f"it is {PASSWORD}", "held": [PASSWORD], **kept}
+    clean = {"event": f"it is {HIDDEN}", "held": f"['{HIDDEN}']", **kept}
+    assert redact_event(None, "info", line) == clean
+    error = failing()
+    for form in (error, (type(error), error, error.__traceback__)):
+        told = redact_event(None, "info", {**line, "exc_info": form})
+        shown = told.pop("exc_info")
+        assert told == clean
+        assert_veiled(shown)
+    for empty in (None, False, (None, None, None), True):
+        assert redact_event(None, "info", {**line, "exc_info": empty}) == clean
+    try:
+        raise error
+    except LookupError:
+        now = redact_event(None, "info", {**line, "exc_info": True})
+        assert redact_event(None, "info", {**line, "exc_info": False}) == clean
+    assert_veiled(now["exc_info"])
+
+
+def test_only_secrets_of_the_core_group_are_sensitive() -> None:
+    assert is_sensitive(SECRETS)
+    assert not is_sensitive(Resource("", "v1", "ConfigMap", "configmaps"))
+    assert not is_sensitive(Resource("example.com", "v1", "Secret", "secrets"))
+
+
+async def by_pages(ctx: Context[Toy]) -> str:
+    async for page in ctx.client.pages(Secret, "default"):
+        for secret in page:
+            return base64.b64decode(secret.data["password"]).decode()
+    raise AssertionError
+
+
+async def by_watch(ctx: Context[Toy]) -> str:
+    async with ctx.client.watch(Secret, "default") as events:
+        async for event in events:
+            assert event.object is not None
+            return base64.b64decode(event.object.data["password"]).decode()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("read", [by_pages, by_watch])
+def test_what_pages_and_watches_of_secrets_show_is_hidden_in_errors(
+    read: Any, everything_logged: io.StringIO
+) -> None:
+    async def leak(ctx: Context[Toy]) -> None:
+        raise ValueError(f"cannot log in with {await read(ctx)}")
+
+    async def scenario(world: World) -> None:
+        data = {"password": encoded(PASSWORD)}
+        await world.client.create(Secret(metadata=ObjectMeta("planted", "default"), data=data))
+        async with world.running(Controller(Toy, leak, writes=[Secret])):
+            await world.make("leaky")
+            await anyio.sleep(10)
+        assert f"cannot log in with {HIDDEN}" in everything_logged.getvalue()
+        assert PASSWORD not in everything_logged.getvalue()
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda secret: f"https://user:{quote(secret, safe='')}@host/",
+        lambda secret: f"?password={quote_plus(secret)}",
+        *(
+            lambda secret, user=user: "Basic " + encoded(f"{user}:{secret}")  # type: ignore[misc]
+            for user in ("a", "ab", "abc", "abcd")
+        ),
+        lambda secret: base64.urlsafe_b64encode(f"u:{secret}:more".encode()).decode(),
+    ],
+)
+@given(secret=st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=8, max_size=40))
+def test_a_secret_is_hidden_however_it_is_encoded(form: Any, secret: str) -> None:
+    assume(secret not in HIDDEN)
+    values = SecretValues()
+    values.saw(SECRETS, json.dumps({"data": {"password": encoded(secret)}}).encode())
+    text = form(secret)
+    clean = values.redact(text)
+    assert HIDDEN in clean
+    for piece in (clean, *clean.split(HIDDEN)):
+        with contextlib.suppress(ValueError):
+            assert secret not in base64.b64decode(piece.removeprefix("Basic ")).decode(errors="ignore")
+    assert secret not in unquote_plus(clean)
+
+
+def test_what_proves_who_we_are_has_a_silent_repr() -> None:
+    assert "hunter2" not in repr(Proof("Bearer hunter2", (b"hunter2", None, None)))
+    assert "hunter2" not in repr(Plugin(["aws"], {"TOKEN": "hunter2"}))
+
+
+def password_in(secret: Any) -> str:
+    data = secret.data if isinstance(secret, Secret) else secret.to_dict()["data"]
+    return base64.b64decode(data["password"]).decode()
+
+
+def tell(*states: Any) -> Any:
+    raise ValueError(f"cannot use {[password_in(state) for state in states if state is not None]}")
+
+
+async def tell_of_gone(gone: Any) -> None:
+    tell(gone.object)
+
+
+async def rest(ctx: Context[Any]) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=tell)]),
+        lambda: Controller(Toy, rest, watches=[Watch(Secret, to=lambda _: [], wakes=tell)]),
+        lambda: Controller(Secret, rest, wakes=tell),
+        lambda: Controller(Secret, rest, watches=[Watch(Toy, by=tell)]),
+        lambda: Controller(Secret, rest, on_gone=tell_of_gone),
+    ],
+    ids=["to", "wakes of a watch", "wakes", "by", "on_gone"],
+)
+def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
+    controller: Any, everything_logged: io.StringIO
+) -> None:
+    async def scenario(world: World) -> None:
+        data = {"password": encoded(PASSWORD)}
+        async with world.running(controller()):
+            await world.make("a")
+            secret = await world.client.create(Secret(metadata=ObjectMeta("s", "default"), data=data))
+            await anyio.sleep(5)
+            secret = await world.client.merge(secret, {"metadata": {"labels": {"a": "b"}}})
+            await anyio.sleep(5)
+            await world.client.delete(secret)
+            await anyio.sleep(10)
+        assert f"cannot use ['{HIDDEN}'" in everything_logged.getvalue()
+        assert PASSWORD not in everything_logged.getvalue()
+
+    played(scenario)

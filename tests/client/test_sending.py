@@ -1,0 +1,232 @@
+"""One request: sent again only where that is safe, slowed if asked, its warnings and refusals readable."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import (
+    ApiError,
+    Forbidden,
+    Invalid,
+    OutcomeUnknown,
+    Response,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    TooManyRequests,
+    Unreachable,
+)
+from reconcile import Context, Controller, ObjectMeta, RateLimiter
+from reconcile.client.sender import LONGEST_WAIT, RETRIES, Sender, retry_wait
+from reconcile.kinds import ConfigMap
+from reconcile.testing import (
+    Drop,
+    FakeClient,
+    Fault,
+    FaultPlan,
+    LoseReply,
+    Refuse,
+    VirtualClock,
+    When,
+    simulate,
+)
+from tests.manager.test_manager import Toy, World, played
+
+LATER = {"retry_after": 1.0}
+SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
+
+
+class Scripted:
+    """Answers what it was told to, in order, and counts."""
+
+    server = "scripted"
+
+    def __init__(self, *answers: Response) -> None:
+        self.answers = deque(answers)
+        self.asked = 0
+
+    async def request(self, *_: Any, **__: Any) -> Response:
+        self.asked += 1
+        return self.answers[0] if len(self.answers) == 1 else self.answers.popleft()
+
+    def stream(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        return
+
+
+def sender(*answers: Response, limiter: RateLimiter | None = None) -> Sender:
+    return Sender(Scripted(*answers), VirtualClock(0), limiter)
+
+
+def refusal(kind: type[Any], code: int, **more: Any) -> Any:
+    return kind(code, "Reason", "message", **more)
+
+
+@pytest.mark.rule("write-8")
+@pytest.mark.parametrize(
+    ("error", "read", "write"),
+    [
+        (Unreachable("refused"), True, True),
+        (OutcomeUnknown("reset"), True, False),
+        (refusal(TooManyRequests, 429, **LATER), True, True),
+        (refusal(TooManyRequests, 429), False, False),
+        (refusal(ServerError, 503, **LATER), True, False),
+        (refusal(ServerError, 500), False, False),
+        (refusal(ServerTimeout, 504, **LATER), True, False),
+        (refusal(TooManyRequests, 429, retry_after=LONGEST_WAIT + 1), False, False),
+        (refusal(StaleVersion, 409, **LATER), False, False),
+        (refusal(Forbidden, 403), False, False),
+        (refusal(Invalid, 422), False, False),
+    ],
+)
+def test_a_request_is_sent_again_only_where_that_is_safe(error: ApiError, read: bool, write: bool) -> None:
+    assert (retry_wait("GET", error, 0, float) is not None) is read
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert (retry_wait(method, error, 0, float) is not None) is write
+    assert retry_wait("GET", error, RETRIES, float) is None
+
+
+@pytest.mark.rule("write-8")
+@pytest.mark.parametrize(
+    ("fault", "made"), [(Drop(), 1), (Refuse(429, "TooManyRequests", retry_after=2), 1), (LoseReply(), 1)]
+)
+def test_a_create_is_never_carried_out_twice(fault: Any, made: int) -> None:
+    async def run() -> None:
+        plan = FaultPlan((Fault(When("create", "*/configmaps", times=2), fault),))
+        client = FakeClient(plan=plan)
+        try:
+            await client.create(SETTINGS.with_metadata(name="", generate_name="s-"))
+        except OutcomeUnknown:
+            assert isinstance(fault, LoseReply)
+        assert len(await client.list(ConfigMap, "default")) == made
+
+    simulate(run, limit_seconds=60)
+
+
+def test_a_server_that_stays_away_is_given_up_after_so_many_tries() -> None:
+    async def run() -> None:
+        plan = FaultPlan((Fault(When("get", times=None), Drop()),))
+        client = FakeClient(SETTINGS, plan=plan)
+        with pytest.raises(Unreachable):
+            await client.get(ConfigMap, "settings", "default")
+        assert len(client.transport.requests) == 1 + RETRIES
+        assert anyio.current_time() < 2
+
+    simulate(run, limit_seconds=60)
+
+
+def test_a_server_is_asked_again_when_it_said() -> None:
+    async def run() -> None:
+        plan = FaultPlan((Fault(When("get"), Refuse(503, "ServiceUnavailable", retry_after=3)),))
+        client = FakeClient(SETTINGS, plan=plan)
+        started = anyio.current_time()
+        await client.get(ConfigMap, "settings", "default")
+        assert 3 <= anyio.current_time() - started < 3.2
+
+    simulate(run, limit_seconds=60)
+
+
+def headed(headers: Mapping[str, str]) -> Response:
+    return Response(200, headers, b"{}")
+
+
+async def test_what_a_server_warns_of_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    one = '299 - "batch/v1beta1 CronJob is deprecated"'
+    sends = sender(
+        headed({"warning": one}),
+        headed({"warning": one}),
+        headed({"warning": f'{one}, 299 - "unknown field \\"spec.x\\""'}),
+        headed({"warning": "199 - unreadable"}),
+    )
+    with caplog.at_level(logging.WARNING, logger="reconcile.client"):
+        for _ in range(4):
+            await sends.send("GET", "/x", bytes)
+    texts = [record.__dict__["text"] for record in caplog.records]
+    assert texts == ["batch/v1beta1 CronJob is deprecated", 'unknown field "spec.x"']
+
+
+async def test_a_refusal_by_rbac_names_the_rule_that_is_missing() -> None:
+    message = (
+        'pods "p" is forbidden: User "system:serviceaccount:default:op" cannot patch resource '
+        '"pods/status" in API group "" in the namespace "default"'
+    )
+    body = msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
+    rule = r'\{apiGroups: \[""\], resources: \["pods/status"\], verbs: \["patch"\]\}'
+    with pytest.raises(Forbidden, match=f"the RBAC rule that is missing: {rule}") as caught:
+        await sender(Response(403, {}, body)).send("PATCH", "/api/v1/namespaces/default/pods/p/status", bytes)
+    assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
+
+
+async def test_a_refusal_that_is_not_of_rbac_is_left_as_it_is() -> None:
+    message = 'pods "p" is forbidden: exceeded quota: compute'
+    body = msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message})
+    with pytest.raises(Forbidden) as caught:
+        await sender(Response(403, {}, body)).send("POST", "/api/v1/namespaces/default/pods", bytes)
+    assert caught.value.message == message
+
+
+@given(st.integers(1, 20), st.floats(0.5, 100), st.lists(st.floats(0, 1), min_size=1, max_size=60))
+def test_never_more_than_the_burst_and_the_rate_allow(burst: int, qps: float, gaps: list[float]) -> None:
+    limiter, now, times = RateLimiter(qps, burst), 0.0, []
+    for gap in gaps:
+        now += gap
+        times.append(now + limiter.reserve(now))
+    assert times == sorted(times)
+    for first in range(len(times)):
+        for last in range(first, len(times)):
+            allowed = burst + qps * (times[last] - times[first])
+            assert last - first + 1 <= allowed + 1 + 1e-6
+
+
+@pytest.mark.parametrize(("qps", "burst"), [(0, 1), (-1, 1), (1, 0)])
+def test_a_limit_that_lets_nothing_pass_is_refused(qps: float, burst: int) -> None:
+    with pytest.raises(ValueError, match="a limit needs"):
+        RateLimiter(qps, burst)
+
+
+async def test_unknown_fields_are_treated_as_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "default"},
+        "dta": {},
+    }
+    client = FakeClient()
+    strict = client.with_options(field_validation="Strict")
+    with pytest.raises(ApiError, match="dta"):
+        await strict.create(await strict.unstructured(manifest))
+    with caplog.at_level(logging.WARNING, logger="reconcile.client"):
+        await client.create(await client.unstructured(manifest))
+    assert [record.__dict__["text"] for record in caplog.records] == ['unknown field "dta"']
+
+
+@pytest.mark.parametrize(
+    "limit", [{"limiter": RateLimiter(qps=1, burst=1)}, {"client_qps": 1, "client_burst": 1}]
+)
+def test_the_controllers_of_a_manager_share_one_limit(limit: dict[str, Any]) -> None:
+    async def two_children(ctx: Context[Toy]) -> None:
+        for number in range(2):
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(f"{ctx.object.name}-{number}"), data={}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, two_children, owns=[ConfigMap]), **limit):
+            await world.make("a")
+            await world.make("b")
+            await anyio.sleep(10)
+        made = [r.at for r in world.transport.writes if r.path.rpartition("/")[0].endswith("/configmaps")]
+        assert len(made) == 4
+        assert all(later - sooner >= 0.999 for sooner, later in pairwise(made))
+
+    played(scenario)

@@ -1,0 +1,150 @@
+"""Memories with a bound, one above it: what is forgotten is what the page on limits says, and no more."""
+
+import msgspec
+import pytest
+
+from informers import Key, Response, Snapshot, SystemClock
+from informers.shape import segments
+from reconcile import Controller, ObjectMeta, kind_of
+from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
+from reconcile.controller import declared_writes as declarations_module
+from reconcile.controller.declared_writes import Declarations
+from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.run_history import KEYS_REMEMBERED, WRITES_KEPT, RunHistory
+from reconcile.embedded.log import _KEPT_SNAPSHOTS
+from reconcile.kinds import ConfigMap
+from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED
+from reconcile.manager.shadow import ShadowTransport
+from reconcile.ops.access_reviews import REMEMBERED as REVIEWS_REMEMBERED
+from reconcile.ops.access_reviews import _Memory
+from reconcile.runs.requests import Request
+from reconcile.runs.run_record import READS_KEPT, RunRecord, Sent
+from reconcile.storms.echoes import REMEMBERED as ECHOES_REMEMBERED
+from reconcile.storms.echoes import Echoes
+from reconcile.testing import FakeClient
+from tests.manager.test_manager import Toy, keep_size
+from tests.storms.test_storms_echoes import sent, state
+from workqueue import Item
+from workqueue.causes import MAX_CAUSES, NO_CAUSES, joined
+
+CONFIG = kind_of(ConfigMap).resource
+
+
+def test_above_so_many_warnings_the_oldest_is_logged_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(
+        "reconcile.client.sender._log.warning", lambda _, text: logged.append(text), raising=False
+    )
+    sender = Sender(FakeClient().transport, SystemClock())
+
+    def warn(number: int) -> None:
+        sender._warn(Response(200, {"warning": f'299 - "warning {number}"'}, b""))
+
+    for number in (*range(WARNINGS_REMEMBERED), WARNINGS_REMEMBERED - 1):
+        warn(number)
+    assert len(logged) == WARNINGS_REMEMBERED
+    warn(WARNINGS_REMEMBERED)
+    warn(0)
+    warn(WARNINGS_REMEMBERED - 1)
+    assert logged[-2:] == [f"warning {WARNINGS_REMEMBERED}", "warning 0"]
+
+
+async def test_of_so_many_keys_the_last_runs_are_known() -> None:
+    history = RunHistory()
+    requests = [Request("default", str(number)) for number in range(KEYS_REMEMBERED + 1)]
+    for request in requests:
+        with history.run(Item(request, 0, (), 0, 0)):
+            pass
+    known = [bool(history.past(request)) for request in (requests[0], requests[1], requests[-1])]
+    assert known == [False, True, True]
+
+
+def test_a_run_shows_its_first_reads() -> None:
+    record = RunRecord()
+    for number in range(READS_KEPT + 1):
+        record.saw(CONFIG, Key("default", str(number)))
+    assert [key.name for _, key in record.reads if key is not None] == [str(n) for n in range(READS_KEPT)]
+
+
+def test_a_key_has_its_newest_causes_and_the_number_of_the_others() -> None:
+    causes = NO_CAUSES
+    for number in range(MAX_CAUSES + 1):
+        causes = joined(causes, ((number,), 0))
+    assert causes == (tuple(range(1, MAX_CAUSES + 1)), 1)
+
+
+async def test_above_so_many_callers_of_pages_the_server_is_asked_again() -> None:
+    memory = _Memory()
+    for number in range(REVIEWS_REMEMBERED + 1):
+        memory.keep(number, True, 60.0)
+    assert [memory.get(number) for number in (0, 1, REVIEWS_REMEMBERED)] == [None, True, True]
+
+
+async def test_above_so_many_writes_of_a_shadow_the_oldest_is_logged_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(
+        "reconcile.manager.shadow._log.info", lambda _, path, **more: logged.append(path), raising=False
+    )
+    shadow = ShadowTransport(FakeClient().transport, SystemClock())
+    for number in (*range(SHADOW_REMEMBERED), 0, 1):
+        shadow._tell("PATCH", f"/{number}", {}, {}, {})
+    assert len(logged) == SHADOW_REMEMBERED
+    for number in (SHADOW_REMEMBERED, 0, 2):
+        shadow._tell("PATCH", f"/{number}", {}, {}, {})
+    assert logged[SHADOW_REMEMBERED:] == [f"/{SHADOW_REMEMBERED}", "/2"]
+
+
+def test_above_so_many_keys_with_writes_under_way_the_oldest_wakes_for_its_own() -> None:
+    echoes = Echoes()
+    write = sent({}, None, state(5), fresh=True)
+    for number in range(ECHOES_REMEMBERED + 1):
+        echoes.wrote(Request("default", str(number)), write)
+    assert len(echoes) == ECHOES_REMEMBERED
+    assert str(Request("default", "0")) not in map(str, echoes._expected)
+
+
+def test_declarations_of_more_controllers_than_are_kept_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(declarations_module, "_KNOWN", {})
+    monkeypatch.setattr(declarations_module, "_MOST_KNOWN", 1)
+    for owns in ([], [ConfigMap], []):
+        asked = Declarations(Controller(Toy, keep_size, owns=owns), None)  # type: ignore[arg-type]
+        assert asked.may_apply(CONFIG) is bool(owns)
+        assert len(declarations_module._KNOWN) == 1
+
+
+def test_a_pointer_is_split_alike_however_many_there_were() -> None:
+    for number in range(2_000):
+        assert segments(f"/spec/{number % 1_500}") == ("spec", str(number % 1_500))
+
+
+def test_a_snapshot_reads_alike_however_many_labels_there_were() -> None:
+    for number in (*range(5_000), 0):
+        metadata = {"name": "a", "labels": {"n": str(number)}, "finalizers": [f"x/{number}"]}
+        read = Snapshot.from_json(msgspec.json.encode({"metadata": metadata}))
+        assert (read.labels, read.finalizers) == ({"n": str(number)}, (f"x/{number}",))
+
+
+async def test_a_run_shows_its_first_writes() -> None:
+    record = RunRecord()
+    for number in range(WRITES_KEPT + 1):
+        record.asked(Sent("PATCH", CONFIG, Key("default", str(number)), "", {}))
+    history, request = RunHistory(), Request("default", "a")
+    with history.run(Item(request, 0, (), 0, 0)) as run:
+        run.outcome = Outcome(record=record)
+    assert len(history.past(request)[0].writes) == WRITES_KEPT
+
+
+async def test_pages_of_more_lists_than_are_kept_are_of_the_state_with_which_they_began() -> None:
+    client = FakeClient(*(ConfigMap(metadata=ObjectMeta(f"a-{n}", "default")) for n in range(3)))
+    pages = [client.pages(ConfigMap, "default", size=2) for _ in range(_KEPT_SNAPSHOTS + 1)]
+    for number, page in enumerate(pages):
+        assert len(await anext(page)) == 2
+        client.add(ConfigMap(metadata=ObjectMeta(f"b-{number}", "default")))
+    rest = [[len(more) async for more in page] for page in pages]
+    assert [sum(lengths) for lengths in rest] == [1 + number for number in range(len(pages))]

@@ -1,0 +1,166 @@
+"""Conditions move their time only with their status, and others' conditions stay as they are."""
+
+import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import Condition, Context, Controller, ObjectMeta, Write
+from reconcile.conditions import find_condition, is_true, merge_conditions
+from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, PodCondition
+from reconcile.testing import FakeClient, run_once
+from tests.manager.test_manager import Toy, ToyStatus
+
+TYPES = st.sampled_from("ABCD")
+STATUSES = st.sampled_from(["True", "False", "Unknown"])
+WANTED = st.dictionaries(TYPES, STATUSES, max_size=4).map(
+    lambda found: [{"type": t, "status": s, "reason": "R", "message": "m"} for t, s in found.items()]
+)
+BEFORE = st.dictionaries(TYPES, STATUSES, max_size=4).map(
+    lambda found: [
+        {"type": t, "status": s, "reason": "O", "lastTransitionTime": "t0", "foreign": [t]}
+        for t, s in found.items()
+    ]
+)
+
+
+def by_type(conditions: Any) -> dict[str, dict[str, Any]]:
+    return {condition["type"]: condition for condition in conditions}
+
+
+@pytest.mark.rule("condition-1")
+@given(BEFORE, WANTED)
+def test_a_time_moves_exactly_when_the_status_does(before: Any, wanted: Any) -> None:
+    old, new = by_type(before), by_type(merge_conditions(before, wanted, "t1", 3))
+    for name, condition in by_type(wanted).items():
+        moved = name not in old or old[name]["status"] != condition["status"]
+        assert new[name]["lastTransitionTime"] == ("t1" if moved else "t0")
+        assert (new[name]["status"], new[name]["reason"]) == (condition["status"], "R")
+
+
+@pytest.mark.rule("condition-2")
+@given(BEFORE, WANTED, st.integers(1, 9))
+def test_a_condition_says_of_which_generation_it_speaks(before: Any, wanted: Any, generation: int) -> None:
+    new = by_type(merge_conditions(before, wanted, "t1", generation))
+    for name in by_type(wanted):
+        assert new[name]["observedGeneration"] == generation
+    for name in by_type(before).keys() - by_type(wanted).keys():
+        assert "observedGeneration" not in new[name]
+
+
+@pytest.mark.rule("condition-3")
+@given(BEFORE, WANTED, st.sets(TYPES, max_size=2))
+def test_saying_the_same_again_changes_nothing(before: Any, wanted: Any, removed: set[str]) -> None:
+    once = merge_conditions(before, wanted, "t1", 3, removed)
+    assert merge_conditions(once, wanted, "t2", 3, removed) == once
+
+
+@pytest.mark.rule("condition-4")
+@given(BEFORE, WANTED, st.sets(TYPES, max_size=2))
+def test_others_conditions_stay_in_their_places_with_all_they_hold(
+    before: Any, wanted: Any, removed: set[str]
+) -> None:
+    merged = merge_conditions(before, wanted, "t1", 3, removed)
+    mine = by_type(wanted).keys() | removed
+    assert [one for one in merged if one["type"] not in mine] == [
+        one for one in before if one["type"] not in mine
+    ]
+    for name, condition in by_type(merged).items():
+        if name in by_type(before) and name not in removed:
+            assert condition["foreign"] == [name]
+    assert by_type(merged).keys() == (by_type(before).keys() - removed) | by_type(wanted).keys()
+
+
+def test_a_condition_without_a_time_gets_one() -> None:
+    (condition,) = merge_conditions(
+        [{"type": "A", "status": "True"}], [{"type": "A", "status": "True"}], "t1", None
+    )
+    assert condition == {"type": "A", "status": "True", "lastTransitionTime": "t1"}
+
+
+def test_a_condition_that_names_no_type_stays_as_it_is_in_its_place() -> None:
+    before = [{"type": "A", "status": "True"}, {"status": "?"}, {"type": "B", "status": "True"}]
+    merged = merge_conditions(before, [{"type": "C", "status": "True"}], "t1", None, removed=["A"])
+    assert merged == [*before[1:], {"type": "C", "status": "True", "lastTransitionTime": "t1"}]
+
+
+@pytest.mark.rule("condition-2")
+def test_a_condition_that_speaks_of_an_older_generation_is_not_true_of_this_one() -> None:
+    conditions = (
+        Condition("Ready", "True", observed_generation=2),
+        Condition("Odd", "Unknown"),
+        Condition("Of no generation", "True"),
+    )
+    assert is_true(conditions, "Of no generation")
+    assert not is_true(conditions, "Of no generation", generation=1)
+    assert is_true(conditions, "Ready")
+    assert is_true(conditions, "Ready", generation=2)
+    assert not is_true(conditions, "Ready", generation=3)
+    assert not is_true(conditions, "Odd")
+    assert not is_true(conditions, "Absent")
+    assert find_condition(conditions, "Odd") == conditions[1]
+
+
+@pytest.mark.rule("condition-3")
+async def test_conditions_are_written_once_and_only_where_they_change() -> None:
+    said: dict[str, Any] = {"status": True, "message": "m"}
+
+    async def say(ctx: Context[Toy]) -> None:
+        ctx.condition("Ready", False, reason="Early")
+        ctx.condition("Ready", said["status"], reason="R", message=said["message"])
+
+    toy = Toy(metadata=ObjectMeta("toy", "default"))
+    client = FakeClient(toy)
+    controller = Controller(Toy, say)
+    assert (await run_once(controller, toy, client)).writes == ["patch toys/status default/toy"]
+    assert (await run_once(controller, toy, client)).writes == []
+    first = (await run_once(controller, toy, client)).conditions["Ready"]
+    said["message"] = "other"
+    second = (await run_once(controller, toy, client)).conditions["Ready"]
+    assert (second["message"], second["lastTransitionTime"]) == ("other", first["lastTransitionTime"])
+
+
+@pytest.mark.rule("condition-4")
+async def test_a_condition_that_is_meant_no_more_is_taken_away_and_no_other() -> None:
+    async def remove(ctx: Context[Toy]) -> None:
+        ctx.remove_condition("Mine")
+        ctx.remove_condition("Never")
+        ctx.condition("Back", True, reason="R")
+        ctx.remove_condition("Back")
+
+    since = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    theirs, mine = (Condition(name, "True", "R", last_transition_time=since) for name in ("Theirs", "Mine"))
+    conditions = (theirs, mine)
+    toy = Toy(metadata=ObjectMeta("toy", "default"), status=ToyStatus(conditions=conditions))
+    client = FakeClient(toy)
+    done = await run_once(Controller(Toy, remove), toy, client)
+    assert (done.error, list(done.conditions)) == (None, ["Theirs"])
+    assert "resourceVersion" in client.transport.writes[-1].body["metadata"]
+    assert (await run_once(Controller(Toy, remove), toy, client)).writes == []
+
+
+async def test_the_condition_of_a_built_in_kind_names_no_generation_and_is_written_once() -> None:
+    async def keep(ctx: Context[Deployment]) -> None:
+        ctx.condition("Available", True, reason="Up")
+
+    labels = {"app": "a"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = DeploymentSpec(selector=LabelSelector(labels), template=pod)
+    deployment = Deployment(metadata=ObjectMeta("a", "default"), spec=spec)
+    client = FakeClient(deployment)
+    controller = Controller(
+        Deployment, keep, writes=[Write(Deployment, "patch", subresource="status")], operator="example.com"
+    )
+    first = await run_once(controller, deployment, client)
+    assert first.writes == ["patch deployments/status default/a"]
+    assert (await run_once(controller, deployment, client)).writes == []
+
+
+def test_the_conditions_of_a_job_are_found_like_those_of_a_model() -> None:
+    conditions = (PodCondition("Complete", "True"), PodCondition("Failed", "False"))
+    assert find_condition(conditions, "Failed") == conditions[1]
+    assert is_true(conditions, "Complete")
+    assert not is_true(conditions, "Failed")
+    assert not is_true(conditions, "Complete", generation=1)  # it does not say of which generation it is

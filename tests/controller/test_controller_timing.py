@@ -1,0 +1,447 @@
+"""When a key runs again: results, priorities, errors, timers, resyncs, and objects that are no more."""
+
+import itertools
+import math
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import get_logger
+from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
+from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.runner import INITIAL_PRIORITY
+from reconcile.controller.tombstones import Gone
+from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
+
+
+async def idle(ctx: Context[Toy]) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.rule("inv-11")
+@pytest.mark.parametrize("seed", range(3))
+def test_failures_count_until_success_or_a_wished_time_and_a_final_error_leaves_the_count(seed: int) -> None:
+    attempts: list[int] = []
+    plan = ["fail", "fail", "final", "fail", "later", "fail", "again", "fail", "end"]
+
+    async def act(ctx: Context[Toy]) -> Result | None:
+        attempts.append(ctx.attempt)
+        match plan[len(attempts) - 1]:
+            case "fail":
+                raise RuntimeError("no")
+            case "final":
+                raise TerminalError("not like this")
+            case "later":
+                return Result(after=1)
+            case "again":
+                return Result(again=True)
+        return None
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act)):
+            await world.make()
+            await anyio.sleep(5)
+            assert attempts == [0, 1, 2]
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
+            await anyio.sleep(20)
+        assert attempts == [0, 1, 2, 2, 3, 0, 1, 2, 3]
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("inv-11")
+def test_a_final_error_is_recognised_as_a_cause_of_nothing_but_itself() -> None:
+    assert Outcome(error=TerminalError()).terminal
+    assert not Outcome(error=RuntimeError()).terminal
+
+
+@pytest.mark.rule("P3")
+@pytest.mark.rule("result-priority")
+def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_result_says_another() -> None:
+    seen: list[tuple[str, int]] = []
+    plan = [
+        RuntimeError("no"),
+        Result(after=1),
+        Result(again=True),
+        Result(after=1, priority=7),
+        Result(),
+        None,
+    ]
+
+    async def scenario(world: World) -> None:
+        await world.make()
+
+        async def act(ctx: Context[Toy]) -> Result | None:
+            (run,) = running._runners[0].history.running()
+            step: Any = plan[len(seen)]
+            seen.append((type(step).__name__, run.priority))
+            if isinstance(step, Exception):
+                raise step
+            wanted: Result | None = step
+            return wanted
+
+        async with world.running(Controller(Toy, act)) as running:
+            await anyio.sleep(20)
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
+            await anyio.sleep(20)
+        low = INITIAL_PRIORITY
+        assert [priority for _, priority in seen] == [low, low, low, low, 7, 0]
+
+    played(scenario)
+
+
+@pytest.mark.rule("result-again")
+def test_again_waits_longer_each_time_in_a_row_and_starts_anew_after_another_result() -> None:
+    times: list[float] = []
+    plan = ["again"] * 8 + ["done"] + ["again"] * 3 + ["later"] + ["again"] * 3
+
+    async def act(ctx: Context[Toy]) -> Result | None:
+        times.append(anyio.current_time())
+        step = plan[len(times) - 1] if len(times) <= len(plan) else "done"
+        return {"again": Result(again=True), "later": Result(after=0.5)}.get(step)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act, every=30)):
+            await world.make()
+            await anyio.sleep(120)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        backoffs = [0.005 * 2**n for n in range(8)]
+        for gap, backoff in zip(gaps, backoffs, strict=False):
+            assert backoff <= gap <= 1.11 * backoff + 0.01
+        for gap, backoff in zip(gaps[9:], backoffs[:3], strict=False):
+            assert backoff <= gap <= 1.11 * backoff + 0.01
+        assert 0.5 <= gaps[12] < 0.51
+        assert gaps[13] <= 0.016
+
+    played(scenario)
+
+
+@pytest.mark.rule("result-after")
+def test_a_wished_time_is_kept_and_a_sooner_wake_up_takes_its_place() -> None:
+    times: list[float] = []
+
+    async def act(ctx: Context[Toy]) -> Result:
+        times.append(anyio.current_time())
+        return Result(after=50)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act)):
+            await world.make()
+            await anyio.sleep(70)
+            await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=5)))
+            await anyio.sleep(59)
+        gaps = [round(b - a) for a, b in itertools.pairwise(times)]
+        assert gaps == [50, 20, 50] or gaps == [50, 20]
+        assert times[-1] - times[-2] >= 20
+
+    played(scenario)
+
+
+@pytest.mark.rule("result-error")
+def test_after_an_error_only_the_back_off_counts_and_a_final_one_waits_for_a_change() -> None:
+    times: list[float] = []
+
+    async def act(ctx: Context[Toy]) -> Result | None:
+        times.append(anyio.current_time())
+        match len(times):
+            case 1:
+                return Result(after=100)
+            case 2:
+                raise RuntimeError("no")
+            case 3:
+                raise TerminalError("never")
+        return None
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, act)):
+            await world.make()
+            await anyio.sleep(1000)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        assert len(gaps) == 2
+        assert gaps[0] >= 100
+        assert gaps[1] <= 0.02
+
+    played(scenario)
+
+
+@pytest.mark.rule("priority-initial")
+@pytest.mark.parametrize("seed", range(3))
+def test_what_changes_now_goes_before_what_was_there_at_the_start(seed: int) -> None:
+    order: list[str] = []
+
+    async def slow(ctx: Context[Toy]) -> None:
+        order.append(ctx.object.name)
+        await anyio.sleep(1)
+
+    async def scenario(world: World) -> None:
+        for number in range(20):
+            await world.make(f"old-{number:02}")
+        async with world.running(Controller(Toy, slow, workers=1)):
+            await anyio.sleep(3.5)
+            await world.make("new")
+            await anyio.sleep(25)
+        assert order.index("new") <= 5
+        assert len(order) == 21
+
+    played(scenario, seed)
+
+
+def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup() -> None:
+    calls: list[str] = []
+
+    async def clean(ctx: Context[Toy]) -> Result:
+        calls.append("clean")
+        return Result(priority=5)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, keep_size, cleanup=clean)):
+            toy = await world.make()
+            await anyio.sleep(2)
+            await world.client.delete(toy)
+            await anyio.sleep(5)
+            assert await world.client.find(Toy, "a", "default") is None
+        assert calls == ["clean"]
+
+    played(scenario)
+
+
+def test_a_result_may_say_its_time_as_a_duration() -> None:
+    assert Result(after=timedelta(minutes=2, milliseconds=500)) == Result(after=120.5)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"after": 1, "again": True},
+        {"after": 0, "again": True},
+        {"after": math.nan},
+        {"after": math.inf},
+        {"after": "5"},
+        {"after": True},
+        {"priority": "high"},
+    ],
+)
+def test_a_result_that_makes_no_sense_is_refused_where_it_is_made(result: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match="Result"):
+        Result(**result)
+
+
+@given(seconds=st.floats(max_value=0.0, allow_nan=False))
+def test_a_time_that_has_passed_is_now(seconds: float) -> None:
+    assert Result(after=seconds) == Result(after=0.0)
+    assert Result(after=seconds).wants_run
+
+
+@pytest.mark.rule("result-at-once")
+@pytest.mark.parametrize("after", [0, -5, timedelta(), timedelta(seconds=-1)])
+def test_a_key_that_asks_to_run_at_once_is_paced_and_lets_others_pass(after: float | timedelta) -> None:
+    order: list[tuple[str, float]] = []
+
+    async def hurry(ctx: Context[Toy]) -> Result | None:
+        order.append((ctx.object.name, anyio.current_time()))
+        return Result(after=after) if ctx.object.name == "hasty" else None
+
+    async def scenario(world: World) -> None:
+        await world.make("hasty")
+        for number in range(3):
+            await world.make(f"t{number}")
+        async with world.running(Controller(Toy, hurry, workers=1)):
+            await anyio.sleep(1)
+        hasty = [at for name, at in order if name == "hasty"]
+        pauses = [late - early for early, late in itertools.pairwise(hasty)]
+        assert min(pauses) >= 0.005
+        assert max(pauses) < 0.01
+        assert [name for name, _ in order[:4]] == ["hasty", "t0", "t1", "t2"]
+
+    played(scenario)
+
+
+@pytest.mark.rule("inv-13")
+def test_only_the_controllers_own_deadline_is_told_as_its_time_out() -> None:
+    async def scenario(world: World) -> None:
+        async def act(ctx: Context[Toy]) -> None:
+            if ctx.object.name == "own":
+                raise TimeoutError("a socket's")
+            await anyio.sleep_forever()
+
+        async with world.running(Controller(Toy, act, timeout=5)) as manager:
+            await world.make("own")
+            await anyio.sleep(1)
+            (past,) = {run.error for _, runs in manager._runners[0].history.recent() for run in runs}
+            assert past == "TimeoutError: a socket's"
+            await world.make("late")
+            await anyio.sleep(7)
+            errors = {run.error for _, runs in manager._runners[0].history.recent() for run in runs}
+            assert f"{ReconcileTimeout.__name__}: took longer than 5 s" in errors
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_object_runs_again_on_a_timer_of_its_own_until_it_is_gone(seed: int) -> None:
+    times: dict[str, list[float]] = {}
+
+    async def note(ctx: Context[Toy]) -> None:
+        times.setdefault(ctx.object.name, []).append(anyio.current_time())
+        if ctx.object.name == "bad":
+            raise TerminalError("still no")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, note, every=60)) as manager:
+            for name in ("a", "b", "bad"):
+                await world.make(name)
+            await anyio.sleep(1000)
+            for name in ("a", "b", "bad"):
+                await world.client.delete(await world.client.get(Toy, name, "default"))
+            await anyio.sleep(100)
+            assert manager.status().controllers[0].queue.delayed == 0
+        for name in ("a", "b", "bad"):
+            gaps = [b - a for a, b in itertools.pairwise(times[name])]
+            assert len(gaps) >= 15
+            assert all(60 <= gap <= 66.1 for gap in gaps)
+            assert len({round(gap, 3) for gap in gaps}) > 10
+
+    played(scenario, seed)
+
+
+def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts() -> None:
+    times: list[float] = []
+
+    async def note(ctx: Context[Toy]) -> Result:
+        times.append(anyio.current_time())
+        if len(times) < 15:
+            raise RuntimeError("no")
+        return Result(after=5) if len(times) < 18 else Result(after=500)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, note, every=10)):
+            await world.make()
+            await anyio.sleep(300)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        assert gaps[13] > 40
+        assert all(5 <= gap < 5.1 for gap in gaps[14:17])
+        assert all(10 <= gap < 11.1 for gap in gaps[17:])
+
+    played(scenario)
+
+
+@pytest.mark.rule("inv-11")
+def test_a_controller_may_say_how_long_its_failures_wait() -> None:
+    times: list[float] = []
+
+    async def fail(ctx: Context[Toy]) -> None:
+        times.append(anyio.current_time())
+        raise RuntimeError("no")
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, fail, backoff=Backoff(base=2, limit=10), every=1)):
+            await world.make()
+            await anyio.sleep(60)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        for gap, backoff in zip(gaps, (2, 4, 8, 10, 10), strict=False):
+            assert backoff <= gap <= 1.11 * backoff
+
+    played(scenario)
+
+
+@pytest.mark.rule("priority-initial")
+def test_a_resync_runs_all_objects_past_the_predicates_behind_all_else() -> None:
+    seen: list[tuple[int, str]] = []
+
+    async def scenario(world: World) -> None:
+        async def note(ctx: Context[Toy]) -> None:
+            (run,) = running._runners[0].history.running()
+            seen.append((run.priority, ctx.causes[0].verb))
+
+        async with world.running(
+            Controller(Toy, note, wakes=lambda old, new: False, resync=600, workers=1)
+        ) as running:
+            await world.make()
+            await anyio.sleep(10)
+            assert seen == [(0, "added")]
+            await anyio.sleep(1350)
+            assert seen[1:] == [(INITIAL_PRIORITY, "resynced")] * 2
+
+    played(scenario)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_that_failed(seed: int) -> None:
+    told: list[tuple[str, int]] = []
+    runs: list[str] = []
+
+    async def forget(gone: Gone[Toy]) -> None:
+        told.append((gone.object.uid, gone.object.spec.size))
+        if len(told) < 3:
+            raise RuntimeError("not yet")
+
+    async def note(ctx: Context[Toy]) -> None:
+        runs.append(ctx.object.uid)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, note, on_gone=forget)) as manager:
+            first = await world.make(size=4)
+            await anyio.sleep(2)
+            await world.client.delete(first)
+            second = await world.make(size=5)
+            await anyio.sleep(20)
+            assert told == [(first.uid, 4)] * 3
+            assert runs[-1] == second.uid
+            await world.client.delete(second)
+            await anyio.sleep(5)
+            assert told[3:] == [(second.uid, 5)]
+            assert not manager._runners[0]._passes.departures._gone
+
+    played(scenario, seed)
+
+
+def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def forget(gone: Gone[Toy]) -> None:
+        raise AssertionError("cannot be read")
+
+    async def run() -> None:
+        from informers import Delta, Snapshot
+        from reconcile.controller.tombstones import Departures
+        from reconcile.runs.requests import Request
+
+        raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
+        departures = Departures(Toy, forget)
+        departures.note(Delta(Snapshot.from_json(raw), None))
+        for _ in range(2):
+            await departures.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
+
+    anyio.run(run)
+    assert [vars(r)["event"] for r in caplog.records] == ["gone, and its last state does not fit the model"]
+
+
+@pytest.mark.parametrize("option", ["timeout", "every", "resync"])
+def test_options_in_seconds_are_above_zero(option: str) -> None:
+    wrong: Any = {option: 0}
+    with pytest.raises(ValueError, match=f"{option}= is a number of seconds above 0"):
+        Controller(Toy, idle, **wrong)
+
+
+def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go() -> None:
+    told: list[str] = []
+
+    async def forget(gone: Gone[Toy]) -> None:
+        told.append(gone.object.name)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, idle, on_gone=forget), namespace="default") as manager:
+            await world.make()
+            await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system")))
+            cache = manager._running.members[0].cache
+            cache.add_namespace("kube-system")
+            await anyio.sleep(5)
+            await cache.remove_namespace("kube-system")
+            await anyio.sleep(5)
+        assert told == []
+
+    played(scenario)

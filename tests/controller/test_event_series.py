@@ -1,0 +1,114 @@
+"""What of the news is counted up, combined, held back, cut and forgotten."""
+
+import datetime
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reconcile.controller.event_series import (
+    BURST,
+    COMBINED,
+    REFILL_SECONDS,
+    SERIES_ENDS_AFTER,
+    SIMILAR_NOTES,
+    SIMILAR_SECONDS,
+    EventLedger,
+    News,
+    Subject,
+)
+
+ABOUT = Subject("v1", "ConfigMap", "default", "c", "u")
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MADE = News(ABOUT, "Normal", "Made", "made pod 0", "Scale")
+
+
+@pytest.mark.rule("event-2")
+def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
+    ledger = EventLedger()
+    for now in (0.0, SERIES_ENDS_AFTER, 2 * SERIES_ENDS_AFTER):
+        series = ledger.hear(MADE, START + datetime.timedelta(seconds=now), now)
+    assert (series.count, series.first, series.last) == (3, START, START + datetime.timedelta(seconds=720))
+    assert ledger.hear(MADE, START, 3 * SERIES_ENDS_AFTER + 0.1).count == 1
+    changes: list[dict[str, Any]] = [
+        {"type": "Warning"},
+        {"reason": "Kept"},
+        {"note": "made pod 1"},
+        {"action": "Reconcile"},
+        {"subject": evolve(ABOUT, uid="v")},
+    ]
+    assert [ledger.hear(evolve(MADE, **change), START, 1000.0).count for change in changes] == [1] * 5
+
+
+@pytest.mark.rule("event-2")
+def test_what_is_combined_says_all_else_that_the_news_said_until_the_time_for_similar_notes_is_over() -> None:
+    ledger = EventLedger()
+
+    def heard(number: int, now: float) -> str:
+        series = ledger.hear(evolve(MADE, note=f"made pod {number}"), START, now)
+        assert evolve(series.news, note="made pod 0") == MADE
+        return series.news.note
+
+    for number in range(SIMILAR_NOTES):
+        assert heard(number, 0.0) == f"made pod {number}"
+    assert heard(77, SIMILAR_SECONDS) == COMBINED + "made pod 77"
+    assert heard(0, SIMILAR_SECONDS) == "made pod 0"
+    assert heard(78, SIMILAR_SECONDS + 0.1) == "made pod 78"
+
+
+@pytest.mark.rule("event-3")
+def test_a_burst_is_to_the_last_write_what_it_says_and_each_refill_is_one_more() -> None:
+    ledger = EventLedger()
+    assert [ledger.may_write(ABOUT, 5.0) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    later = 5.0 + 2 * REFILL_SECONDS
+    assert [ledger.may_write(ABOUT, later) for _ in range(3)] == [True, True, False]
+    assert ledger.may_write(evolve(ABOUT, uid="v"), later)
+
+
+MANY = 5_000
+"""More objects than were once remembered: 4,096."""
+
+
+def about(number: int) -> Subject:
+    return evolve(ABOUT, uid=str(number))
+
+
+@pytest.mark.rule("event-3")
+def test_of_however_many_objects_news_count_up_one_event_each() -> None:
+    ledger = EventLedger()
+    for count in (1, 2, 3):
+        told = [ledger.hear(evolve(MADE, subject=about(n)), START, float(count)) for n in range(MANY)]
+        assert {series.count for series in told} == {count}
+
+
+@pytest.mark.rule("event-3")
+def test_the_burst_of_each_of_however_many_objects_is_limited() -> None:
+    ledger = EventLedger()
+    allowed = [[ledger.may_write(about(n), 5.0) for n in range(MANY)] for _ in range(BURST + 1)]
+    assert [set(turn) for turn in allowed] == [{True}] * BURST + [{False}]
+
+
+def test_what_makes_no_difference_any_more_is_forgotten() -> None:
+    ledger = EventLedger()
+    for number in range(MANY):
+        ledger.hear(evolve(MADE, subject=about(number)), START, 0.0)
+        ledger.may_write(about(number), 0.0)
+    late = max(SERIES_ENDS_AFTER, SIMILAR_SECONDS, REFILL_SECONDS) + 1
+    for number in range(MANY):
+        ledger.hear(evolve(MADE, subject=about(MANY + number)), START, late)
+        ledger.may_write(about(MANY + number), late)
+    assert [len(ledger._series), len(ledger._notes), len(ledger._buckets)] == [MANY] * 3
+
+
+@pytest.mark.parametrize(
+    ("note", "kept"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1024),
+        ("x" + "ä" * 600, "x" + "ä" * 511),
+        ("a file \udcff", "a file ?"),
+        ("\udcff" * 2000, "?" * 1024),
+    ],
+)
+def test_a_note_is_cut_between_characters_and_what_is_no_character_is_replaced(note: str, kept: str) -> None:
+    assert evolve(MADE, note=note).note == kept

@@ -1,0 +1,391 @@
+"""Every place that takes a function of an author, called with functions that misbehave in every way.
+
+`PLACES` has a row for each; a field of Controller, Watch and the like that has none fails
+`test_every_place_that_takes_a_function_has_a_row`.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from attrs import frozen
+
+from reconcile import (
+    Client,
+    Context,
+    Controller,
+    InformerOptions,
+    Manager,
+    ObjectMeta,
+    Predicate,
+    Request,
+    Source,
+    SyncContext,
+    Watch,
+)
+from reconcile.controller.background import Background
+from reconcile.controller.sources import Surroundings
+from reconcile.controller.tombstones import Gone
+from reconcile.kinds import ConfigMap, Secret
+from reconcile.ops.health_checks import report, run_checks
+from reconcile.testing import FakeClient
+from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
+
+# --- functions that misbehave ------------------------------------------------------------------------
+
+MODES = ("raises", "unspeakable", "garbage", "cancelled", "exits", "never")
+
+
+class Unspeakable(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def misbehaving(mode: str) -> Any:
+    """A plain function. One that never returns would hold the event loop: that is the watchdog's matter."""
+
+    def misbehave(*_: Any) -> Any:
+        match mode:
+            case "raises":
+                raise LookupError("of the author")
+            case "unspeakable":
+                raise Unspeakable
+            case "cancelled":
+                raise asyncio.CancelledError
+            case "exits":
+                raise SystemExit(3)
+        return [object()]
+
+    return misbehave
+
+
+def misbehaving_async(mode: str) -> Any:
+    plain = misbehaving(mode)
+
+    async def misbehave(*_: Any) -> Any:
+        if mode == "never":
+            await anyio.sleep_forever()
+        return plain()
+
+    return misbehave
+
+
+def misbehaving_stream(mode: str) -> Any:
+    plain = misbehaving(mode)
+
+    async def misbehave(_: Surroundings) -> AsyncIterator[Any]:
+        yield "default/a"
+        if mode == "never":
+            await anyio.sleep_forever()
+        plain()
+        yield 5
+        yield "default/b"
+        await anyio.sleep_forever()
+
+    return misbehave
+
+
+class Seen:
+    """When the controller of the row ran for `a`."""
+
+    def __init__(self) -> None:
+        self.runs: list[float] = []
+
+    async def note(self, ctx: Context[Toy]) -> None:
+        if ctx.object.name == "a":
+            self.runs.append(anyio.current_time())
+
+
+# --- the places --------------------------------------------------------------------------------------
+
+Make = Callable[[Any, Seen], Controller[Any]]
+
+
+@frozen
+class Place:
+    """How a function is given there: `make` has a controller of it. `kind` says which functions it takes.
+
+    `wakes`: the function decides what wakes, so a change may not be lost. `silent` is how it may be given and
+    not be named in the log, as what it returns is not used.
+    """
+
+    make: Make
+    kind: str = "plain"
+    wakes: bool = False
+    silent: tuple[str, ...] = ()
+
+
+def controller(**options: Any) -> Controller[Any]:
+    return Controller(Toy, options.pop("reconcile", keep_size), name="row", timeout=2, **options)
+
+
+PLACES: Mapping[str, Place] = {
+    "Controller.reconcile": Place(lambda f, seen: controller(reconcile=f), "either"),
+    "Controller.cleanup": Place(lambda f, seen: controller(cleanup=f), "either"),
+    "Controller.on_terminating": Place(lambda f, seen: controller(on_terminating=f), "either"),
+    "Controller.on_gone": Place(lambda f, seen: controller(on_gone=f), "async", silent=("garbage",)),
+    "Controller.background": Place(
+        lambda f, seen: controller(background=f), "async", silent=("garbage", "never")
+    ),
+    "Controller.wakes": Place(
+        lambda f, seen: controller(reconcile=seen.note, wakes=f), wakes=True, silent=("garbage",)
+    ),
+    "Controller.sources": Place(
+        lambda f, seen: controller(reconcile=seen.note, sources=[f]), "stream", silent=("never",)
+    ),
+    "Watch.by": Place(
+        lambda f, seen: controller(reconcile=seen.note, watches=[Watch(Secret, by=f)]), wakes=True
+    ),
+    "Watch.by_labels": Place(
+        lambda f, seen: controller(reconcile=seen.note, watches=[Watch(Secret, by_labels=f)]), wakes=True
+    ),
+    "Watch.to": Place(
+        lambda f, seen: controller(reconcile=seen.note, watches=[Watch(Secret, to=f)]), wakes=True
+    ),
+    "Watch.wakes": Place(
+        lambda f, seen: controller(
+            reconcile=seen.note, watches=[Watch(Secret, to=lambda s: [Request("default", "a")], wakes=f)]
+        ),
+        wakes=True,
+        silent=("garbage",),
+    ),
+    "Predicate.test": Place(
+        lambda f, seen: controller(reconcile=seen.note, wakes=Predicate(f)), wakes=True, silent=("garbage",)
+    ),
+    "Source.start": Place(
+        lambda f, seen: controller(reconcile=seen.note, sources=[Source(f, "misbehave")]),
+        "stream",
+        silent=("never",),
+    ),
+}
+
+ASKED_ELSEWHERE: Mapping[str, str] = {
+    "Manager.liveness": "test_a_health_check_that_misbehaves_fails_and_nothing_else",
+    "Manager.readiness": "test_a_health_check_that_misbehaves_fails_and_nothing_else",
+    "InformerOptions.transform": "test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which",
+    "Context.run_sync": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+    "Context.generate_once": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+    "Client.modify": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+    "Client.scale": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+    "SyncContext.run_sync": "test_a_function_that_a_run_passes_on_fails_that_run_alone",
+}
+
+# What takes no function of an author's: values, and objects whose methods requests of a run call.
+NO_FUNCTIONS = {
+    "Controller": "kind operator finalizer field_manager former_finalizers former_field_managers "
+    "selector _labels owns watches reads writes name workers timeout clusters backoff every "
+    "resync replaces storms _triggers",
+    "Watch": "kind everywhere",
+    "Source": "name initial",
+    "Predicate": "",
+    "InformerOptions": "namespaces labels fields shard metadata_only drop transformed compress",
+    "Manager": "controllers transport clusters embedded namespace namespaces name clock sync_seconds "
+    "stop_seconds blocking leader_election serve serve_certificates serve_review serve_metrics ready_when "
+    "metrics traces limiter client_qps client_burst workers timeout threads debug caution undeclared "
+    "informers environ",
+}
+
+
+@pytest.mark.rule("survival-functions")
+def test_every_place_that_takes_a_function_has_a_row() -> None:
+    options: dict[str, Sequence[str]] = {
+        model.__name__: [field.name for field in attrs.fields(model)]
+        for model in (Controller, Watch, Source, Predicate, InformerOptions)
+    }
+    options["Manager"] = [name for name in inspect.signature(Manager.__init__).parameters if name != "self"]
+    rows = {*PLACES, *ASKED_ELSEWHERE}
+    for owner, names in options.items():
+        with_row = {row.partition(".")[2] for row in rows if row.startswith(f"{owner}.")}
+        assert set(names) == with_row | set(NO_FUNCTIONS[owner].split()), owner
+
+
+@pytest.mark.rule("survival-functions")
+def test_every_method_of_a_run_that_takes_a_function_has_a_row() -> None:
+    found = {
+        f"{owner.__name__}.{name}"
+        for owner in (Context, Client, SyncContext)
+        for name, method in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_") and "Callable" in str(inspect.signature(method))
+    }
+    ours = {"Client.checked", "SyncContext.generate_once"}
+    assert {name for name in found if name not in ours} <= {*PLACES, *ASKED_ELSEWHERE}
+
+
+CASES = [
+    pytest.param(name, mode, kind, id=f"{name}-{mode}-{kind}")
+    for name, place in PLACES.items()
+    for mode in MODES
+    for kind in (("async", "plain") if place.kind == "either" else (place.kind,))
+    if not (mode == "never" and kind == "plain")
+]
+
+
+@pytest.mark.rule("survival-functions")
+@pytest.mark.parametrize(("name", "mode", "kind"), CASES)
+def test_no_function_ends_the_manager_or_loses_a_change(
+    name: str, mode: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    place, seen = PLACES[name], Seen()
+    make = {"async": misbehaving_async, "plain": misbehaving, "stream": misbehaving_stream}[kind]
+    function = make(mode)
+
+    async def scenario(world: World) -> None:
+        await world.make("a", size=1)
+        await world.make("b", size=2)
+        await world.client.create(Secret(metadata=ObjectMeta("any", "default")))
+        probe = Controller(ConfigMap, lambda ctx: None, name="probe")
+        async with world.running(place.make(function, seen), probe) as manager:
+            await anyio.sleep(20)
+            if name == "Controller.on_gone":
+                await world.client.delete(await world.client.get(Toy, "a", "default"))
+                await anyio.sleep(5)
+            if name in ("Controller.cleanup", "Controller.on_terminating"):
+                if name == "Controller.on_terminating":
+                    await world.client.apply(_held("a"), force=True)
+                await world.client.delete(await world.client.get(Toy, "a", "default"))
+                await anyio.sleep(5)
+            before = anyio.current_time()
+            if name.startswith("Watch."):
+                await world.client.modify(Secret, "any", "default", touched)
+            elif place.wakes:
+                await world.client.modify(Toy, "a", "default", lambda toy: toy.replace(spec=ToySpec(size=9)))
+            await anyio.sleep(10)
+            if place.wakes:
+                assert any(run > before for run in seen.runs)
+            if kind == "stream":
+                assert seen.runs
+            await world.client.create(ConfigMap(metadata=ObjectMeta("later", "default")))
+            await anyio.sleep(5)
+            row, probing = manager.status().controllers
+            assert (probing.runs, probing.failures) == (1, 0)
+            assert row.queue.working <= 2
+
+    played(scenario)
+    said = " ".join(str(value) for record in caplog.records for value in vars(record).values())
+    by_itself = {
+        "raises": "LookupError: of the author",
+        "unspeakable": "Unspeakable",
+        "never": "took longer than 2 s",
+    }
+    named = "misbehave" in said or by_itself.get(mode, "misbehave") in said
+    assert named or mode in place.silent, said
+    assert "the manager has ended" not in said
+
+
+def touched(secret: Secret) -> Secret:
+    return secret.with_metadata(labels={"touched": "yes"})
+
+
+def _held(name: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "finalizers": ["example.com/held"]}
+    return {"apiVersion": "toys.example.com/v1", "kind": "Toy", "metadata": metadata}
+
+
+@pytest.mark.rule("survival-functions")
+@pytest.mark.parametrize("mode", ["raises", "cancelled", "exits"])
+def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(mode: str) -> None:
+    told: list[str] = []
+
+    async def on_gone(gone: Gone[Toy]) -> None:
+        told.append(gone.object.name)
+        if len(told) < 4:
+            misbehaving(mode)()
+
+    async def scenario(world: World) -> None:
+        toy = await world.make("a")
+        async with world.running(controller(on_gone=on_gone)):
+            await anyio.sleep(5)
+            await world.client.delete(toy)
+            await anyio.sleep(5)
+        assert told == ["a"] * 4
+
+    played(scenario)
+
+
+@pytest.mark.rule("survival-functions")
+def test_what_a_source_yields_after_garbage_is_taken() -> None:
+    seen: list[str] = []
+
+    async def note(ctx: Context[Toy]) -> None:
+        seen.extend(f"{ctx.object.name} {cause}" for cause in ctx.causes if cause.verb == "triggered")
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        await world.make("b")
+        async with world.running(Controller(Toy, note, sources=[misbehaving_stream("garbage")])):
+            await anyio.sleep(5)
+        assert sorted(line.partition(" ")[0] for line in seen) == ["a", "b"]
+
+    played(scenario)
+
+
+@pytest.mark.rule("survival-functions")
+def test_a_background_task_that_ignores_its_end_holds_up_its_key_for_a_run_alone() -> None:
+    async def stubborn(given: Background[Toy]) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(100)
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        async with world.running(controller(background=stubborn, cleanup=keep_size, workers=1)) as manager:
+            await anyio.sleep(5)
+            await world.client.delete(await world.client.get(Toy, "a", "default"))
+            await anyio.sleep(1)
+            await world.make("b", size=7)
+            await anyio.sleep(10)
+            assert (await world.client.get(Toy, "b", "default")).status.size == 7
+            assert manager.status().controllers[0].failures > 0
+            assert await world.client.find(Toy, "a", "default") is not None
+            await anyio.sleep(120)
+            assert await world.client.find(Toy, "a", "default") is None
+
+    played(scenario)
+
+
+@pytest.mark.rule("survival-functions")
+@pytest.mark.parametrize("mode", ["raises", "cancelled", "exits", "false", "waits"])
+def test_a_health_check_that_misbehaves_fails_and_nothing_else(mode: str) -> None:
+    async def late() -> None:
+        """Never awaited."""
+
+    answers: dict[str, Any] = {"false": lambda: False, "waits": lambda: late()}
+    check = answers.get(mode) or misbehaving(mode)
+    manager = Manager(readiness={"odd": check, "fine": lambda: None}, transport=FakeClient().transport)
+    health = report("readyz", run_checks("readyz", manager.options.readiness))
+    assert health.status == 500
+    assert "[-]odd failed" in health.text
+    assert "[+]fine ok" in health.text
+
+
+PASSED_ON: Mapping[str, Callable[[Context[Any], Any], Any]] = {
+    "run_sync": lambda ctx, f: ctx.run_sync(f),
+    "generate_once": lambda ctx, f: ctx.generate_once("n", f),
+    "modify": lambda ctx, f: ctx.client.modify(Toy, "a", "default", f),
+    "scale": lambda ctx, f: ctx.client.scale(ctx.object, f),
+}
+
+
+@pytest.mark.rule("survival-functions")
+@pytest.mark.parametrize("mode", ["raises", "unspeakable", "garbage", "cancelled", "exits"])
+@pytest.mark.parametrize("how", PASSED_ON)
+def test_a_function_that_a_run_passes_on_fails_that_run_alone(how: str, mode: str) -> None:
+    async def pass_on(ctx: Context[Toy]) -> None:
+        if ctx.object.name == "a":
+            await PASSED_ON[how](ctx, misbehaving(mode))
+        ctx.status(size=3)
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        await world.make("b")
+        async with world.running(controller(reconcile=pass_on, writes=[Secret, Toy])) as manager:
+            await anyio.sleep(5)
+            assert (await world.client.get(Toy, "b", "default")).status.size == 3
+            assert (manager.status().controllers[0].failures > 0) is ((how, mode) != ("run_sync", "garbage"))
+
+    played(scenario)

@@ -1,0 +1,198 @@
+"""The least rights of controllers, in full: what is not in these lists nobody may do."""
+
+from typing import Any
+
+import pytest
+
+from reconcile import Context, Controller, Object, Watch, Write, resource
+from reconcile.controller.permissions import (
+    Permission,
+    beyond_namespaces,
+    lease_permissions,
+    lookout_permissions,
+    merged,
+    permissions_of,
+    review_permissions,
+)
+from reconcile.controller.predecessors import Original
+from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
+from reconcile.models.versions import is_custom
+from tests.manager.test_manager import Toy
+
+READ = ("get", "list", "watch")
+EVENTS = Permission("events.k8s.io", "events", ("create", "patch"))
+
+
+async def keep(ctx: Context[Any]) -> None:
+    return None
+
+
+@resource("plain.example.com/v1")
+class Plain(Object):
+    size: int = 0
+
+
+@resource("v1.networking.k8s.io/v1", kind="Route")
+class Beside(Object):
+    status: str = ""
+
+
+@resource("networking.k8s.io/v1", kind="IngressClass", namespaced=False)
+class OfKubernetes(Object):
+    status: str = ""
+
+
+@pytest.mark.parametrize(
+    ("controller", "rights"),
+    [
+        (
+            Controller(Toy, keep),
+            [
+                EVENTS,
+                Permission("toys.example.com", "toys", READ),
+                Permission("toys.example.com", "toys/status", ("patch",)),
+            ],
+        ),
+        (
+            Controller(Toy, keep, cleanup=keep),
+            [
+                EVENTS,
+                Permission("toys.example.com", "toys", (*READ, "patch")),
+                Permission("toys.example.com", "toys/status", ("patch",)),
+            ],
+        ),
+        (Controller(Plain, keep), [EVENTS, Permission("plain.example.com", "plains", READ)]),
+        (Controller(Deployment, keep), [Permission("apps", "deployments", READ), EVENTS]),
+        (
+            Controller(Plain, keep, owns=[ConfigMap, Secret], writes=[Write(Secret, ("deletecollection",))]),
+            [
+                Permission("", "configmaps", (*READ, "create", "update", "patch", "delete")),
+                Permission("", "secrets", (*READ, "create", "update", "patch", "delete", "deletecollection")),
+                EVENTS,
+                Permission("plain.example.com", "plains", READ),
+            ],
+        ),
+        (
+            Controller(
+                Plain,
+                keep,
+                watches=[Watch(Secret, by=lambda _: "s")],
+                reads=[Pod],
+                writes=[
+                    Write(Object, ("patch", "get"), subresource="scale"),
+                    Write(Pod, ("create",), subresource="eviction"),
+                    Write(Node, ("patch",)),
+                ],
+            ),
+            [
+                Permission("", "nodes", ("patch",)),
+                Permission("", "pods", READ),
+                Permission("", "pods/eviction", ("create",)),
+                Permission("", "secrets", READ),
+                Permission("*", "*/scale", ("get", "patch")),
+                EVENTS,
+                Permission("plain.example.com", "plains", READ),
+            ],
+        ),
+    ],
+)
+def test_a_controller_may_do_what_it_declares_and_nothing_else(
+    controller: Controller[Any], rights: list[Permission]
+) -> None:
+    assert permissions_of([controller]) == rights
+
+
+def test_owners_get_the_right_to_their_finalizers_only_where_they_own_and_it_is_asked_for() -> None:
+    owner, other = Controller(Toy, keep, owns=[ConfigMap]), Controller(Plain, keep)
+    asked = permissions_of([owner, other], owner_finalizers=True)
+    assert [one for one in asked if one not in permissions_of([owner, other])] == [
+        Permission("toys.example.com", "toys/finalizers", ("update",))
+    ]
+
+
+def test_several_controllers_share_one_permission_for_each_resource() -> None:
+    assert permissions_of([Controller(Plain, keep, name="a"), Controller(Plain, keep, name="b")]) == [
+        EVENTS,
+        Permission("plain.example.com", "plains", READ),
+    ]
+    assert permissions_of([]) == [EVENTS]
+
+
+def test_named_objects_are_a_permission_of_their_own() -> None:
+    one, named = Permission("g", "r", ("patch", "get")), Permission("g", "r", ("list",), ("n",))
+    assert merged([named, one, Permission("g", "r", ("watch",), ("n",))]) == [
+        Permission("g", "r", ("get", "patch")),
+        Permission("g", "r", ("list", "watch"), ("n",)),
+    ]
+
+
+def test_a_rule_names_objects_only_where_it_holds_for_some() -> None:
+    assert [one.rule() for one in lease_permissions("operator")] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["operator"],
+            "verbs": ["get", "watch", "update"],
+        },
+    ]
+
+
+def test_a_review_may_be_asked_for_and_no_more() -> None:
+    assert review_permissions() == [
+        Permission("authentication.k8s.io", "tokenreviews", ("create",)),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",)),
+    ]
+
+
+LEASES = Permission("coordination.k8s.io", "leases", ("list",))
+DEPLOYMENTS = Permission("apps", "deployments", ("list",))
+
+
+@pytest.mark.parametrize(
+    ("original", "rights"),
+    [
+        (None, []),
+        (Original("x"), []),
+        (Original("x", leases=("x",)), [LEASES]),
+        (Original("x", deployments=("x",)), [DEPLOYMENTS]),
+        (Original("x", images=("x",)), [DEPLOYMENTS]),
+        (Original("x", leases=("x",), images=("x",)), [LEASES, DEPLOYMENTS]),
+    ],
+)
+def test_what_is_looked_for_of_another_operator_may_be_listed_and_nothing_else(
+    original: Original | None, rights: list[Permission]
+) -> None:
+    others: list[Controller[Any]] = [Controller(Toy, keep), Controller(Plain, keep, replaces=original)]
+    assert lookout_permissions(others) == rights
+
+
+def test_each_reason_why_roles_would_not_do_is_told_once() -> None:
+    controllers: list[Controller[Any]] = [
+        Controller(
+            Node,
+            keep,
+            owns=[Namespace, ConfigMap],
+            watches=[Watch(Node, by=lambda _: "n"), Watch(Secret, by=lambda _: "s", everywhere=True)],
+            reads=[Namespace, Pod],
+            writes=[Write(Object, ("get",), subresource="scale"), Namespace, Secret],
+            operator="example.com",
+        ),
+        Controller(Toy, keep),
+        Controller(Plain, keep, reads=[Namespace, Node]),
+    ]
+    assert beyond_namespaces(controllers) == [
+        "Controller(Node) is of a kind without namespaces",
+        "owns=Namespace is of a kind without namespaces",
+        "Watch(Node) is of a kind without namespaces",
+        "reads=Namespace is of a kind without namespaces",
+        "Write(Namespace) is of a kind without namespaces",
+        "Watch(Secret, everywhere=True) follows all namespaces",
+        "reads=Node is of a kind without namespaces",
+    ]
+    assert beyond_namespaces([Controller(Toy, keep, owns=[ConfigMap], reads=[Pod])]) == []
+
+
+def test_a_kind_is_custom_by_its_group_whoever_wrote_the_model() -> None:
+    kinds = (Toy, Plain, Beside, OfKubernetes, Deployment, Pod, Node)
+    assert [kind for kind in kinds if is_custom(kind)] == [Toy, Plain, Beside]

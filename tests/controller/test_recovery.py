@@ -1,0 +1,432 @@
+"""What follows an outage of the API server: keys and informers go on at once, and paced."""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from io import StringIO
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from rich.console import Console
+
+from informers import OutcomeUnknown, Response, Unreachable
+from reconcile import ApiError, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
+from reconcile.commands.top import _screen, summary
+from reconcile.kinds import ConfigMap
+from reconcile.manager.options import CLIENT_BURST, CLIENT_QPS
+from tests.controller.outage import (
+    Weather,
+    World,
+    bad_gateway,
+    child,
+    fair,
+    played,
+    refused,
+    reset,
+    silent,
+    unavailable,
+)
+from tests.manager.test_manager import Toy
+
+NOTICED = 1.0
+"""Seconds within which the end of an outage is noticed."""
+AT_REST = 2.0
+"""Seconds after an outage within which all is done that takes no time itself."""
+FIRST_SECOND = 100
+"""Requests that may be sent in the first second after an outage."""
+
+
+async def keep_size(ctx: Context[Toy]) -> None:
+    ctx.status(size=ctx.object.spec.size)
+
+
+async def build(ctx: Context[Toy]) -> None:
+    size = ctx.object.spec.size
+    await ctx.apply(ConfigMap(metadata=ObjectMeta(ctx.object.name), data={"size": str(size)}))
+    ctx.status(size=size)
+
+
+async def outage(world: World, weather: Weather, seconds: float, *, cut: bool = True) -> None:
+    """Bad weather for so long; all toys are resized as it begins, which can be seen when it ends."""
+    world.line.break_down(weather, cut=cut)
+    await world.resize(2)
+    await anyio.sleep(seconds)
+    world.line.weather = fair
+
+
+def restless(reconcile: Callable[[Context[Toy]], Awaitable[Any]] = keep_size) -> Controller[Toy]:
+    """A controller whose keys run all the time, so that an outage meets them at work."""
+
+    async def again(ctx: Context[Toy]) -> Result:
+        await ctx.apply(child(ctx, str(ctx.clock.random())))
+        await reconcile(ctx)
+        return Result(after=0.5)
+
+    return Controller(Toy, again, name="toys", workers=5, owns=[ConfigMap])
+
+
+@pytest.mark.rule("outage-3")
+@pytest.mark.parametrize("weather", [refused, reset, bad_gateway, unavailable])
+@pytest.mark.parametrize("seconds", [1, 10, 60, 600])
+def test_keys_and_informers_go_on_at_once_when_the_server_answers_again(
+    seconds: float, weather: Weather
+) -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(restless()):
+            await anyio.sleep(5)
+            await outage(world, weather, seconds)
+            taken = await world.seconds_until(lambda: is_done(world, 2))
+            assert taken <= AT_REST
+
+    played(scenario, toys=5)
+
+
+async def is_done(world: World, size: int) -> bool:
+    return await world.sizes() == {size}
+
+
+@pytest.mark.rule("outage-3")
+@pytest.mark.parametrize("seconds", [15, 60])
+def test_an_outage_in_which_nothing_answers_ends_for_what_hangs_too(seconds: float) -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, keep_size)):
+            await anyio.sleep(5)
+            await outage(world, silent, seconds)
+            taken = await world.seconds_until(lambda: is_done(world, 2))
+            assert taken <= 3.0 + AT_REST  # a probe may hang for its three seconds
+
+    played(scenario, toys=5)
+
+
+@pytest.mark.rule("outage-3")
+def test_a_watch_that_fell_silent_in_an_outage_is_opened_anew() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(restless(), Controller(ConfigMap, ignore, name="others")):
+            await anyio.sleep(5)
+            before = len([sent for sent in world.line.sent if sent[2].endswith("/configmaps")])
+            await outage(world, refused, 10, cut=False)
+            await anyio.sleep(AT_REST)
+            after = [sent for sent in world.line.sent if sent[2].endswith("/configmaps")]
+            assert len(after) == before + 1
+
+    played(scenario, toys=3)
+
+
+async def ignore(ctx: Context[ConfigMap]) -> None:
+    pass
+
+
+@pytest.mark.rule("outage-4")
+@pytest.mark.parametrize("qps", [50.0, 0.0])
+@pytest.mark.parametrize("seconds", [1, 20])
+def test_the_first_second_after_an_outage_sees_at_most_a_hundred_requests(seconds: float, qps: float) -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, build, workers=50, owns=[ConfigMap]), client_qps=qps):
+            await world.seconds_until(lambda: is_done(world, 1))
+            await anyio.sleep(5)
+            await outage(world, refused, seconds)
+            ended = anyio.current_time()
+            taken = await world.seconds_until(lambda: is_done(world, 2))
+            first = world.line.sent_between(ended, ended + 20)[0][0]
+            assert first - ended <= NOTICED
+            for begin in (ended, first):
+                assert len(world.line.sent_between(begin, begin + 1)) <= FIRST_SECOND
+            work = 0 if not qps else 2 * 150 / qps
+            assert taken <= AT_REST + work
+
+    played(scenario, toys=150)
+
+
+@pytest.mark.rule("outage-4")
+def test_an_outage_is_probed_once_a_second_and_nothing_else_is_sent() -> None:
+    async def scenario(world: World) -> None:
+        controllers = [
+            Controller(kind, function, name=name, workers=10, owns=[ConfigMap])
+            for kind, function, name in [(Toy, build, "one"), (Toy, keep_size, "two")]
+        ]
+        async with world.running(*controllers, Controller(ConfigMap, ignore, name="three")):
+            await anyio.sleep(5)
+            began = anyio.current_time()
+            await outage(world, refused, 60)
+            assert len(world.line.sent_between(began + 3, began + 60)) <= 57 / 0.8 + 1
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-3")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 1000),
+    outages=st.lists(
+        st.tuples(
+            st.floats(0, 3),
+            st.sampled_from([refused, reset, bad_gateway, unavailable]),
+            st.floats(0, 20),
+            st.booleans(),
+        ),
+        max_size=4,
+    ),
+)
+def test_whatever_outages_come_all_is_done_soon_after_the_last(
+    seed: int, outages: list[tuple[float, Weather, float, bool]]
+) -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+            for pause, weather, seconds, cut in outages:
+                await anyio.sleep(pause)
+                await outage(world, weather, seconds, cut=cut)
+            await world.resize(3)
+            # A blip that no probe saw leaves retries of their own: 0.8 to 1.6 s of an informer.
+            assert await world.seconds_until(lambda: is_done(world, 3)) <= AT_REST + 1.6
+            children = await world.client.list(ConfigMap, "default")
+            assert {child.data["size"] for child in children} == {"3"}
+
+    played(scenario, seed=seed, toys=5)
+
+
+@pytest.mark.rule("outage-5")
+def test_an_outage_is_two_lines_of_the_log_and_stands_in_the_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(world: World) -> None:
+        registry = CollectorRegistry()
+
+        def measured(name: str) -> float | None:
+            return registry.get_sample_value(f"reconcile_api_server_{name}", {"cluster": ""})
+
+        controllers = Controller(Toy, keep_size), Controller(ConfigMap, ignore)
+        async with world.running(*controllers, metrics=registry) as manager:
+            await anyio.sleep(5)
+            assert (measured("reachable"), measured("outages_total")) == (1, 0)
+            assert "cannot be reached" not in screen_of(manager)
+            world.line.break_down(refused)
+            await anyio.sleep(30)
+            (cluster,) = manager.status().clusters
+            assert not cluster.reachable
+            assert cluster.down_seconds == pytest.approx(30, abs=1)
+            assert "nothing listens there" in cluster.error
+            (shown,) = manager.state()["clusters"]
+            assert (shown["reachable"], shown["outages"]) == (False, 1)
+            assert (measured("reachable"), measured("outages_total")) == (0, 1)
+            assert "the API server cannot be reached for 30 s: " in screen_of(manager)
+            world.line.weather = fair
+            await anyio.sleep(5)
+            (cluster,) = manager.status().clusters
+            assert (cluster.reachable, cluster.error, cluster.outages) == (True, "", 1)
+
+    with caplog.at_level(logging.INFO):
+        played(scenario)
+    told = [record.getMessage() for record in caplog.records if "API server" in record.getMessage()]
+    assert [line for line in told if "cannot be reached" in line or "answers again" in line] == told
+    assert len(told) == 2
+
+
+def screen_of(manager: Manager) -> str:
+    """What `reconcile top` shows of a manager."""
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(_screen(summary(manager.state())))
+    return console.export_text()
+
+
+@pytest.mark.rule("outage-5")
+def test_one_failed_request_on_a_server_that_is_up_is_no_outage() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(restless()) as manager:
+            await anyio.sleep(5)
+            for weather in (refused, reset, bad_gateway):
+                left = [1]
+
+                def once(method: str, path: str, left: list[int] = left, bad: Weather = weather) -> Any:
+                    return bad(method, path) if left and left.pop() else None
+
+                world.line.weather = once
+                await anyio.sleep(5)
+            (cluster,) = manager.status().clusters
+            assert (cluster.reachable, cluster.outages) == (True, 0)
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-5")
+def test_one_resource_that_a_gateway_refuses_stops_nothing_else() -> None:
+    def one_group_down(method: str, path: str) -> Response | None:
+        return unavailable(method, path) if "toys" in path else None
+
+    seen: Counter[str] = Counter()
+
+    async def count(ctx: Context[ConfigMap]) -> Result:
+        seen[ctx.object.name] += 1
+        return Result(after=1)
+
+    async def scenario(world: World) -> None:
+        await world.client.create(ConfigMap(metadata=ObjectMeta("settings", "default")))
+        async with world.running(Controller(Toy, keep_size), Controller(ConfigMap, count)) as manager:
+            await anyio.sleep(5)
+            seen.clear()
+            began = anyio.current_time()
+            world.line.break_down(one_group_down)
+            await anyio.sleep(60)
+            assert seen["settings"] >= 58
+            assert manager.status().clusters[0].outages == 0
+            probes = [sent for sent in world.line.sent_between(began, began + 60) if sent[2] == "/readyz"]
+            assert len(probes) <= 60
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-4")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_server_that_answers_every_other_request_is_neither_flooded_nor_given_up(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def half(method: str, path: str) -> Exception | None:
+        return reset(method, path) if chance.random() < 0.5 else None
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+            await anyio.sleep(5)
+            began = anyio.current_time()
+            world.line.break_down(half)
+            await world.resize(2)
+            await world.seconds_until(lambda: is_done(world, 2))  # keys wait in back-offs of their own
+            counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
+            assert max(counts.values()) <= CLIENT_QPS + CLIENT_BURST
+            assert counts.total() / 60 <= 10
+
+    played(scenario, seed=seed)
+
+
+@pytest.mark.rule("outage-4")
+def test_a_server_that_comes_and_goes_every_second_gets_few_requests_and_the_work_is_done() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, build, owns=[ConfigMap], workers=20)):
+            await anyio.sleep(5)
+            began = anyio.current_time()
+            for _ in range(30):
+                await outage(world, refused, 1)
+                await anyio.sleep(1)
+            await world.seconds_until(lambda: is_done(world, 2), 10)
+            counts = Counter(int(at - began) for at, _, _ in world.line.sent_between(began, began + 60))
+            assert max(counts.values()) <= FIRST_SECOND
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-3")
+def test_a_write_whose_answer_an_outage_took_is_looked_for_and_not_made_twice() -> None:
+    made: list[str] = []
+
+    async def make(ctx: Context[Toy]) -> None:
+        if not await ctx.owned(ConfigMap):
+            made.append(ctx.object.name)
+            await ctx.create(ConfigMap(metadata=ObjectMeta(ctx.object.name)))
+
+    async def scenario(world: World) -> None:
+        inner = world.line.request
+
+        async def lost(method: str, path: str, *args: Any, **kwargs: Any) -> Response:
+            answer = await inner(method, path, *args, **kwargs)
+            if method == "POST" and world.line.weather is fair:
+                world.line.break_down(refused)
+                raise OutcomeUnknown("the connection was reset", path)
+            return answer
+
+        world.line.request = lost  # type: ignore[method-assign]
+        async with world.running(Controller(Toy, make, owns=[ConfigMap])):
+            await anyio.sleep(20)
+            world.line.request = inner  # type: ignore[method-assign]
+            world.line.weather = fair
+            await anyio.sleep(AT_REST)
+            assert len(made) == 1
+            assert len(await world.client.list(ConfigMap, "default")) == 1
+
+    played(scenario, toys=1)
+
+
+@pytest.mark.rule("outage-3")
+def test_a_manager_stops_at_once_in_an_outage() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, build, owns=[ConfigMap]), stop_seconds=30):
+            await anyio.sleep(5)
+            world.line.break_down(refused)
+            await world.resize(2)
+            await anyio.sleep(20)
+            began = anyio.current_time()
+        assert anyio.current_time() - began < 1
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-3")
+def test_what_was_paused_stays_paused_after_an_outage() -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, keep_size, name="toys")) as manager:
+            await anyio.sleep(5)
+            manager.pause("toys")
+            await outage(world, refused, 10)
+            await anyio.sleep(5)
+            assert await world.sizes() == {1}
+            manager.resume("toys")
+            await anyio.sleep(1)
+            assert await world.sizes() == {2}
+
+    played(scenario)
+
+
+@pytest.mark.rule("outage-3")
+def test_a_leader_outlives_an_outage_shorter_than_its_lease_and_goes_on_at_once() -> None:
+    async def scenario(world: World) -> None:
+        election = LeaderElection("toys", identity="only")
+        async with world.running(
+            Controller(Toy, build, workers=50, owns=[ConfigMap]), leader_election=election
+        ) as manager:
+            await anyio.sleep(10)
+            await outage(world, refused, 6)
+            taken = await world.seconds_until(lambda: is_done(world, 2))
+            assert taken <= AT_REST + 2 * 200 / 50
+            assert manager.status().leading
+
+    played(scenario, toys=200)
+
+
+@pytest.mark.rule("outage-3")
+def test_an_outage_at_the_start_is_waited_for() -> None:
+    async def scenario(world: World) -> None:
+        world.line.break_down(refused)
+
+        async def clear_up() -> None:
+            await anyio.sleep(30)
+            world.line.weather = fair
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(clear_up)
+            async with world.running(Controller(Toy, build, owns=[ConfigMap])):
+                assert anyio.current_time() <= 30 + AT_REST
+                await world.seconds_until(lambda: is_done(world, 1), 2)
+
+    played(scenario)
+
+
+def test_an_unreachable_error_is_still_what_a_reconciler_sees() -> None:
+    met: list[Exception] = []
+
+    async def look(ctx: Context[Toy]) -> None:
+        await anyio.sleep(1)
+        try:
+            await ctx.client.get(Toy, "toy-0", "default", live=True)
+        except ApiError as error:
+            met.append(error)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, look, workers=1)):
+            await anyio.sleep(0.5)
+            world.line.break_down(refused)
+            await anyio.sleep(10)
+            assert [type(error) for error in met] == [Unreachable]
+
+    played(scenario, toys=1)

@@ -1,0 +1,202 @@
+"""Keys that come from elsewhere: triggers, streams, tickers, iterators."""
+
+import itertools
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from reconcile import Cause, Context, Controller, Key, Manager, ObjectMeta, Request
+from reconcile.controller.runner import INITIAL_PRIORITY
+from reconcile.controller.sources import SYNCED, Source, Surroundings, Synced, ticker
+from reconcile.runs.requests import Named
+from reconcile.testing import FakeClient
+from tests.manager.test_manager import Toy, World, played
+
+
+class Notes:
+    """What ran, and why."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, str]] = []
+
+    async def note(self, ctx: Context[Toy]) -> None:
+        self.runs.append((ctx.object.name, ", ".join(map(str, ctx.causes))))
+
+
+def test_a_trigger_runs_a_key_with_its_cause() -> None:
+    notes = Notes()
+    controller = Controller(Toy, notes.note)
+
+    async def scenario(world: World) -> None:
+        async with world.running(controller):
+            toy = await world.make()
+            await anyio.sleep(2)
+            notes.runs.clear()
+            for key in (toy, "default/a", Request("default", "a"), Key("default", "a")):
+                controller.trigger(key, "a webhook came")
+                await anyio.sleep(1)
+            controller.trigger(toy, Cause("updated"), priority=3)
+            controller.trigger("default/nobody")
+            await anyio.sleep(1)
+        assert notes.runs == [("a", "triggered: a webhook came")] * 4 + [("a", "updated")]
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [("a", ValueError), ("x/default/a", ValueError), ("default/", ValueError), (7, TypeError)],
+)
+def test_a_trigger_for_what_names_no_object_is_refused(key: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"no key of Toy|names no object"):
+        Controller(Toy, Notes().note).trigger(key)
+
+
+def test_a_trigger_that_no_manager_would_hear_is_refused_before_the_start_and_after_the_stop() -> None:
+    controller = Controller(Toy, Notes().note)
+
+    async def scenario(world: World) -> None:
+        with pytest.raises(RuntimeError, match="no manager runs controller toy"):
+            controller.trigger("default/a")
+        async with world.running(controller):
+            await anyio.sleep(1)
+            controller.trigger("default/a")
+        with pytest.raises(RuntimeError, match="no manager runs controller toy"):
+            controller.trigger("default/a")
+
+    played(scenario)
+
+
+async def test_a_trigger_from_another_thread_runs_the_key() -> None:
+    notes = Notes()
+    controller = Controller(Toy, notes.note)
+    client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
+    async with Manager(controller, transport=client.transport):
+        threads = [threading.Thread(target=controller.trigger, args=("default/a", f"t{n}")) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        with anyio.fail_after(10):
+            while len({cause for _, causes in notes.runs for cause in causes.split(", ")}) < 9:
+                await anyio.sleep(0.01)
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_is_a_source_and_its_end_is_no_failure(seed: int) -> None:
+    notes = Notes()
+
+    async def scenario(world: World) -> None:
+        send, receive = anyio.create_memory_object_stream[Named | Synced](10)
+        async with world.running(Controller(Toy, notes.note, sources=[receive])):
+            await world.make()
+            await anyio.sleep(2)
+            notes.runs.clear()
+            await send.send("default/a")
+            await anyio.sleep(1)
+            send.close()
+            await anyio.sleep(100)
+            assert [name for name, _ in notes.runs] == ["a"]
+        assert receive.statistics().tasks_waiting_receive == 0
+        receive.close()
+
+    played(scenario, seed)
+
+
+def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.LogCaptureFixture) -> None:
+    notes = Notes()
+    starts: list[float] = []
+
+    async def flaky(_: Surroundings) -> AsyncIterator[Named | Synced]:
+        starts.append(anyio.current_time())
+        yield "default/a"
+        raise OSError("gone")
+
+    async def scenario(world: World) -> None:
+        await world.make()
+        async with world.running(Controller(Toy, notes.note, sources=[flaky])):
+            await anyio.sleep(40)
+
+    played(scenario)
+    gaps = [b - a for a, b in itertools.pairwise(starts)]
+    assert len(gaps) == 5
+    assert all(2**n <= gap <= 2**n * 1.11 for n, gap in enumerate(gaps))
+    failures = [vars(r) for r in caplog.records if vars(r)["event"] == "failed; it is started anew"]
+    assert {record["part"] for record in failures} == {"flaky"}
+    assert "triggered: flaky" in notes.runs[-1][1]
+
+
+def test_a_ticker_runs_all_objects_again_and_again() -> None:
+    notes = Notes()
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        await world.make("b")
+        async with world.running(Controller(Toy, notes.note, sources=[ticker(60)])):
+            await anyio.sleep(5)
+            notes.runs.clear()
+            await anyio.sleep(610)
+        assert sorted(notes.runs)[::9] == [("a", "triggered: ticker"), ("b", "triggered: ticker")]
+
+    played(scenario)
+
+
+def test_a_ticker_needs_time() -> None:
+    with pytest.raises(ValueError, match="seconds above 0"):
+        ticker(0)
+
+
+def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    notes = Notes()
+
+    async def silent(_: Surroundings) -> AsyncIterator[Named | Synced]:
+        await anyio.sleep(300)
+        yield SYNCED
+
+    async def scenario(world: World) -> None:
+        await world.make()
+        async with world.running(Controller(Toy, notes.note, sources=[Source(silent, "slow", initial=True)])):
+            await anyio.sleep(200)
+            assert notes.runs == []
+            await anyio.sleep(200)
+            assert len(notes.runs) == 1
+
+    played(scenario)
+    (said,) = [vars(record) for record in caplog.records if "has to yield SYNCED" in record.getMessage()]
+    assert said["source"] == "slow"
+
+
+@pytest.mark.rule("inv-14")
+@pytest.mark.parametrize("seed", range(5))
+def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(seed: int) -> None:
+    runs: list[tuple[float, int]] = []
+
+    async def slow_to_start(_: Surroundings) -> AsyncIterator[Named | Synced]:
+        yield "default/b"
+        await anyio.sleep(30)
+        yield SYNCED
+        yield "default/b"
+        await anyio.sleep_forever()
+
+    async def scenario(world: World) -> None:
+        await world.make("a")
+        await world.make("b")
+        begun = anyio.current_time()
+
+        async def note(ctx: Context[Toy]) -> None:
+            (run,) = running._runners[0].history.running()
+            runs.append((anyio.current_time() - begun, run.priority))
+
+        source = Source(slow_to_start, "slow", initial=True)
+        async with world.running(Controller(Toy, note, sources=[source], workers=1)) as running:
+            await anyio.sleep(20)
+            assert runs == []
+            await anyio.sleep(20)
+        assert all(at >= 30 for at, _ in runs)
+        assert {priority for _, priority in runs} <= {0, INITIAL_PRIORITY}
+        assert runs[-1][1] == INITIAL_PRIORITY
+
+    played(scenario, seed)

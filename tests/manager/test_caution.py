@@ -1,0 +1,378 @@
+"""In nobody's way: who else is at work, what a selector chooses, and what a run in shadow does not send."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from attrs import evolve
+
+from reconcile import Client, Context, Controller, Manager, ObjectMeta
+from reconcile.controller.predecessors import Original
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap, Pod, Secret
+from reconcile.manager.takeover import NO_CAUTION, Caution, OriginalAtWork
+from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
+
+ORIGINAL = Original(
+    "Rival", leases=("rival-leader",), deployments=("rival-operator",), images=("example.com/rival",)
+)
+
+
+class Played:
+    """A server, a user of it, and the record of what a manager asks."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(0)
+        self.server = ApiServer(clock=self.clock)
+        self.transport = InProcessTransport(self.server)
+        self.user = Client(self.transport, field_manager="user", clock=self.clock)
+        self.recorded = FaultyTransport(self.transport)
+
+    def manager(
+        self, *controllers: Controller[Any], caution: Caution = NO_CAUTION, **options: Any
+    ) -> Manager:
+        return Manager(
+            *controllers, transport=self.recorded, clock=self.clock, caution=caution, environ={}, **options
+        )
+
+    async def runs(self, manager: Manager, seconds: float = 5.0) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.server.run)
+            await group.start(manager.run)
+            await anyio.sleep(seconds)
+            group.cancel_scope.cancel()
+
+    @property
+    def writes(self) -> list[str]:
+        return [f"{one.method} {one.path}" for one in self.recorded.writes if "events" not in one.path]
+
+
+async def stamp(ctx: Context[Pod]) -> None:
+    """Writes what a run of it would: a status, and a child."""
+    patch = {"metadata": {"labels": {"stamped": "yes"}}}
+    if "stamped" not in ctx.object.metadata.labels:
+        await ctx.client.merge(ctx.object, patch)
+    ctx.condition("Stamped", True, reason="Test")
+
+
+def stamps(**options: Any) -> Controller[Pod]:
+    return Controller(
+        Pod, stamp, writes=[Pod], name="stamps", replaces=ORIGINAL, **options, operator="example.com"
+    )
+
+
+def pod(name: str = "one", **metadata: Any) -> Pod:
+    made = Pod(metadata=ObjectMeta(name, "default", **metadata))
+    return made.replace(spec={"containers": [{"name": "a", "image": "b"}]})
+
+
+def played(scenario: Any) -> None:
+    async def run() -> None:
+        await scenario(Played())
+
+    simulate(run)
+
+
+async def wrote_a_status(here: Played, seconds_ago: float) -> None:
+    rival = here.user.with_options(field_manager="rival-manager")
+    made = await here.user.create(pod())
+    await rival.merge(made, {"status": {"message": "x"}}, guard={}, subresource="status")
+    here.clock.advance(seconds_ago)
+
+
+async def holds_a_lease(here: Played, seconds_ago: float) -> None:
+    now = here.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": "rival-0", "leaseDurationSeconds": 15, "renewTime": now}
+    metadata = {"name": "rival-leader", "namespace": "default"}
+    await here.user.create(
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+    )
+    here.clock.advance(seconds_ago)
+
+
+def deployment(name: str, image: str, replicas: int) -> Mapping[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": image}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+async def refusal(here: Played, **caution: Any) -> str:
+    try:
+        await here.runs(here.manager(stamps(), caution=Caution(**caution)))
+    except BaseException as error:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if not isinstance(error, OriginalAtWork):
+            raise
+        if here.writes:
+            raise AssertionError(here.writes) from None
+        return str(error)
+    return ""
+
+
+@pytest.mark.rule("caution-original")
+def test_who_wrote_a_status_of_late_is_named_and_nothing_is_written() -> None:
+    async def scenario(here: Played) -> None:
+        await wrote_a_status(here, 540)
+        said = await refusal(here)
+        assert "stamps: Rival is at work on pods" in said
+        assert "field manager 'rival-manager' wrote the status of default/one 540 s ago" in said
+        assert "--take-over" in said
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_who_wrote_a_status_long_ago_is_not_at_work() -> None:
+    async def scenario(here: Played) -> None:
+        await wrote_a_status(here, 660)
+        assert await refusal(here) == ""
+        assert here.writes
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_own_writes_to_a_status_are_not_anothers() -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(pod())
+        assert await refusal(here) == ""
+        here.recorded = FaultyTransport(here.transport)
+        assert await refusal(here) == ""
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+@pytest.mark.parametrize(("seconds", "found"), [(10, True), (120, False)])
+def test_a_lease_counts_while_it_is_renewed(seconds: float, found: bool) -> None:
+    async def scenario(here: Played) -> None:
+        await holds_a_lease(here, seconds)
+        said = await refusal(here)
+        assert ("Lease default/rival-leader was renewed 10 s ago" in said) == found
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+@pytest.mark.parametrize(
+    ("name", "image", "replicas", "found"),
+    [
+        ("rival-operator", "some", 1, True),
+        ("rival-operator", "some", 0, False),
+        ("renamed", "example.com/rival:v2", 2, True),
+        ("other", "example.com/other", 1, False),
+    ],
+)
+def test_a_deployment_counts_by_its_name_or_its_image(
+    name: str, image: str, replicas: int, found: bool
+) -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(deployment(name, image, replicas))
+        said = await refusal(here)
+        assert (f"Deployment default/{name} has {replicas} replicas" in said) == found
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_told_to_take_over_it_starts_all_the_same() -> None:
+    async def scenario(here: Played) -> None:
+        await wrote_a_status(here, 0)
+        assert await refusal(here, take_over=True) == ""
+        assert here.writes
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_a_controller_that_is_added_looks_as_well() -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(deployment("rival-operator", "some", 1))
+        manager = here.manager()
+        async with anyio.create_task_group() as group:
+            group.start_soon(here.server.run)
+            await group.start(manager.run)
+            with pytest.raises(OriginalAtWork):
+                await manager.add(stamps())
+            group.cancel_scope.cancel()
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-original")
+def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(deployment("rival-operator", "some", 1))
+        here.recorded.add(Fault(When("list", "*/leases"), Refuse(403, "Forbidden", "leases is forbidden")))
+        assert "Deployment default/rival-operator" in await refusal(here)
+
+    with caplog.at_level(logging.WARNING, "reconcile"):
+        played(scenario)
+    assert any("cannot look for another operator" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.rule("caution-original")
+def test_of_several_clusters_one_with_the_original_is_enough_to_stop() -> None:
+    async def scenario(here: Played) -> None:
+        beside = Played()
+        await here.user.create(deployment("rival-operator", "some", 1))
+        ways = {"east": beside.recorded, "west": here.recorded}
+        manager = Manager(stamps(), clusters=ways, clock=here.clock, environ={})
+        with pytest.raises((OriginalAtWork, BaseExceptionGroup)):
+            await here.runs(manager)
+        assert here.writes == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-selector")
+def test_a_selector_limits_a_manager_to_what_has_the_labels() -> None:
+    async def scenario(here: Played) -> None:
+        await here.user.create(pod("mine", labels={"team": "a"}))
+        await here.user.create(pod("theirs", labels={"team": "b"}))
+        await here.runs(here.manager(stamps(cleanup=stamp), caution=Caution("team in (a,c)")))
+        assert here.writes
+        assert all("/pods/mine" in write for write in here.writes)
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-selector")
+def test_what_a_chosen_object_controls_is_chosen_too() -> None:
+    async def make_child(ctx: Context[ConfigMap]) -> None:
+        await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"of-{ctx.object.name}"}})
+
+    async def mark(ctx: Context[Secret]) -> None:
+        await ctx.client.merge(ctx.object, {"metadata": {"labels": {"kept": "yes"}}})
+
+    async def scenario(here: Played) -> None:
+        for name, team in (("mine", "a"), ("theirs", "b")):
+            await here.user.create(ConfigMap(metadata=ObjectMeta(name, "default", labels={"team": team})))
+        await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
+        above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
+        below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
+        await here.runs(here.manager(above, below, caution=Caution("team=a")))
+        found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
+        assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
+
+    played(scenario)
+
+
+def test_what_is_no_selector_is_refused() -> None:
+    with pytest.raises(ValueError, match="selector"):
+        Caution("a=b=c,,(")
+
+
+# --- in shadow --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("caution-shadow")
+def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+    async def everything(ctx: Context[ConfigMap]) -> None:
+        await ctx.client.merge(ctx.object, {"data": {"size": "2"}})
+        await ctx.create(Secret(metadata=ObjectMeta("new"), data={"key": "c2VjcmV0LXZhbHVl"}))
+        await ctx.create(ConfigMap(metadata=ObjectMeta(generate_name="made-")))
+        await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "applied"}})
+        await ctx.delete(await ctx.client.get(ConfigMap, "doomed", "default"))
+        ctx.event("Told", "of it")
+
+    async def scenario(here: Played) -> None:
+        await here.user.create(ConfigMap(metadata=ObjectMeta("doomed", "default", labels={"no": "x"})))
+        await here.user.create(
+            ConfigMap(metadata=ObjectMeta("settings", "default", labels={"do": "x"}), data={"size": "1"})
+        )
+        before = here.server.log.version
+        controller = Controller(
+            ConfigMap,
+            everything,
+            writes=[ConfigMap, Secret],
+            every=2,
+            name="everything",
+            operator="example.com",
+        )
+        with caplog.at_level(logging.INFO, "reconcile.shadow"):
+            await here.runs(here.manager(controller, caution=Caution("do", dry_run=True)), 10)
+        assert here.recorded.writes == []
+        assert [one.name for one in await here.user.list(Secret, "default")] == []
+        assert (await here.user.get(ConfigMap, "settings", "default")).data == {"size": "1"}
+        del before
+
+    played(scenario)
+    lines = [record for record in caplog.records if record.name == "reconcile.shadow"]
+    told = {(record.method, record.path.rpartition("/")[2]): record.changes for record in lines}  # type: ignore[attr-defined]
+    assert told["PATCH", "settings"] == ['.data.size: "1" -> "2"']
+    assert ("POST", "secrets") in told
+    assert ("PATCH", "applied") in told
+    assert ("DELETE", "doomed") in told
+    assert "c2VjcmV0LXZhbHVl" not in str(told)
+    assert len([record for record in lines if record.method == "DELETE"]) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.rule("caution-shadow")
+def test_in_shadow_nobody_leads_and_others_may_be_at_work() -> None:
+    from reconcile import LeaderElection
+
+    async def scenario(here: Played) -> None:
+        await wrote_a_status(here, 0)
+        manager = here.manager(
+            stamps(), caution=Caution(dry_run=True), leader_election=LeaderElection("mine", "default")
+        )
+        await here.runs(manager)
+        assert here.recorded.writes == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("caution-shadow")
+@pytest.mark.parametrize("kind", ["merge", "json", "scale", "update"])
+def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out(kind: str) -> None:
+    from reconcile.manager.shadow import ShadowTransport
+
+    async def scenario(here: Played) -> None:
+        made = await here.user.create(deployment("web", "some", 1))
+        shadow = ShadowTransport(here.recorded, here.clock)
+        client = Client(shadow, clock=here.clock, dry_run=True)
+        if kind == "merge":
+            answered = await client.merge(made, {"spec": {"replicas": 3}}, guard={})
+            assert answered["spec"]["replicas"] == 3
+        elif kind == "update":
+            answered = await client.update(made)
+            assert answered.uid == made.uid
+        elif kind == "scale":
+            assert await client.scale(made, lambda replicas: replicas + 2) == 3
+        else:
+            operations = [
+                {"op": "test", "path": "/spec/replicas", "value": 1},
+                {"op": "replace", "path": "/spec/replicas", "value": 5},
+                {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
+                {"op": "remove", "path": "/spec/paused"},
+            ]
+            import msgspec
+
+            answer = await shadow.request(
+                "PATCH",
+                "/apis/apps/v1/namespaces/default/deployments/web",
+                {},
+                {"content-type": "application/json-patch+json"},
+                msgspec.json.encode(operations),
+            )
+            body = msgspec.json.decode(answer.body)
+            assert (body["spec"]["replicas"], body["metadata"]["labels"]) == (5, {"a": "b"})
+        assert here.recorded.writes == []
+
+    played(scenario)
+
+
+def test_what_a_manager_is_told_by_text_is_its_caution() -> None:
+    manager = Manager(environ={"RECONCILE_SELECTOR": "a=b", "RECONCILE_TAKE_OVER": "true"})
+    manager.configure({"dry_run": True})
+    assert manager.options.caution == Caution("a=b", dry_run=True, take_over=True)
+    assert evolve(manager.options.caution, selector="").selector == ""

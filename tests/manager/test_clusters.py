@@ -1,0 +1,388 @@
+"""One manager on several clusters, of which one may be down."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from informers import CacheSyncFailed, Response, StreamingResponse, Unreachable
+from informers.transport import PassingTransport
+from reconcile import (
+    Cause,
+    Client,
+    ConfigurationError,
+    Context,
+    Controller,
+    Intent,
+    LeaderElection,
+    Manager,
+    ObjectMeta,
+    Request,
+    SyncContext,
+    Watch,
+    definition_of,
+)
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.testing import LateTransport, VirtualClock, simulate
+from tests.manager.test_manager import Toy, ToySpec, keep_size
+
+
+class Site(PassingTransport):
+    """A cluster of the test: a server, and a way to it that can be cut."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.clock = VirtualClock(seed)
+        self.api = ApiServer(clock=self.clock)
+        super().__init__(LateTransport(InProcessTransport(self.api), seed))
+        self.client = Client(InProcessTransport(self.api), clock=self.clock)
+        self.name, self.down, self.writes = name, False, 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+    ) -> Response:
+        self._check()
+        self.writes += method != "GET" and "leases" not in path
+        return await super().request(method, path, query, headers, body)
+
+    def stream(self, *arguments: Any, **named: Any) -> AbstractAsyncContextManager[StreamingResponse]:
+        self._check()
+        return super().stream(*arguments, **named)
+
+    def _check(self) -> None:
+        if self.down:
+            raise Unreachable(f"{self.name} is down")
+
+    async def make(self, name: str = "a", **spec: Any) -> Toy:
+        return await self.client.create(Toy(metadata=ObjectMeta(name, "default"), spec=ToySpec(**spec)))
+
+    async def size(self, name: str = "a") -> int:
+        return (await self.client.get(Toy, name, "default")).status.size
+
+
+class Sites:
+    """Two clusters, and managers on both."""
+
+    def __init__(self, seed: int) -> None:
+        self.east, self.west = Site("east", seed), Site("west", seed + 1)
+        self.clock = VirtualClock(seed)
+
+    @asynccontextmanager
+    async def running(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
+        clusters = {"east": self.east, "west": self.west}
+        async with Manager(*controllers, clusters=clusters, clock=self.clock, **options) as manager:
+            yield manager
+
+
+def played(scenario: Any, seed: int = 0, without: str = "") -> None:
+    async def run() -> None:
+        sites = Sites(seed)
+        async with anyio.create_task_group() as group:
+            for site in (sites.east, sites.west):
+                group.start_soon(site.api.run)
+                if site.name != without:
+                    await site.client.apply(definition_of(Toy))
+            await scenario(sites)
+            group.cancel_scope.cancel()
+
+    simulate(run, seed=seed, limit_seconds=7200)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_object_is_worked_on_in_its_own_cluster_and_its_key_names_it(seed: int) -> None:
+    seen: set[Request] = set()
+
+    async def note(ctx: Context[Toy]) -> None:
+        seen.add(ctx.request)
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta(ctx.object.name)))
+        await keep_size(ctx)
+
+    async def scenario(sites: Sites) -> None:
+        await sites.east.make("a", size=2)
+        async with sites.running(Controller(Toy, note, owns=[ConfigMap])) as manager:
+            await sites.west.make("a", size=3)
+            await sites.west.make("b", size=4)
+            await anyio.sleep(3)
+            sizes = [await sites.east.size(), await sites.west.size(), await sites.west.size("b")]
+            assert sizes == [2, 3, 4]
+            assert seen == {
+                Request("default", "a", "east"),
+                Request("default", "a", "west"),
+                Request("default", "b", "west"),
+            }
+            assert {str(request) for request in seen} == {
+                "east:default/a",
+                "west:default/a",
+                "west:default/b",
+            }
+            assert len(await sites.east.client.list(ConfigMap, "default")) == 1
+            assert len(await sites.west.client.list(ConfigMap, "default")) == 2
+            status = manager.status()
+            assert [controller.name for controller in status.controllers] == ["east/toy", "west/toy"]
+            assert {(c.name, c.works, c.error) for c in status.clusters} == {
+                ("east", True, ""),
+                ("west", True, ""),
+            }
+            assert (await manager.client_of("west").get(Toy, "b", "default")).spec.size == 4
+            with pytest.raises(LookupError, match="no cluster 'north'; there are: east, west"):
+                manager.client_of("north")
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("clusters-down")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_that_is_down_at_the_start_joins_when_it_answers_and_the_others_work_meanwhile(
+    seed: int,
+) -> None:
+    async def scenario(sites: Sites) -> None:
+        sites.west.down = True
+        await sites.east.make(size=2)
+        await sites.west.make(size=3)
+        begun = anyio.current_time()
+        async with sites.running(Controller(Toy, keep_size), sync_seconds=20) as manager:
+            assert anyio.current_time() - begun < 5
+            await anyio.sleep(3)
+            assert (await sites.east.size(), await sites.west.size()) == (2, 0)
+            await anyio.sleep(100)
+            (error,) = [cluster.error for cluster in manager.status().clusters if not cluster.works]
+            assert "west is down" in error
+            sites.west.down = False
+            await anyio.sleep(60)
+            assert await sites.west.size() == 3
+            assert all(cluster.works for cluster in manager.status().clusters)
+
+    played(scenario, seed)
+
+
+@pytest.mark.rule("clusters-down")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_that_goes_down_later_does_not_hold_up_the_others_and_converges_when_back(
+    seed: int,
+) -> None:
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(Controller(Toy, keep_size, workers=1)):
+            toys = [await sites.west.make(f"t{number}", size=1) for number in range(20)]
+            await anyio.sleep(5)
+            sites.west.down = True
+            for toy in toys:
+                await sites.west.client.modify(
+                    Toy, toy.name, "default", lambda toy: toy.replace(spec=ToySpec(size=5))
+                )
+            for number in range(20):
+                await sites.east.make(f"t{number}", size=number)
+            await anyio.sleep(5)
+            assert [await sites.east.size(f"t{number}") for number in range(20)] == list(range(20))
+            sites.west.down = False
+            await anyio.sleep(120)
+            assert {await sites.west.size(toy.name) for toy in toys} == {5}
+
+    played(scenario, seed)
+
+
+def test_clusters_that_are_all_down_fail_the_start() -> None:
+    async def scenario(sites: Sites) -> None:
+        sites.east.down = sites.west.down = True
+        with pytest.raises(CacheSyncFailed, match="is down"):
+            async with sites.running(Controller(Toy, keep_size), sync_seconds=20):
+                raise AssertionError("started")
+
+    played(scenario)
+
+
+def test_a_kind_that_only_one_cluster_serves_holds_up_only_the_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(sites: Sites) -> None:
+        await sites.east.make(size=2)
+        async with sites.running(Controller(Toy, keep_size), sync_seconds=20):
+            await anyio.sleep(30)
+            assert await sites.east.size() == 2
+
+    played(scenario, without="west")
+    assert "left out until it can be read" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_to_others(seed: int) -> None:
+    """A hub that spreads its objects over the clusters, and hears when a copy changes."""
+
+    async def spread(ctx: Context[Toy]) -> None:
+        copy = Intent(
+            ConfigMap, metadata=ObjectMeta(ctx.object.name, "default"), data={"s": str(ctx.object.spec.size)}
+        )
+        await ctx.client_of("west").apply(copy)
+        found = await ctx.client_of("west").list(ConfigMap, "default")
+        ctx.status(size=len(found))
+
+    async def hear(ctx: Context[ConfigMap]) -> None:
+        hub.trigger(Request("default", ctx.object.name, "east"), Cause("triggered", note="its copy changed"))
+
+    hub = Controller(Toy, spread, writes=[ConfigMap], name="hub", clusters=["east"])
+    leaf = Controller(ConfigMap, hear, name="leaf", clusters="west")
+
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(hub, leaf) as manager:
+            assert [c.name for c in manager.status().controllers] == ["east/hub", "west/leaf"]
+            await sites.east.make("a", size=7)
+            await sites.west.make("b")
+            await anyio.sleep(3)
+            (copy,) = await sites.west.client.list(ConfigMap, "default")
+            assert copy.data == {"s": "7"}
+            assert await sites.east.size() == 1
+            await sites.west.client.delete(copy)
+            await anyio.sleep(3)
+            hub.trigger("default/a")
+            await anyio.sleep(3)
+            assert len(await sites.west.client.list(ConfigMap, "default")) == 1
+            with pytest.raises(RuntimeError, match="no manager runs controller hub in cluster west"):
+                hub.trigger(Request("default", "a", "west"))
+            assert not manager._runners[0]._passes._distant
+
+    played(scenario, seed)
+
+
+def test_a_map_function_may_name_keys_of_another_cluster(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+
+    async def note(ctx: Context[Toy]) -> None:
+        seen.append(str(ctx.request))
+
+    def concerned(config: ConfigMap) -> list[Request]:
+        return [Request("default", "a", cluster) for cluster in ("west", "north")]
+
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(Controller(Toy, note, watches=[Watch(ConfigMap, to=concerned)])):
+            await sites.west.make("a")
+            await anyio.sleep(3)
+            seen.clear()
+            await sites.east.client.create(ConfigMap(metadata=ObjectMeta("c", "default")))
+            await anyio.sleep(3)
+            assert seen == ["west:default/a"]
+
+    played(scenario)
+    assert "woken where nobody works" in caplog.text
+
+
+def test_plain_functions_and_further_parts_work_in_several_clusters() -> None:
+    gone: list[str] = []
+    beside: list[str] = []
+
+    def plain(ctx: SyncContext[Toy]) -> None:
+        ctx.status(size=ctx.client_of("east").get(Toy, "a", "default").spec.size)
+
+    async def forget(last: Any) -> None:
+        gone.append(str(last.request))
+
+    async def listen(given: Any) -> None:
+        beside.append(str(given.request))
+        await anyio.sleep_forever()
+
+    async def scenario(sites: Sites) -> None:
+        await sites.east.make("a", size=6)
+        controller = Controller(Toy, plain, on_gone=forget, background=listen)
+        async with sites.running(controller):
+            made = await sites.west.make("b")
+            await anyio.sleep(3)
+            assert await sites.west.size("b") == 6
+            await sites.west.client.delete(made)
+            await anyio.sleep(3)
+        assert gone == ["west:default/b"]
+        assert sorted(beside) == ["east:default/a", "west:default/b"]
+
+    played(scenario)
+
+
+def test_controllers_come_rest_and_go_in_all_clusters_at_once() -> None:
+    async def scenario(sites: Sites) -> None:
+        async with sites.running(Controller(Toy, keep_size, name="first")) as manager:
+            await manager.add(Controller(ConfigMap, touch))
+            assert [runner.name for runner in manager._runners] == [
+                "east/first",
+                "east/configmap",
+                "west/first",
+                "west/configmap",
+            ]
+            manager.pause("first")
+            assert [c.paused for c in manager.status().controllers] == [True, False, True, False]
+            manager.resume("first")
+            await manager.remove("configmap")
+            with pytest.raises(LookupError, match="no controller 'configmap'"):
+                await manager.remove("configmap")
+            with pytest.raises(ValueError, match="two controllers are named 'first'"):
+                await manager.add(Controller(ConfigMap, touch, name="first"))
+
+    played(scenario)
+
+
+def test_a_controller_added_while_a_cluster_is_down_starts_there_when_it_joins() -> None:
+    async def scenario(sites: Sites) -> None:
+        sites.west.down = True
+        await sites.west.make(size=4)
+        async with sites.running(Controller(ConfigMap, touch), sync_seconds=20) as manager:
+            await manager.add(Controller(Toy, keep_size))
+            await anyio.sleep(10)
+            sites.west.down = False
+            await anyio.sleep(60)
+            assert await sites.west.size() == 4
+
+    played(scenario)
+
+
+def test_the_lease_is_in_the_first_cluster_and_guards_writes_to_all() -> None:
+    async def scenario(sites: Sites) -> None:
+        first = LeaderElection("toys", "default", identity="first")
+        second = LeaderElection("toys", "default", identity="second")
+        async with sites.running(Controller(Toy, keep_size), leader_election=first):
+            await anyio.sleep(3)
+            async with sites.running(Controller(Toy, keep_size), leader_election=second) as standby:
+                await anyio.sleep(3)
+                assert not standby.status().leading
+                await sites.west.make(size=3)
+                await anyio.sleep(3)
+                assert await sites.west.size() == 3
+                assert sum(runner.status().runs for runner in standby._runners) == 0
+
+    played(scenario)
+
+
+def test_a_stop_ends_all_clusters_within_one_deadline_and_leaves_no_task() -> None:
+    async def endless(ctx: Context[Toy]) -> None:
+        await anyio.sleep_forever()
+
+    async def scenario(sites: Sites) -> None:
+        tasks = asyncio.all_tasks()
+        async with sites.running(Controller(Toy, endless), stop_seconds=10):
+            await sites.east.make()
+            await sites.west.make()
+            await anyio.sleep(3)
+            begun = anyio.current_time()
+        assert 10 <= anyio.current_time() - begun < 11
+        assert asyncio.all_tasks() == tasks
+
+    played(scenario)
+
+
+async def touch(ctx: Context[ConfigMap]) -> None:
+    """Do nothing."""
+
+
+def test_where_to_run_is_said_once_and_names_of_clusters_are_plain() -> None:
+    transport = InProcessTransport(ApiServer())
+    with pytest.raises(ValueError, match="give one of transport=, clusters= and embedded=True"):
+        Manager(transport=transport, clusters={"east": transport})
+    with pytest.raises(ValueError, match="'East/1' is no name of a cluster"):
+        Manager(clusters={"East/1": transport})
+    with pytest.raises(ConfigurationError, match="clusters are asked for"):
+        Manager(transport=transport, environ={"RECONCILE_CLUSTERS": "a=ctx"}).configure()
+    manager = Manager(Controller(Toy, keep_size, clusters=["north"]), clusters={"east": transport})
+    with pytest.raises(ConfigurationError, match="is to work in cluster north; there are: east"):
+        manager.configure()

@@ -1,0 +1,292 @@
+"""How a manager is told to run: the constructor, then variables, then flags."""
+
+import inspect
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile import Context, Controller, InformerOptions, LeaderElection, LeaseTerms, Manager, RateLimiter
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.manager.options import (
+    OPTIONS,
+    ConfigurationError,
+    from_environment,
+    from_flags,
+    of_controller,
+    shown,
+    table,
+)
+from reconcile.testing import VirtualClock, simulate
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+
+
+async def idle(ctx: Context[ConfigMap]) -> None:
+    """Do nothing."""
+
+
+ARGUMENTS = [option for option in OPTIONS if not option.constructor]
+
+
+def configured(environ: dict[str, str], flags: dict[str, str | None] | None = None, **options: Any) -> Any:
+    manager = Manager(environ=environ, **options)
+    manager.configure(from_flags(flags or {}))
+    return manager.options
+
+
+def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable() -> None:
+    assert configured({}, namespace="a").namespace == "a"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, namespace="a").namespace == "b"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": "c"}, namespace="a").namespace == "c"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": None}, namespace="a").namespace == "b"
+    assert configured({"RECONCILE_NAMESPACE": ""}, namespace="a").namespace == ""
+
+
+def test_every_option_can_be_said_in_text() -> None:
+    environ = {
+        "RECONCILE_NAMESPACE": "shop",
+        "RECONCILE_SELECTOR": "team=a",
+        "RECONCILE_DRY_RUN": "false",
+        "RECONCILE_TAKE_OVER": "true",
+        "RECONCILE_NAME": "me",
+        "RECONCILE_EMBEDDED": "true",
+        "RECONCILE_CLUSTERS": "",
+        "RECONCILE_SERVE": ":8080",
+        "RECONCILE_SERVE_CERTIFICATES": "/certificates",
+        "RECONCILE_SERVE_REVIEW": "true",
+        "RECONCILE_SERVE_METRICS": "local",
+        "RECONCILE_READY_WHEN": "leading",
+        "RECONCILE_LEADER_ELECTION": "kube-system/lamps",
+        "RECONCILE_LEASE_SECONDS": "30",
+        "RECONCILE_RENEW_SECONDS": "20",
+        "RECONCILE_RETRY_SECONDS": "4",
+        "RECONCILE_WORKERS": "3, toy=5",
+        "RECONCILE_TIMEOUT": "60",
+        "RECONCILE_THREADS": "7",
+        "RECONCILE_DEBUG": "true",
+        "RECONCILE_UNDECLARED": "refuse",
+        "RECONCILE_CLIENT_QPS": "12.5",
+        "RECONCILE_CLIENT_BURST": "3",
+        "RECONCILE_SYNC_SECONDS": "7",
+        "RECONCILE_STOP_SECONDS": "0.5",
+        "HOME": "/root",
+    }
+    other_way = {"RECONCILE_NAMESPACES"}
+    assert set(environ) - {"HOME"} == {option.variable for option in OPTIONS} - other_way
+    manager = Manager(Controller(ConfigMap, idle, name="toy"), environ=environ)
+    manager.configure()
+    assert shown(manager.options) == {
+        "namespace": "shop",
+        "namespaces": "",
+        "selector": "team=a",
+        "dry_run": False,
+        "take_over": True,
+        "name": "me",
+        "embedded": True,
+        "clusters": "",
+        "serve": ":8080",
+        "serve_certificates": "/certificates",
+        "serve_review": True,
+        "serve_metrics": "local",
+        "ready_when": "leading",
+        "leader_election": "kube-system/lamps",
+        "lease_seconds": 30.0,
+        "renew_seconds": 20.0,
+        "retry_seconds": 4.0,
+        "workers": {"": 3, "toy": 5},
+        "timeout": 60.0,
+        "threads": 7,
+        "debug": True,
+        "undeclared": "refuse",
+        "client_qps": 12.5,
+        "client_burst": 3,
+        "sync_seconds": 7.0,
+        "stop_seconds": 0.5,
+    }
+
+
+def test_another_lease_keeps_identity_and_terms_of_the_constructors() -> None:
+    election = LeaderElection("a", identity="me", terms=LeaseTerms(30, 20, 4))
+    changed = configured({"RECONCILE_LEADER_ELECTION": "b"}, leader_election=election).leader_election
+    assert changed == LeaderElection("b", "default", "me", LeaseTerms(30, 20, 4))
+    assert configured({"RECONCILE_LEADER_ELECTION": ""}, leader_election=election).leader_election is None
+
+
+def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> None:
+    election = LeaderElection("a", identity="me", terms=LeaseTerms(30, 20, 4))
+    changed = configured({"RECONCILE_LEASE_SECONDS": "60"}, leader_election=election).leader_election
+    assert changed == LeaderElection("a", "default", "me", LeaseTerms(60, 20, 4))
+    both = {"RECONCILE_RETRY_SECONDS": "1", "RECONCILE_LEADER_ELECTION": "b"}
+    assert configured(both).leader_election.terms == LeaseTerms(15, 10, 1)
+    with pytest.raises(ConfigurationError, match="duration > renew_deadline"):
+        configured({"RECONCILE_LEASE_SECONDS": "5"}, leader_election=election)
+    with pytest.raises(ConfigurationError, match="say nothing without leader_election"):
+        configured({"RECONCILE_LEASE_SECONDS": "60"})
+
+
+@pytest.mark.parametrize(
+    ("said", "own", "holds"),
+    [
+        (10, None, 10),
+        (10, 3, 3),
+        ({"": 20, "toy": 5}, 3, 5),
+        ({"": 20}, 3, 3),
+        ({"": 20}, None, 20),
+        ({"pod": 5}, 3, 3),
+        ({"pod": 5}, None, None),
+    ],
+)
+def test_what_is_said_of_one_controller_goes_before_what_it_says_itself(
+    said: Any, own: int | None, holds: int | None
+) -> None:
+    assert of_controller(said, "toy", own) == holds
+
+
+def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
+    manager = Manager(Controller(ConfigMap, idle, name="copies"), environ={"RECONCILE_WORKERS": "copy=3"})
+    with pytest.raises(
+        ConfigurationError, match="workers: there is no controller copy: the nearest is copies"
+    ):
+        manager.configure()
+
+
+def test_workers_and_time_outs_reach_the_controllers() -> None:
+    said = {"RECONCILE_WORKERS": "3,second=7", "RECONCILE_TIMEOUT": "second=9"}
+    controllers = [Controller(ConfigMap, idle, name=name) for name in ("first", "second")]
+
+    async def run() -> None:
+        async with Manager(
+            *controllers, transport=InProcessTransport(ApiServer()), environ=said, clock=VirtualClock(0)
+        ) as manager:
+            runners = manager._runners
+            assert [runner.workers for runner in runners] == [3, 7]
+            assert [runner._passes.timeout for runner in runners] == [300, 9]
+
+    simulate(run)
+
+
+def test_a_rate_said_in_text_goes_before_a_limiter_of_the_constructor() -> None:
+    limiter = RateLimiter(1, 1)
+    assert configured({}, limiter=limiter).request_limiter() is limiter
+    assert configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter).request_limiter() is None
+    default = configured({}).request_limiter()
+    assert (default.qps, default.burst) == (50, 100)
+
+
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [
+        ("RECONCILE_NAMSPACE", "RECONCILE_NAMESPACE"),
+        ("RECONCILE_LEADER", "RECONCILE_LEADER_ELECTION"),
+        ("RECONCILE_STOP_SECOND", "RECONCILE_STOP_SECONDS"),
+    ],
+)
+def test_an_unknown_variable_is_an_error_with_the_nearest_name(variable: str, nearest: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"no option {variable}: the nearest is {nearest}$"):
+        from_environment({variable: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sync_seconds", "soon"),
+        ("stop_seconds", "-1"),
+        ("stop_seconds", "nan"),
+        ("sync_seconds", "inf"),
+        ("client_qps", "-1"),
+        ("client_burst", "0"),
+        ("client_burst", "1.5"),
+        ("embedded", "maybe"),
+        ("serve", "localhost"),
+        ("ready_when", "never"),
+        ("serve_metrics", "some"),
+        ("leader_election", "a/"),
+        ("leader_election", "a/b/c"),
+        ("name", ""),
+        ("threads", "0"),
+        ("clusters", "east"),
+        ("clusters", "east="),
+        ("clusters", "=ctx"),
+        ("clusters", "East=ctx"),
+        ("clusters", "a=x,a=y"),
+        ("workers", "many"),
+        ("workers", "=3"),
+        ("workers", "toy="),
+        ("workers", "toy=1,toy=2"),
+        ("timeout", "0"),
+        ("timeout", "toy=soon"),
+        ("lease_seconds", "0"),
+    ],
+)
+def test_a_value_that_is_none_is_an_error_that_names_where_it_was_said(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^RECONCILE_{name.upper()}: "):
+        from_environment({f"RECONCILE_{name.upper()}": text})
+    with pytest.raises(ConfigurationError, match=f"^--{name.replace('_', '-')}: "):
+        from_flags({name: text})
+
+
+def test_the_default_of_the_table_is_the_constructors() -> None:
+    parameters = inspect.signature(Manager).parameters
+    for option in ARGUMENTS:
+        assert option.read(option.default or "") == parameters[option.name].default, option.name
+    times = {option.name: option.read(option.default) for option in OPTIONS if option.constructor}
+    terms = LeaseTerms(times["lease_seconds"], times["renew_seconds"], times["retry_seconds"])
+    assert terms == LeaseTerms()
+
+
+def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is() -> None:
+    objects = {
+        "transport",
+        "clock",
+        "blocking",
+        "liveness",
+        "readiness",
+        "metrics",
+        "traces",
+        "limiter",
+        "caution",
+        "informers",
+        "environ",
+    }
+    taken = set(inspect.signature(Manager).parameters) - {"controllers"}
+    assert taken == objects | {option.name for option in ARGUMENTS}
+
+
+def test_what_is_kept_can_be_said_of_kinds_alone() -> None:
+    with pytest.raises(TypeError, match="str is not a kind"):
+        Manager(informers={str: InformerOptions()})  # type: ignore[dict-item]
+
+
+def test_an_embedded_server_and_a_transport_cannot_be_had_together() -> None:
+    transport = InProcessTransport(ApiServer())
+    with pytest.raises(ConfigurationError, match="brings its transport"):
+        Manager(transport=transport, environ={"RECONCILE_EMBEDDED": "1"}).configure()
+
+
+def test_a_manager_reads_its_variables_when_it_runs_and_says_once_what_holds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = Manager(
+        transport=InProcessTransport(ApiServer()),
+        environ={"RECONCILE_STOP_SECONDS": "3"},
+        namespace="shop",
+        clock=VirtualClock(0),
+    )
+    manager.stop()
+    with caplog.at_level(logging.INFO):
+        simulate(manager.run)
+    (line,) = [record for record in caplog.records if vars(record)["event"] == "configuration"]
+    assert (line.stop_seconds, line.namespace) == (3.0, "shop")  # type: ignore[attr-defined]
+
+
+def test_the_process_environment_is_read_where_no_other_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECONCILE_BOGUS", "1")
+    with pytest.raises(ConfigurationError, match="RECONCILE_BOGUS"):
+        simulate(Manager(transport=InProcessTransport(ApiServer())).run)
+
+
+def test_the_reference_has_the_table() -> None:
+    assert table() in REFERENCE.read_text()

@@ -1,0 +1,374 @@
+"""A manager as a program, as a context of an application, and as a fixture; what its errors say, once."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from reconcile import Context, Controller, Manager, Unreachable
+from reconcile.embedded import InProcessTransport
+from tests.manager.test_manager import Toy, World, keep_size, played
+
+ROOT = Path(__file__).parents[2]
+
+FIXTURES = """
+import asyncio
+import {fixtures} as fixtures
+import pytest
+import pytest_asyncio
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+{mark}
+
+async def mark(ctx: Context[ConfigMap]) -> None:
+    async with ctx.client.editing(ctx.object) as draft:
+        draft.data["seen"] = "yes"
+
+
+async def run_manager():
+    before = asyncio.all_tasks()
+    client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+    async with Manager(Controller(ConfigMap, mark), transport=client.transport) as manager:
+        yield client
+    assert not [task for task in asyncio.all_tasks() - before if task is not asyncio.current_task()]
+
+
+each = fixtures.fixture(run_manager)
+shared = pytest_asyncio.fixture(run_manager, scope="module", loop_scope="module")
+
+
+async def until_seen(client):
+    async with asyncio.timeout(10):
+        while (await client.get(ConfigMap, "a", "default")).data.get("seen") != "yes":
+            await asyncio.sleep(0.01)
+
+
+async def test_one(each):
+    await until_seen(each)
+
+
+async def test_two(each):
+    await until_seen(each)
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_three(shared):
+    await until_seen(shared)
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_four(shared):
+    await until_seen(shared)
+"""
+
+MODES = {
+    "strict": {"fixtures": "pytest_asyncio", "mark": "pytestmark = pytest.mark.asyncio"},
+    "auto": {"fixtures": "pytest", "mark": ""},
+}
+
+
+@pytest.mark.rule("life-context")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_manager_is_a_yield_fixture_in_both_modes_of_pytest_asyncio(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FIXTURES.format(**MODES[mode]))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    command += [f"--asyncio-mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function"]
+    command += ["--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "warning" not in done.stdout
+
+
+# --- as a context ---------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("life-context")
+def test_a_start_that_is_given_up_leaves_no_task() -> None:
+    async def scenario(world: World) -> None:
+        before = asyncio.all_tasks()
+
+        class Silent(InProcessTransport):
+            def stream(self, *_: Any, **__: Any) -> Any:
+                raise Unreachable("nobody there")
+
+        manager = Manager(Controller(Toy, keep_size), transport=Silent(world.server), clock=world.clock)
+        with anyio.move_on_after(5) as scope:
+            async with manager:
+                raise AssertionError("started")
+        assert scope.cancelled_caught
+        await anyio.sleep(0.1)
+        assert asyncio.all_tasks() == before
+
+    played(scenario)
+
+
+@pytest.mark.rule("life-context")
+def test_a_cancellation_while_it_stops_makes_it_a_hard_stop_and_still_leaves_no_task() -> None:
+    ended: list[str] = []
+
+    async def endless(ctx: Context[Toy]) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(ctx.object.name)
+
+    async def scenario(world: World) -> None:
+        before = asyncio.all_tasks()
+        await world.make()
+
+        async def application() -> None:
+            async with Manager(
+                Controller(Toy, endless), transport=world.transport, clock=world.clock, stop_seconds=1000
+            ):
+                await anyio.sleep(3)
+
+        task = asyncio.ensure_future(application())
+        await anyio.sleep(10)
+        assert ended == []
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == ["a"]
+        assert anyio.current_time() < 15
+        assert asyncio.all_tasks() == before
+
+    played(scenario)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def broken(manager: Manager, *controllers: str) -> None:
+    """Let the workers of some controllers fail as only a fault of the library can."""
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("a fault of the library")
+
+    for runner in manager._runners:
+        if runner.controller.name in controllers:
+            runner._follow_up = fail  # type: ignore[assignment,method-assign]
+
+
+async def idle(ctx: Context[Any]) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.rule("M2")
+@pytest.mark.parametrize("how", ["run", "context"])
+def test_an_error_surfaces_once_and_says_where_it_came_from(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        before = asyncio.all_tasks()
+        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+        provoking: asyncio.Future[None] | None = None
+        with pytest.raises(ZeroDivisionError) as caught:
+            if how == "context":
+                async with manager:
+                    broken(manager, "toy")
+                    await world.make()
+                    await anyio.sleep(5)
+            else:
+
+                async def provoke() -> None:
+                    await anyio.sleep(2)
+                    broken(manager, "toy")
+                    await world.make()
+
+                provoking = asyncio.ensure_future(provoke())
+                await manager.run()
+        assert provoking is None or provoking.done()
+        assert caught.value.__notes__ == ["in controller toy"]
+        (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert (vars(line)["event"], line.exc_info[1]) == ("the manager has ended", caught.value)  # type: ignore[index]
+        await anyio.sleep(0.1)
+        assert asyncio.all_tasks() == before
+
+    played(scenario)
+
+
+@pytest.mark.rule("M2")
+def test_of_two_errors_one_is_raised_and_the_other_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        both = [Controller(Toy, idle, name="first"), Controller(Toy, idle, name="second")]
+        manager = Manager(*both, transport=world.transport, clock=world.clock)
+        with pytest.raises(ZeroDivisionError):
+            async with manager:
+                broken(manager, "first", "second")
+                await world.make()
+                await anyio.sleep(5)
+        places = {"in controller first", "in controller second"}
+        logged = [str(record.exc_info[1].__notes__[0]) for record in caplog.records if record.exc_info]  # type: ignore[union-attr]
+        assert set(logged) == places
+        assert len(logged) == 2
+
+    played(scenario)
+
+
+@pytest.mark.rule("M2")
+def test_an_error_of_the_application_and_one_of_the_manager_are_both_told() -> None:
+    async def scenario(world: World) -> None:
+        manager = Manager(Controller(Toy, idle), transport=world.transport, clock=world.clock)
+        with pytest.raises(ZeroDivisionError) as caught:
+            async with manager:
+                broken(manager, "toy")
+                await world.make()
+                await anyio.sleep(5)
+                raise LookupError("of the application")
+        assert isinstance(caught.value.__context__, LookupError)
+
+    played(scenario)
+
+
+# --- as a program ---------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+import time
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+
+async def slow(ctx: Context[ConfigMap]) -> None:
+    print("begun", flush=True)
+    await ctx.run_sync(time.sleep, float(sys.argv[1]))
+    print("ended", flush=True)
+
+
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+Manager(Controller(ConfigMap, slow), transport=client.transport, environ={}).main()
+print("clean", flush=True)
+"""
+
+
+@pytest.mark.rule("life-signals")
+@pytest.mark.parametrize(
+    ("seconds", "signals", "said", "status"),
+    [
+        ("0.3", [signal.SIGTERM], "begun\nended\nclean\n", 0),
+        ("0.3", [signal.SIGINT], "begun\nended\nclean\n", 0),
+        ("60", [signal.SIGTERM, signal.SIGINT], "begun\n", 130),
+    ],
+)
+def test_the_first_signal_stops_cleanly_and_a_second_one_at_once(
+    seconds: str, signals: list[signal.Signals], said: str, status: int, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    running = subprocess.Popen(
+        [sys.executable, str(program), seconds],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    begun = running.stdout.readline()
+    for number in signals:
+        running.send_signal(number)
+        time.sleep(0.2)
+    rest, _ = running.communicate(timeout=20)
+    assert (begun + rest, running.returncode) == (said, status)
+
+
+HELD = """
+import sys
+import time
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+
+async def hold(ctx: Context[ConfigMap]) -> None:
+    print("begun", flush=True)
+    if sys.argv[1] == "asleep":
+        time.sleep(60)
+    while True:
+        pass
+
+
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+Manager(Controller(ConfigMap, hold), transport=client.transport, environ={}).main()
+"""
+
+
+@pytest.mark.rule("life-signals")
+@pytest.mark.parametrize("held", ["asleep", "busy"])
+def test_a_second_signal_ends_the_process_also_while_the_event_loop_is_held(
+    held: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(HELD))
+    running = subprocess.Popen(
+        [sys.executable, str(program), held],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.send_signal(number)
+        time.sleep(0.3)
+    running.communicate(timeout=10)
+    assert running.returncode == 130
+
+
+FORKING = """
+import multiprocessing
+import time
+
+from reconcile import Context, Controller, Manager, ObjectMeta
+from reconcile.kinds import ConfigMap
+from reconcile.testing import FakeClient
+
+
+def child() -> None:
+    time.sleep(60)
+
+
+async def fork(ctx: Context[ConfigMap]) -> None:
+    started = multiprocessing.get_context("fork").Process(target=child)
+    started.start()
+    time.sleep(0.3)
+    started.terminate()
+    started.join(10)
+    print("child", started.exitcode, flush=True)
+
+
+client = FakeClient(ConfigMap(metadata=ObjectMeta("a", "default")))
+Manager(Controller(ConfigMap, fork), transport=client.transport, environ={}).main()
+print("clean", flush=True)
+"""
+
+
+@pytest.mark.rule("life-signals")
+def test_a_signal_to_a_forked_child_ends_the_child_alone(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(FORKING))
+    running = subprocess.Popen(
+        [sys.executable, "-W", "ignore::DeprecationWarning", str(program)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "child -15\n"
+    time.sleep(0.5)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    rest, _ = running.communicate(timeout=10)
+    assert (rest, running.returncode) == ("clean\n", 0)

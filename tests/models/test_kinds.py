@@ -1,0 +1,237 @@
+"""Models of built-in kinds carry any further field, in both directions and at any depth."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile import Intent, Object, ObjectMeta, definition_of, encode, field, kinds, resource
+from reconcile.kinds import (
+    BuiltIn,
+    ConfigMap,
+    Job,
+    JobSpec,
+    JobStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodTemplate,
+    Secret,
+)
+from reconcile.models import Condition, LabelRequirement, LabelSelector, decode, structure, unstructure
+from reconcile.testing import FakeClient
+from tests.client.by_example import other_than_default
+
+WITHOUT = {BuiltIn, Condition, LabelRequirement, LabelSelector}
+CLASSES = [cls for name in kinds.__all__ if (cls := getattr(kinds, name)) not in WITHOUT]
+ODD = {"odd": [0, 0.0, False, "", None, {"deep": [{}]}]}
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_class_carries_a_field_that_it_does_not_have(cls: type[Any]) -> None:
+    value = structure(cls, {**other_than_default(cls, None), **ODD})
+    assert value.further == ODD
+    assert json.dumps(unstructure(value)["odd"]) == json.dumps(ODD["odd"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "finished"),
+    [
+        ((), False),
+        ((PodCondition("Complete", "True"),), True),
+        ((PodCondition("Suspended", "True"), PodCondition("Failed", "True")), True),
+        ((PodCondition("Failed", "False"),), False),
+        ((PodCondition("FailureTarget", "True"),), False),
+    ],
+)
+def test_a_job_is_finished_once_a_condition_says_that_it_has_ended(
+    conditions: tuple[PodCondition, ...], finished: bool
+) -> None:
+    job = Job(spec=JobSpec(template={}), status=JobStatus(conditions=conditions))
+    assert job.finished is finished
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from([0.0, -0.0, 1.0, "", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+def some(**known: Any) -> st.SearchStrategy[dict[str, Any]]:
+    more = st.dictionaries(st.sampled_from(["volumes", "x-y", "further", "kind"]), ANY, max_size=2)
+    fields = st.fixed_dictionaries({}, optional=known)
+    return st.builds(lambda one, other: {**one, **other}, more, fields)
+
+
+STATUS = some(
+    phase=st.sampled_from(["", "Running"]),
+    conditions=st.lists(
+        some(reason=st.just("")).map(lambda c: {**c, "type": "T", "status": "True"}), max_size=2
+    ),
+    containerStatuses=st.lists(
+        some(state=some(running=st.just({})), restartCount=st.just(0)).map(lambda c: {**c, "name": "c"}),
+        max_size=2,
+    ),
+)
+SPEC = some(nodeName=st.just("n"), containers=st.lists(some(), max_size=2))
+
+
+def shown(of: Any, like: Any) -> Any:
+    """What `of` has where `like` has something, in the order of `like`."""
+    if isinstance(like, dict):
+        return {name: shown(of[name], one) for name, one in like.items()}
+    if isinstance(like, list):
+        return [shown(one, other) for one, other in zip(of, like, strict=True)]
+    return of
+
+
+@pytest.mark.rule("model-further")
+@given(SPEC, STATUS)
+def test_a_pod_is_written_with_all_that_was_read(spec: dict[str, Any], status: dict[str, Any]) -> None:
+    raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}
+    written = encode(decode(Pod, raw))
+    assert json.dumps(shown(written, raw)) == json.dumps(raw)
+
+
+def test_the_head_of_an_object_is_no_further_field_and_that_of_a_part_is() -> None:
+    assert decode(Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).further == {}
+    assert structure(PodSpec, {"kind": "odd"}).further == {"kind": "odd"}
+
+
+@pytest.mark.parametrize("name", ["data", "kind", "metadata"])
+def test_a_further_field_that_has_a_field_of_its_own_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"ConfigMap\.further has '{name}', which has a field of its own"):
+        encode(ConfigMap(metadata=ObjectMeta("a"), further={name: {}}))
+
+
+async def test_further_fields_are_applied_and_edited_as_others_are() -> None:
+    client = FakeClient()
+    spec = PodSpec(containers=({"name": "c", "image": "i"},), further={"hostNetwork": True, "priority": 0})
+    live = await client.apply(Intent(Pod, metadata=ObjectMeta("p", "default"), spec=spec))
+    assert (live.spec.further["hostNetwork"], live.spec.further["priority"]) == (True, 0)
+    async with client.editing(live) as draft:
+        draft.spec.further["activeDeadlineSeconds"] = 60
+    after = await client.get(Pod, "p", "default")
+    assert (after.spec.further["activeDeadlineSeconds"], after.spec.further["hostNetwork"]) == (60, True)
+
+
+def test_what_a_secret_has_further_does_not_show() -> None:
+    assert "hunter2" not in repr(Secret(metadata=ObjectMeta("s"), further={"stringData": {"p": "hunter2"}}))
+
+
+@frozen
+class GateSpec:
+    template: PodTemplate = field(factory=PodTemplate)
+
+
+@resource("example.com/v1")
+class Gate(Object):
+    spec: GateSpec = GateSpec()
+
+
+def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"containers": [{"name": "c", "env": []}], "volumes": [{"name": "v", "emptyDir": {}}]},
+    }
+    client = FakeClient(Gate(metadata=ObjectMeta("other", "default")))
+    gate = {"apiVersion": "example.com/v1", "kind": "Gate", "metadata": {"name": "g", "namespace": "default"}}
+    assert client.add({**gate, "spec": {"template": template}})["spec"]["template"] == template
+    read = decode(Gate, {**gate, "spec": {"template": template}}).spec.template
+    assert read.metadata.labels == {"a": "b"}
+    assert read.spec.further == {"volumes": template["spec"]["volumes"]}
+    schema = definition_of(Gate)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    inside = schema["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
+    assert inside["x-kubernetes-preserve-unknown-fields"] is True
+
+
+@frozen
+class Two:
+    one: Mapping[str, Any] = field(factory=dict, further=True)
+    other: Mapping[str, Any] = field(factory=dict, further=True)
+
+
+@frozen
+class Typed:
+    further: Mapping[str, str] = field(factory=dict, further=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (Two, "Two has two fields for further ones: one and other"),
+        (Typed, r"Typed\.further holds further fields: make it `further: Mapping\[str, Any\] = field"),
+    ],
+)
+def test_a_field_for_further_ones_is_a_mapping_with_a_default(spec: Any, message: str) -> None:
+    assert inspect.isclass(spec)
+    assert attrs.has(spec)
+    with pytest.raises(TypeError, match=message):
+        resource("example.com/v1")(type("Made", (Object,), {"__annotations__": {"spec": spec}}))
+
+
+def test_field_without_a_default_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"a required field has none.*Schema\(min_length=1\)"):
+        field(secret=True)  # type: ignore[call-overload]
+
+
+UP = {
+    "Deployment": {"observed_generation": 2, "replicas": 3, "updated_replicas": 3, "available_replicas": 3},
+    "StatefulSet": {
+        "observed_generation": 2,
+        "ready_replicas": 3,
+        "current_revision": "b",
+        "update_revision": "b",
+    },
+    "DaemonSet": {
+        "observed_generation": 2,
+        "desired_number_scheduled": 3,
+        "updated_number_scheduled": 3,
+        "number_available": 3,
+    },
+}
+NOT_UP = {
+    "Deployment": [
+        {"observed_generation": 1},
+        {"updated_replicas": 2, "replicas": 2, "available_replicas": 2},
+        {"replicas": 4},
+        {"available_replicas": 2},
+    ],
+    "StatefulSet": [{"observed_generation": 1}, {"ready_replicas": 2}, {"update_revision": "c"}],
+    "DaemonSet": [
+        {"observed_generation": 1},
+        {"updated_number_scheduled": 2},
+        {"number_available": 2},
+    ],
+}
+
+
+def workload(kind: str, status: dict[str, Any], replicas: int | None = 3) -> Any:
+    sized = {} if kind == "DaemonSet" else {"replicas": replicas}
+    spec = getattr(kinds, f"{kind}Spec")(LabelSelector({"app": "a"}), {}, **sized)
+    said = getattr(kinds, f"{kind}Status")(**status)
+    return getattr(kinds, kind)(metadata=ObjectMeta("a", generation=2), spec=spec, status=said)
+
+
+@pytest.mark.parametrize("kind", UP)
+def test_a_workload_has_rolled_out_when_all_of_it_is_new_up_and_observed(kind: str) -> None:
+    assert workload(kind, UP[kind]).rolled_out
+
+
+@pytest.mark.parametrize(("kind", "status"), [(kind, one) for kind, many in NOT_UP.items() for one in many])
+def test_a_workload_has_not_rolled_out_while_anything_is_missing(kind: str, status: dict[str, Any]) -> None:
+    assert not workload(kind, {**UP[kind], **status}).rolled_out
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_workload_that_wants_no_number_wants_one(kind: str) -> None:
+    counts = {name: min(value, 1) for name, value in UP[kind].items() if name.endswith("replicas")}
+    assert workload(kind, {**UP[kind], **counts}, replicas=None).rolled_out
+    assert not workload(kind, {**UP[kind], **dict.fromkeys(counts, 0)}, replicas=None).rolled_out

@@ -1,0 +1,148 @@
+"""Simulated nodes: scheduled, running, ready, gone; or not, when told so."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from reconcile import Client, ObjectMeta, TerminalError
+from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
+from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays, next_step
+from reconcile.testing import VirtualClock
+from tests.simulation.nodes_world import played
+
+CONTAINERS = ({"name": "c", "image": "i"},)
+
+
+def pod(name: str = "p", behaviour: str = "", **metadata: Any) -> Pod:
+    annotations = {BEHAVIOUR: behaviour} if behaviour else {}
+    meta = ObjectMeta(name, "default", annotations=annotations, **metadata)
+    return Pod(metadata=meta, spec=PodSpec(containers=CONTAINERS))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pods_become_ready_on_the_emptiest_nodes(seed: int) -> None:
+    async def scenario(client: Client) -> None:
+        for number in range(6):
+            await client.create(pod(f"p{number}"))
+            await anyio.sleep(2)
+        await anyio.sleep(3)
+        pods = await client.list(Pod)
+        assert all(p.ready and p.status.phase == "Running" for p in pods)
+        assert sorted(p.spec.node_name or "" for p in pods) == [
+            "node-0",
+            "node-0",
+            "node-1",
+            "node-1",
+            "node-2",
+            "node-2",
+        ]
+        assert len({p.status.pod_ip for p in pods}) == 6
+
+    played(scenario, seed)
+
+
+def test_a_deleted_pod_is_terminating_for_a_while_and_then_gone() -> None:
+    async def scenario(client: Client) -> None:
+        await client.create(pod())
+        await anyio.sleep(5)
+        await client.delete(await client.get(Pod, "p", "default"))
+        await anyio.sleep(1)
+        assert (await client.get(Pod, "p", "default")).terminating
+        await anyio.sleep(5)
+        assert await client.find(Pod, "p", "default") is None
+
+    played(scenario)
+
+
+def test_a_finalizer_holds_a_pod_beyond_its_end() -> None:
+    async def scenario(client: Client) -> None:
+        await client.create(pod(finalizers=("example.com/hold",)))
+        await anyio.sleep(5)
+        await client.delete(await client.get(Pod, "p", "default"))
+        await anyio.sleep(30)
+        held = await client.get(Pod, "p", "default")
+        await client.merge(held, {"metadata": {"finalizers": None}}, guard={})
+        await anyio.sleep(5)
+        assert await client.find(Pod, "p", "default") is None
+
+    played(scenario)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "phase", "ready"),
+    [
+        ("", "Running", True),
+        ("pending", "Pending", False),
+        ("fail", "Failed", False),
+        ("succeed", "Succeeded", False),
+        ("not-ready", "Running", False),
+    ],
+)
+def test_a_pod_does_what_it_is_told(behaviour: str, phase: str, ready: bool) -> None:
+    async def scenario(client: Client) -> None:
+        await client.create(pod(behaviour=behaviour))
+        await anyio.sleep(10)
+        found = await client.get(Pod, "p", "default")
+        assert (found.status.phase, found.ready) == (phase, ready)
+
+    played(scenario)
+
+
+def test_a_pod_that_hangs_stays_terminating() -> None:
+    async def scenario(client: Client) -> None:
+        await client.create(pod(behaviour="hang-terminating"))
+        await anyio.sleep(5)
+        await client.delete(await client.get(Pod, "p", "default"))
+        await anyio.sleep(600)
+        assert (await client.get(Pod, "p", "default")).terminating
+
+    played(scenario)
+
+
+def test_a_cordoned_node_takes_no_pods() -> None:
+    async def scenario(client: Client) -> None:
+        for name in ("node-0", "node-1"):
+            node = await client.get(Node, name)
+            await client.merge(node, {"spec": {"unschedulable": True}}, guard={})
+        await anyio.sleep(2)
+        for number in range(3):
+            await client.create(pod(f"p{number}"))
+        await anyio.sleep(5)
+        assert {p.spec.node_name for p in await client.list(Pod)} == {"node-2"}
+
+    played(scenario)
+
+
+DELAYS = Delays(start=4, stop=10)
+READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
+
+
+@pytest.mark.parametrize(
+    ("given", "age", "step"),
+    [
+        (Pod(spec=PodSpec()), 0, ("schedule", 0)),
+        (Pod(spec=PodSpec(node_name="n"), status=PodStatus("Pending")), 0.5, ("start", 1.5)),
+        (Pod(spec=PodSpec(node_name="n"), status=PodStatus("Running")), 1, ("ready", 3)),
+        (Pod(spec=PodSpec(node_name="n"), status=READY), 9, ("wait", 0)),
+        (Pod(spec=PodSpec(node_name="n"), status=PodStatus("Failed")), 9, ("wait", 0)),
+    ],
+)
+def test_the_next_step_of_a_pod(given: Pod, age: float, step: tuple[str, float]) -> None:
+    decided = next_step(given, DELAYS, age, 0)
+    assert (decided.phase, decided.seconds) == step
+
+
+def test_a_pod_may_say_how_long_its_end_takes() -> None:
+    leaving = Pod(
+        metadata=ObjectMeta("p", annotations={STOP_SECONDS: "3"}, deletion_timestamp=VirtualClock().now())
+    )
+    assert next_step(leaving, DELAYS, 0, 1).seconds == 2
+
+
+def test_a_pod_that_says_nonsense_about_its_end_is_an_error_that_names_it() -> None:
+    leaving = Pod(
+        metadata=ObjectMeta("p", annotations={STOP_SECONDS: "soon"}, deletion_timestamp=VirtualClock().now())
+    )
+    with pytest.raises(TerminalError, match="'soon'"):
+        next_step(leaving, DELAYS, 0, 1)

@@ -1,0 +1,340 @@
+"""Keys that keep waking themselves are found, named and slowed; busy ones are left alone."""
+
+import os
+from typing import Any
+
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry
+
+from informers import Key
+from reconcile import (
+    Cause,
+    Client,
+    Context,
+    Controller,
+    Intent,
+    ObjectMeta,
+    Result,
+    StaleVersion,
+    Storms,
+    TerminalError,
+    kind_of,
+    unstructured,
+)
+from reconcile.embedded import InProcessTransport
+from reconcile.kinds import ConfigMap
+from reconcile.storms.changes import Spot
+from tests.manager.healthy_world import Healthy, alarms
+from tests.manager.test_manager import Toy, World, played
+from tests.storms.storms_world import Case, guard_of, play, until
+
+CONFIG = kind_of(ConfigMap).resource
+EVENTS = kind_of(unstructured("events.k8s.io/v1", "Event", plural="events")).resource
+CHILD = Key("default", "child")
+SPOT = Spot(CONFIG, CHILD, ".data.x")
+
+STORMS, HEALTHY, CHILDREN = 200, 200, 500
+IN_FULL = bool(os.environ.get("STORMS_IN_FULL"))
+STORMS_RUN, HEALTHY_RUN, CHILDREN_MADE = (STORMS, HEALTHY, CHILDREN) if IN_FULL else (12, 4, 60)
+
+
+@pytest.mark.rule("storm-found")
+@pytest.mark.rule("storm-slowed")
+@pytest.mark.rule("storm-recovers")
+def test_storms_are_caught_named_slowed_and_let_go(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [play(Case.drawn(seed)) for seed in range(STORMS_RUN)]
+    failed = [one for one in found if not one.holds]
+    assert len(failed) <= len(found) // 20, failed
+    with capsys.disabled():
+        print(f" [{STORMS_RUN} seeds run, {STORMS} in full]", end="")
+
+
+@pytest.mark.rule("storm-healthy")
+def test_busy_controllers_are_no_storms(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(HEALTHY_RUN):
+        rollout, found = alarms(Healthy.drawn(seed, CHILDREN_MADE))
+        assert rollout.runs > 10
+        assert found == [], f"seed {seed}"
+    with capsys.disabled():
+        print(f" [{HEALTHY_RUN} seeds run, {HEALTHY} in full with {CHILDREN} children]", end="")
+
+
+# --- what people see ----------------------------------------------------------------------------------------
+
+
+async def stamp(ctx: Context[Toy]) -> None:
+    """The classic: the time of the run in what is wanted."""
+    now = ctx.clock.now().isoformat()
+    await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": now, "fixed": "1"}))
+
+
+async def the_events(world: World) -> list[dict[str, Any]]:
+    return [one.to_dict() for one in await world.client.snapshots(EVENTS)]
+
+
+@pytest.mark.rule("storm-told")
+def test_a_storm_is_told_once_by_event_metric_log_and_state(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        async with world.running(
+            Controller(Toy, stamp, owns=[ConfigMap]), metrics=CollectorRegistry()
+        ) as manager:
+            await world.make()
+            assert await until(lambda: guard_of(manager).storming, 60)
+            await anyio.sleep(700)
+            storm = manager.state()["controllers"]["toy"]["storms"]["default/a"]
+            assert storm["paths"] == [".data.x"]
+            assert storm["trigger"] == "ConfigMap default/child"
+            assert storm["manager"] == "toys.example.com/toy"
+            assert 180 <= storm["interval"] <= 300
+            assert manager._metrics is not None
+            text = manager._metrics.text()[0].decode()
+            assert 'reconcile_storms_total{controller="toy"} 1.0' in text
+            assert 'reconcile_storms_active{controller="toy"} 1.0' in text
+            told = [one for one in await the_events(world) if one["reason"] == "ReconcileStorm"]
+        assert len(told) == 1
+        assert told[0]["type"] == "Warning"
+        assert ".data.x of ConfigMap default/child" in told[0]["note"]
+
+    played(scenario)
+    assert len([one for one in caplog.records if "reconcile storm" in one.getMessage()]) == 1
+
+
+@pytest.mark.rule("storm-told")
+def test_a_key_that_keeps_running_knows_paths_and_writer_of_its_causes() -> None:
+    known: list[Cause] = []
+
+    async def keep(ctx: Context[Toy]) -> None:
+        known.extend(ctx.causes)
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "mine"}))
+
+    async def scenario(world: World) -> None:
+        stranger = Client(InProcessTransport(world.server), field_manager="stranger", clock=world.clock)
+        async with world.running(Controller(Toy, keep, owns=[ConfigMap])):
+            await world.make()
+            for _ in range(6):
+                await anyio.sleep(2)
+                await stranger.patch(CONFIG, CHILD, {"data": {"x": "theirs"}}, guard={})
+            await anyio.sleep(2)
+        foreign = [cause for cause in known if cause.key == CHILD and not cause.echo]
+        assert foreign[0].manager == ""
+        assert (foreign[-1].manager, foreign[-1].paths) == ("stranger", (".data.x",))
+        assert "by stranger: .data.x" in str(foreign[-1])
+
+    played(scenario)
+
+
+def _status_writes(world: World) -> list[str]:
+    return [one.path for one in world.transport.writes if one.path.endswith("/toys/a/status")]
+
+
+@pytest.mark.rule("storm-condition")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_condition_says_so_only_where_the_author_wants_it(wanted: bool) -> None:
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(condition=wanted))
+        async with world.running(controller) as manager:
+            await world.make()
+            assert await until(lambda: guard_of(manager).storming, 60)
+            await anyio.sleep(1000)
+            toy = await world.client.snapshot(kind_of(Toy).resource, Key("default", "a"))
+            assert toy is not None
+            conditions = toy.to_dict().get("status", {}).get("conditions", [])
+            assert [one["type"] for one in conditions] == (["ReconcileStorm"] if wanted else [])
+            assert len(_status_writes(world)) == int(wanted)
+            await world.client.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+            await anyio.sleep(0.5)
+            assert (len(_status_writes(world)) > 1) is wanted
+            managers = await world.client.managed_fields(kind_of(Toy).resource, Key("default", "a"))
+            assert any(one["manager"] == "toys.example.com/toy-storms" for one in managers) is wanted
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-recovers")
+def test_a_change_of_the_spec_is_never_held_back() -> None:
+    sizes: list[int] = []
+
+    async def stamped(ctx: Context[Toy]) -> None:
+        sizes.append(ctx.object.spec.size)
+        await stamp(ctx)
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, stamped, owns=[ConfigMap])) as manager:
+            await world.make()
+            assert await until(lambda: guard_of(manager).storming, 60)
+            await anyio.sleep(400)
+            await world.client.merge(await world.client.get(Toy, "a", "default"), {"spec": {"size": 9}})
+            await anyio.sleep(1)
+            assert sizes[-1] == 9
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-recovers")
+def test_an_object_in_a_storm_can_be_deleted_at_once() -> None:
+    async def clean(ctx: Context[Toy]) -> None:
+        return
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stamp, cleanup=clean, owns=[ConfigMap])
+        async with world.running(controller) as manager:
+            toy = await world.make()
+            assert await until(lambda: guard_of(manager).storming, 60)
+            await anyio.sleep(400)
+            await world.client.delete(toy)
+            await anyio.sleep(2)
+            assert await world.client.find(Toy, "a", "default") is None
+            assert not guard_of(manager).storming
+            assert guard_of(manager).meter.keys == {}
+
+    played(scenario)
+
+
+def test_without_detection_a_loop_goes_on() -> None:
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stamp, owns=[ConfigMap], storms=Storms(detect=False))
+        async with world.running(controller) as manager:
+            await world.make()
+            await anyio.sleep(60)
+            assert manager.status().controllers[0].runs > 200
+
+    played(scenario)
+
+
+def test_the_longest_interval_is_five_minutes_at_most() -> None:
+    with pytest.raises(ValueError, match="longest"):
+        Storms(longest=301)
+
+
+# --- runs that wait for their own status ------------------------------------------------------------------
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy() -> None:
+    async def stepwise(ctx: Context[Toy]) -> None:
+        if ctx.object.status.size == 0:
+            ctx.status(size=1)
+            return
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stepwise, owns=[ConfigMap], writes=[Toy])
+        async with world.running(controller):
+            await world.make("a")
+            await world.make("b")
+            await anyio.sleep(10)
+            for name in "ab":
+                controller.trigger(f"default/{name}")
+            await anyio.sleep(10)
+            told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
+        assert len(told) == 1
+        assert "Result(again=True)" in told[0]["note"]
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+@pytest.mark.parametrize("again", [True, False])
+def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: bool) -> None:
+    async def fine(ctx: Context[Toy]) -> Result | None:
+        ctx.status(size=1)
+        if again and ctx.object.status.size == 0:
+            return Result(again=True)
+        if again:
+            await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+        return None
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, fine, owns=[ConfigMap])
+        async with world.running(controller):
+            await world.make()
+            await anyio.sleep(10)
+            controller.trigger("default/a")
+            await anyio.sleep(10)
+            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+def test_a_run_that_a_timer_had_look_at_the_world_is_not_reported() -> None:
+    async def poll(ctx: Context[Toy]) -> None:
+        if ctx.object.status.size == 0:
+            ctx.status(size=1)
+            return
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        async with world.running(Controller(Toy, poll, owns=[ConfigMap], every=5)):
+            await world.make("a")
+            await anyio.sleep(20)
+            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+@pytest.mark.parametrize("how", ["fails", "terminal", "late", "stale"])
+def test_a_run_that_fails_after_it_wrote_a_condition_waits_for_its_retry_and_not_for_itself(
+    how: str,
+) -> None:
+    attempts = 0
+
+    async def ready_on_retry(ctx: Context[Toy]) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            ctx.condition("Ready", False, reason="NotYet")
+            if how == "late":
+                await anyio.sleep(60)
+            if how == "terminal":
+                raise TerminalError("the disk is full")
+            if how == "stale":
+                await ctx.write_status()
+                raise StaleVersion(409, "Conflict", "the object has been modified")
+            raise OSError("no answer")
+        ctx.condition("Ready", True, reason="Up")
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, ready_on_retry, owns=[ConfigMap], timeout=5)
+        async with world.running(controller):
+            await world.make("a")
+            await anyio.sleep(20)
+            if how == "terminal":
+                controller.trigger("default/a")
+                await anyio.sleep(5)
+            assert attempts >= 2
+            assert await world.client.find(ConfigMap, "child", "default") is not None
+            assert [one for one in await the_events(world) if one["reason"] == "WaitsForItself"] == []
+
+    played(scenario)
+
+
+@pytest.mark.rule("storm-waits-for-itself")
+def test_a_run_that_waits_for_itself_is_found_also_after_one_that_failed() -> None:
+    attempts = 0
+
+    async def stepwise(ctx: Context[Toy]) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            ctx.condition("Ready", False, reason="NotYet")
+            raise OSError("no answer")
+        if ctx.object.status.size == 0:
+            ctx.status(size=1)
+            return
+        await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
+
+    async def scenario(world: World) -> None:
+        controller = Controller(Toy, stepwise, owns=[ConfigMap])
+        async with world.running(controller):
+            await world.make("a")
+            await anyio.sleep(10)
+            controller.trigger("default/a")
+            await anyio.sleep(10)
+            told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
+            assert len(told) == 1
+
+    played(scenario)

@@ -1,0 +1,196 @@
+"""What a write changed, in places and fingerprints, and who wrote a field."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from informers import Key, Snapshot
+from reconcile import kind_of
+from reconcile.kinds import ConfigMap
+from reconcile.runs.run_record import Sent
+from reconcile.storms.changes import (
+    ABSENT,
+    PATHS_OF_A_WRITE,
+    PRESENT,
+    WHOLE,
+    Spot,
+    Step,
+    differences,
+    differing,
+    fingerprint,
+    paths_of,
+    steps_of,
+)
+from reconcile.storms.managers import writer_of
+
+CONFIG = kind_of(ConfigMap).resource
+CHILD = Key("default", "child")
+
+
+def snapshot(version: int, uid: str = "u", **more: Any) -> Snapshot:
+    metadata = {"name": "child", "namespace": "default", "uid": uid, "resourceVersion": str(version)}
+    metadata |= more.pop("metadata", {})
+    return Snapshot.from_json(msgspec.json.encode({"kind": "ConfigMap", "metadata": metadata, **more}))
+
+
+def wrote(base: Snapshot | None, written: Snapshot | None, method: str = "PATCH", **more: bool) -> Sent:
+    return Sent(method, CONFIG, CHILD, "", {}, base, written, **more)
+
+
+def at(path: str) -> Spot:
+    return Spot(CONFIG, CHILD, path)
+
+
+# --- steps ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "steps"),
+    [
+        (
+            wrote(snapshot(1, data={"x": "a", "gone": "a"}), snapshot(2, data={"x": "b", "new": "c"})),
+            [
+                Step(at(".data.gone"), fingerprint(None)),
+                Step(at(".data.new"), fingerprint("c")),
+                Step(at(".data.x"), fingerprint("b")),
+            ],
+        ),
+        (wrote(snapshot(1), snapshot(1)), [Step(at(WHOLE), PRESENT)]),
+        (wrote(None, snapshot(1), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
+        (wrote(snapshot(1, "gone"), snapshot(2), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
+        (wrote(snapshot(1), None, "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
+        (wrote(snapshot(1), snapshot(2, data={"x": "a"}), "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
+        (wrote(None, snapshot(1, data={"x": "a"})), []),
+        (wrote(snapshot(1, "gone"), snapshot(2)), []),
+        (wrote(snapshot(1), None), []),
+        (wrote(snapshot(1), None, "DELETE", dry=True), []),
+        (wrote(snapshot(1), snapshot(2, data={"x": "a"}), dry=True), []),
+    ],
+)
+def test_a_write_is_a_step_of_each_field_that_it_changed_or_one_of_the_whole_object(
+    sent: Sent, steps: Sequence[Step]
+) -> None:
+    assert list(steps_of(sent)) == steps
+    assert paths_of(sent) == tuple(step.spot.path for step in steps if step.spot.path)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"a": 1, "b": [2]}, {"b": [2], "a": 1}, True),
+        ({"a": 1}, {"a": 2}, False),
+        ([1, 2], [2, 1], False),
+        ("a", "b", False),
+        (None, "", False),
+    ],
+)
+def test_equal_values_and_no_others_have_one_fingerprint(one: Any, other: Any, same: bool) -> None:
+    assert (fingerprint(one) == fingerprint(other)) is same
+
+
+# --- paths ------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_paths_with_both_values_and_leave_out_what_a_server_keeps() -> None:
+    old = snapshot(
+        1, metadata={"generation": 1, "managedFields": [], "labels": {"a": "1"}},
+        spec={"a": [{"b": 1}, {"b": 2}], "gone": 1, "grown": [1]},
+    )  # fmt: skip
+    new = snapshot(
+        2, metadata={"generation": 2, "managedFields": [{}], "labels": {"a": "2"}},
+        spec={"a": [{"b": 1}, {"b": 3}], "new": [1], "grown": [1, 2]},
+    )  # fmt: skip
+    assert differences(old, new) == [
+        (".metadata.labels.a", "1", "2"),
+        (".spec.a[1].b", 2, 3),
+        (".spec.gone", 1, None),
+        (".spec.grown", [1], [1, 2]),
+        (".spec.new", None, [1]),
+    ]
+
+
+def test_of_a_write_that_changes_very_much_only_so_many_fields_are_followed() -> None:
+    old, new = snapshot(1), snapshot(2, data={f"x{number:03}": "a" for number in range(PATHS_OF_A_WRITE + 1)})
+    assert differences(snapshot(1, data={}), new)[-1] == (f".data.x{PATHS_OF_A_WRITE - 1:03}", None, "a")
+    assert len(differences(old, new)) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ({"a": {"b": [1, {"c": 2}]}}, {"a": {"b": [1, {"c": 3}]}}, [(".a.b[1].c", 2, 3)]),
+        ({"a": 1}, {"a": 1}, []),
+        ({}, {"b": 1, "a": 1}, [(".a", None, 1), (".b", None, 1)]),
+        (1, [1], [("", 1, [1])]),
+    ],
+)
+def test_values_differ_at_paths(old: Any, new: Any, found: list[tuple[str, Any, Any]]) -> None:
+    assert differing(old, new) == found
+
+
+# --- writers ----------------------------------------------------------------------------------------------
+
+
+def entry(manager: str | None, time: str | None, *path: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name in reversed(path):
+        fields = {f"f:{name}": fields, ".": {}}
+    return {"manager": manager, "time": time, "fieldsV1": fields}
+
+
+FIRST, SECOND, THIRD, LAST = (f"2026-01-0{day}T00:00:00Z" for day in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("paths", "writer"),
+    [
+        ([".data.x"], "new"),
+        ([".data.z"], ""),
+        ([".data.z", ".data.x"], "new"),
+        ([".data"], "elsewhere"),  # of what is within it
+        ([], "elsewhere"),
+    ],
+)
+def test_the_last_other_writer_of_a_field_is_found_in_managed_fields(
+    paths: Sequence[str], writer: str
+) -> None:
+    fields = [
+        entry("me", LAST, "data", "x"),
+        entry("old", FIRST, "data", "x"),
+        entry("new", SECOND, "data", "x"),
+        entry("elsewhere", THIRD, "data", "y"),
+        entry("undated", None, "data", "x"),
+        entry("", LAST, "data", "x"),
+        entry(None, LAST, "data", "x"),
+        {"manager": "bare", "time": LAST},
+    ]
+    assert writer_of([one for one in fields if paths or one.get("fieldsV1")], paths, but="me") == writer
+
+
+def test_of_an_object_without_managed_fields_no_writer_is_known() -> None:
+    assert writer_of([], [".data.x"], but="me") == ""
+    assert writer_of([], [], but="me") == ""
+
+
+@pytest.mark.rule("storm-told")
+@pytest.mark.parametrize(
+    ("owned", "path", "has"),
+    [
+        ({"f:spec": {"f:list": {'k:{"name":"a"}': {"f:v": {}}}}}, ".spec.list[0].v", True),
+        ({"f:spec": {"f:list": {}}}, ".spec.other[0].v", False),
+        ({"f:spec": {"f:all": {}}}, ".spec.all.of.it", True),
+        ({"f:spec": {"f:all": {".": {}, "f:of": {}}}}, ".spec.all.it", False),
+        ({"f:annotations": {"f:example.com/a.b": {}}}, ".annotations.example.com/a.b", True),
+        ({"f:annotations": {"f:example.com/a": {}}}, ".annotations.example", False),
+        ({"f:data": {"f:a": {"f:x": {}}, "f:a.b": {"f:y": {}}}}, ".data.a.b.y", True),
+        ({"f:data": {"f:a": {}}}, ".data.ab", False),
+        ({}, ".data", False),
+    ],
+)  # fmt: skip
+def test_a_writer_owns_a_field_what_is_around_it_and_what_is_within_it_also_where_names_have_dots(
+    owned: Mapping[str, Any], path: str, has: bool
+) -> None:
+    fields = [{"manager": "stranger", "time": FIRST, "fieldsV1": owned}]
+    assert writer_of(fields, [path], but="me") == ("stranger" if has else "")

@@ -1,0 +1,282 @@
+"""What is remembered of the writes of each key: from when, when it begins anew, and how much at most."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from informers import Key, Resource, Snapshot
+from reconcile.runs.requests import Cause, Request
+from reconcile.runs.run_record import Sent
+from reconcile.storms import meter
+from reconcile.storms.changes import PATHS_OF_A_WRITE, WHOLE, Spot, fingerprint
+from reconcile.storms.detection import WINDOW, Hit, Origin, find_loop
+from reconcile.storms.meter import HITS, SPOTS, WARM_KEYS, WARM_SECONDS, Meter, Warm, origin_of
+
+TOYS = Resource("example.com", "v1", "Toy", "toys")
+UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
+
+
+def toy(
+    version: int = 1,
+    generation: int = 1,
+    uid: str = "u",
+    labels: Mapping[str, str] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Snapshot:
+    metadata = {"name": "a", "namespace": "default", "uid": uid, "generation": generation, "labels": labels}
+    metadata["resourceVersion"] = str(version)
+    obj = {"kind": "Toy", "metadata": metadata, "spec": spec, "status": status}
+    return Snapshot.from_json(msgspec.json.encode(obj))
+
+
+def wrote(here: Meter, now: float, name: str = "a", primary: Snapshot | None = None, **spec: Any) -> bool:
+    """One run that wrote its own object; whether the key is warm then."""
+    request = Request("default", name)
+    base, written = primary or toy(), toy(2, **(spec or {"size": now}))
+    here.wrote(request, base, [Sent("PATCH", TOYS, request.key, "", {}, base, written)], [UPDATED], now)
+    return here.warm(request) is not None
+
+
+def warm_of(here: Meter, name: str = "a") -> Warm:
+    warm = here.warm(Request("default", name))
+    assert warm is not None
+    return warm
+
+
+def test_a_key_is_warm_from_its_second_run_that_writes() -> None:
+    here = Meter(TOYS)
+    assert (wrote(here, 0), here.any_warm) == (False, False)
+    assert (wrote(here, 1), here.any_warm) == (True, True)
+
+
+@pytest.mark.parametrize(("seconds", "warm"), [(WARM_SECONDS, True), (WARM_SECONDS + 1, False)])
+def test_writes_that_are_far_apart_warm_no_key(seconds: float, warm: bool) -> None:
+    here = Meter(TOYS)
+    wrote(here, 1000)
+    assert wrote(here, 1000 + seconds) is warm
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds", "known"),
+    [(1, WARM_SECONDS, True), (1, WARM_SECONDS + 1, False), (2, WINDOW, True), (2, WINDOW + 2, False)],
+)
+def test_a_key_is_forgotten_when_it_has_not_written_for_a_while(
+    runs: int, seconds: float, known: bool
+) -> None:
+    here = Meter(TOYS)
+    for _ in range(runs):
+        wrote(here, 1000)
+    here.quiet(Request("default", "a"), 1000 + seconds)
+    assert bool(here.keys) is known
+    assert here.any_warm is (known and runs == 2)
+
+
+def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
+    here = Meter(TOYS)
+    here.quiet(Request("default", "a"), 0)
+    assert here.keys == {}
+
+
+@pytest.mark.parametrize(
+    ("then", "warm"),
+    [
+        (toy(generation=1, other=2), True),  # not a change of what is wanted
+        (toy(generation=2, size=9), True),  # the field that the key itself writes
+        (toy(generation=2, size=9, labels={"a": "1"}, status={"size": 1}), True),
+        (toy(generation=2, other=2), False),
+        (toy(generation=2, uid="another"), False),
+    ],
+)
+def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, warm: bool) -> None:
+    here = Meter(TOYS)
+    for second in range(2):
+        wrote(here, second)
+    assert wrote(here, 2, primary=then) is warm
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_key_begins_anew_for_no_change_that_came_with_its_own_write(answered: bool) -> None:
+    here, request, changed = Meter(TOYS), Request("default", "a"), toy(2, generation=2, other=5)
+    unknown = Sent("PATCH", TOYS, request.key, "", {}, None, changed)  # from no state that is known
+    unanswered = Sent("PATCH", TOYS, request.key, "", {}, toy(), None)
+    of_another = Sent("PATCH", TOYS, Key("default", "b"), "", {}, None, toy(3, generation=3))
+    for second in range(2):
+        sent = [unknown, of_another] if answered else [unknown, of_another, unanswered]
+        here.wrote(request, toy(), sent, [UPDATED], second)
+    assert wrote(here, 2, primary=changed)
+    assert not wrote(here, 3, primary=toy(3, generation=3, other=6))
+
+
+def test_runs_and_writes_are_counted_from_the_first_run_on() -> None:
+    here, request = Meter(TOYS), Request("default", "a")
+    for second in range(4):
+        write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=second))
+        here.wrote(request, toy(), [write] * 2, [UPDATED], second)
+    for second in range(4, 7):
+        here.quiet(request, second)
+    warm = warm_of(here)
+    assert (warm.runs, warm.writes, warm.last_write) == (7, 6, 3)
+
+
+def test_a_trail_is_the_last_writes_to_a_field_and_what_woke_the_runs_that_made_them() -> None:
+    here, request, spot = Meter(TOYS), Request("default", "a"), Spot(TOYS, Key("default", "a"), ".spec.size")
+    for second in range(HITS + 5):
+        wrote(here, second, size=second % 3)
+    assert list(warm_of(here).trails[spot]) == [
+        Hit(second, "reverted", fingerprint(second % 3), False) for second in range(5, HITS + 5)
+    ]
+    made = Sent("POST", TOYS, Key("default", "b"), "", {}, None, toy(), fresh=True)
+    write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=7))
+    assert here.wrote(request, toy(), [write, made], [], 90) == [spot, Spot(TOYS, made.key, WHOLE)]
+    assert warm_of(here).trails[spot][-1] == Hit(90, "timed", fingerprint(7), True)
+    assert warm_of(here).written == {(TOYS, request.key): (".spec.size",), (TOYS, made.key): ()}
+
+
+B = Key("default", "b")
+DELETED = Sent("DELETE", TOYS, B, "", None, toy(), None)
+PATCHED = Sent("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
+
+
+@pytest.mark.rule("storm-found")
+@pytest.mark.parametrize(
+    ("sent", "cause", "origin"),
+    [
+        (DELETED, Cause("deleted", TOYS, B, 1), "own"),
+        (DELETED, Cause("added", TOYS, B, 1), "other"),
+        (DELETED, Cause("deleted", TOYS, Key("default", "c"), 1), "other"),
+        (PATCHED, Cause("deleted", TOYS, B, 1), "other"),
+    ],
+)
+def test_the_end_of_an_object_that_the_key_deleted_is_of_its_own_making(
+    sent: Sent, cause: Cause, origin: str
+) -> None:
+    here, request = Meter(TOYS), Request("default", "a")
+    write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=1))
+    wrote(here, 0)
+    here.wrote(request, toy(), [sent], [UPDATED], 1)
+    here.wrote(request, toy(), [write], [cause], 2)
+    trail = warm_of(here).trails[Spot(TOYS, request.key, ".spec.size")]
+    assert [hit.origin for hit in trail] == [origin]
+
+
+def test_the_first_echo_and_the_first_foreign_change_that_woke_a_run_are_remembered() -> None:
+    here, request = Meter(TOYS), Request("default", "a")
+    own, foreign = Cause("updated", TOYS, B, 1, echo=True), Cause("updated", TOYS, B, 2)
+    wrote(here, 0)
+    more = [Cause("updated", TOYS, B, 3, echo=True), Cause("updated", TOYS, B, 4)]
+    here.wrote(request, toy(), [PATCHED], [Cause("retried"), own, foreign, *more], 1)
+    assert (warm_of(here).echo, warm_of(here).foreign) == (own, foreign)
+    here.wrote(request, toy(), [PATCHED], [Cause("retried")], 2)
+    assert (warm_of(here).echo, warm_of(here).foreign) == (None, None)
+
+
+def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "WARM_KEYS", 2)
+    here = Meter(TOYS)
+    for now, name in enumerate(("a", "a", "b", "b", "c", "c", "c")):
+        wrote(here, now, name)
+    assert [here.warm(Request("default", name)) is not None for name in "abc"] == [True, True, False]
+    here.found(Request("default", "a"))
+    assert wrote(here, 8, "c")
+    assert warm_of(here, "a").runs == 2
+    here.forget(Request("default", "c"))
+    wrote(here, 9, "d")
+    assert wrote(here, 10, "d")
+
+
+def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "WARM_KEYS", 1)
+    here = Meter(TOYS)
+    for now, name in ((0, "a"), (1, "a"), (100, "b"), (1 + WARM_SECONDS, "b")):
+        assert wrote(here, now, name) is (now == 1)
+    assert wrote(here, 2 + WARM_SECONDS, "b")
+    assert here.warm(Request("default", "a")) is None
+
+
+def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[float] = []
+
+    class Noted(Warm):
+        @property
+        def last_write(self) -> float:
+            looks.append(self._last)
+            return self._last
+
+        @last_write.setter
+        def last_write(self, now: float) -> None:
+            self._last = now
+
+    monkeypatch.setattr(meter, "WARM_KEYS", 50)
+    monkeypatch.setattr(meter, "Warm", Noted)
+    here = Meter(TOYS)
+    for now in (0, 1):
+        for number in range(50):
+            wrote(here, now, f"k{number}")
+    for now in (2, 3):
+        for number in range(50):
+            wrote(here, now, f"waiting{number}")
+    assert len(looks) < 200
+    assert not wrote(here, 1 + WARM_SECONDS, "waiting1")
+    wrote(here, 2 + WARM_SECONDS, "waiting2")
+    assert here.warm(Request("default", "waiting2")) is not None
+
+
+def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> None:
+    here = Meter(TOYS)
+    keys = [f"k{number}" for number in range(WARM_KEYS + 200)]
+    found: set[str] = set()
+    for turn in range(40):
+        for name in keys:
+            if name in found:
+                continue
+            request = Request("default", name)
+            written = toy(2, size=turn % 2)
+            sent = [Sent("PATCH", TOYS, Key("default", "x"), "", {}, toy(1, size=(turn + 1) % 2), written)]
+            here.wrote(request, toy(), sent, [Cause("updated", TOYS, Key("default", "x"), 1)], float(turn))
+            warm = here.warm(request)
+            if warm is not None and find_loop(warm.trails, float(turn)) is not None:
+                here.found(request)
+                found.add(name)
+    assert found == set(keys)
+
+
+def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_more() -> None:
+    here = Meter(TOYS)
+    for second in range(5):
+        wrote(
+            here,
+            second,
+            "a",
+            None,
+            **{f"field{second}x{number}": second for number in range(PATHS_OF_A_WRITE)},
+        )
+    trails = warm_of(here).trails
+    assert len(trails) == SPOTS
+    wrote(here, 5, a_new_field=5, field1x0=5)
+    assert len(trails) == SPOTS
+    assert [hit.at for hit in trails[Spot(TOYS, Key("default", "a"), ".spec.field1x0")]] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("causes", "origin"),
+    [
+        ([Cause("updated", TOYS, B, 5, echo=True)], "echo"),
+        ([Cause("updated", TOYS, B, 5, echo=True), Cause("updated", TOYS, B, 6)], "reverted"),
+        ([Cause("updated", TOYS, B, 5, echo=True), Cause("updated", TOYS, Key("default", "c"), 6)], "echo"),
+        ([Cause("updated", TOYS, Key("default", "c"), 5)], "other"),
+        ([Cause("updated", TOYS, Key("default", "c"), 5, echo=True)], "own"),
+        ([Cause("updated", TOYS, Key("default", "c"), 5, echo=True), Cause("retried")], "own"),
+        ([Cause("scheduled")], "timed"),
+        ([Cause("scheduled"), Cause("retried")], "retried"),
+        ([], "timed"),
+    ],
+)
+def test_where_a_write_comes_from_is_told_from_the_field_that_it_changed(
+    causes: list[Cause], origin: Origin
+) -> None:
+    assert origin_of(causes, Spot(TOYS, B, ".spec.size")) == origin
