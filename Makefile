@@ -1,7 +1,7 @@
-# `make help` lists the targets. All of them set up what they need, once.
+# `make help` lists the targets. Each sets up what it needs, once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check docs format bench compared fuzz chaos soak sweep coverage mutants uvloop lock quality rules clean
+.PHONY: help setup run test check docs format bench compared fuzz chaos soak sweep coverage mutants newcomer uvloop lock rules clean
 export PYTHON
 
 BIN := .venv/bin
@@ -10,16 +10,19 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
-setup: ## make .venv and install what constraints.txt locks, by hash
-	@tools/setup.sh
+setup: ## install what all targets need, by hash, into .venv; each target installs its own part by itself
+	@tools/setup.sh test docs check bench
 
-run: setup ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
+setup-%:
+	@tools/setup.sh $*
+
+run: setup-run ## the demo; ARGS="--once --json out.json", ARGS="--sabotage NAME"
 	@$(BIN)/reconcile demo $(ARGS)
 
-test: setup ## the tests, one process per core; ARGS="tests/workqueue -k delay", ARGS="-n0 --pdb" for a debugger
+test: setup-test ## the tests, one process per core; ARGS="tests/workqueue -k delay", ARGS="-n0 --pdb" for a debugger
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-check: setup ## style, types, import contracts, rules, the documentation
+check: setup-check ## style, types, import contracts, rules, the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -27,27 +30,27 @@ check: setup ## style, types, import contracts, rules, the documentation
 	$(BIN)/python tools/rules.py --check
 	$(MKDOCS) build --strict --config-file tools/mkdocs.yml # --quiet would hide from --strict what it counts
 
-docs: setup ## the documentation, on http://127.0.0.1:8000, with each change as it is made
+docs: setup-docs ## the documentation, on http://127.0.0.1:8000, with each change as it is made
 	$(MKDOCS) serve --config-file tools/mkdocs.yml $(ARGS)
 
-format: setup ## let ruff format and fix what it can
+format: setup-check ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: setup ## measure; ARGS="--json FILE"
+bench: setup-bench ## measure; ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-compared: setup ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
+compared: setup-bench ## the figures of docs/explanation/compared.md: the same operator on kopf and kr8s
 	@$(BIN)/python -m tests.compared
 
-fuzz: setup ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
+fuzz: setup-test ## 50,000 bad requests to the embedded server, half over sockets; and 66,000 bad answers to clients and informers
 	@FUZZ_REQUESTS=25000 $(BIN)/python -m pytest -s -q tests/embedded/test_raw_http.py tests/embedded/test_bad_requests.py $(ARGS)
 	@HOSTILE_ANSWERS=3000 $(BIN)/python -m pytest -s -q --timeout 3600 tests/client/test_hostile_answers.py tests/informers/test_unreadable.py
 
-chaos: setup ## half an hour of lies, kills and freezes between two replicas and their server; ARGS="--seconds 60 --seed N"
+chaos: setup-test ## half an hour of lies, kills and freezes between two replicas and their server; ARGS="--seconds 60 --seed N"
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
-soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
+soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,000 histories, 10,000 reconnects; 30 hours of faults
 	@$(BIN)/python -m tests.workqueue.fuzz --seeds 10000 $(ARGS)
 	@$(BIN)/python -m tests.workqueue.leak
 	@COPY_SEEDS=2000 $(BIN)/python -m pytest -s -q -p no:logging --timeout 7200 tests/controllers/test_registrysecrets_faults.py
@@ -57,10 +60,10 @@ soak: setup ## the work queue: 10,000 seeds, a million keys; informers: 20,000 h
 	@STORMS_IN_FULL=1 $(BIN)/python -m pytest -s -q --timeout 7200 tests/storms/test_storms.py tests/storms/test_storms_echoes.py
 	@RAYCLUSTERS=1000 $(BIN)/python -m pytest -s -q tests/controllers/test_workergroups_quiet.py
 
-newcomer: setup ## the first hour from the built wheel, with `reconcile dev` up for 10 s; the tests give it 3
+newcomer: setup-test ## the first hour from the built wheel, with `reconcile dev` up for 10 s; the tests give it 3
 	@NEWCOMER_DEV_SECONDS=10 $(BIN)/python -m pytest -q tests/commands/test_newcomer.py $(ARGS)
 
-sweep: setup ## the examples, the simulated workloads and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
+sweep: setup-test ## the examples, the simulated workloads and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
 	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 -k survives docs/examples
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
 	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_played_workloads.py tests/simulation/test_workloads.py
@@ -70,7 +73,7 @@ sweep: setup ## the examples, the simulated workloads and the bundled controller
 	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_simulated.py
 	@NODE_GROUP_SEEDS=2000 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_faults.py
 
-coverage: quality ## branch coverage; fails where a package has less than 92 per cent
+coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -q --timeout 600 --deselect tests/manager/test_import_cost.py \
 		--deselect tests/testing/test_unit.py::test_a_unit_test_takes_less_than_5_ms $(ARGS)
@@ -78,20 +81,16 @@ coverage: quality ## branch coverage; fails where a package has less than 92 per
 	@for package in workqueue informers reconcile controllers; do \
 		$(BIN)/python -m coverage report --include="$$package/*" || exit 1; done
 
-mutants: quality ## mutation testing of what decides, an hour in full; ARGS="workqueue", ARGS="fleets --again"
+mutants: setup-quality ## mutation testing of what decides, an hour in full; ARGS="workqueue", ARGS="fleets --again"
 	@$(BIN)/python tools/mutants.py $(ARGS)
 
-uvloop: setup ## the tests that run in real time, on uvloop
+uvloop: setup-test ## the tests that run in real time, on uvloop
 	@EVENT_LOOP=uvloop $(BIN)/python -m pytest -q tests/workqueue tests/informers tests/client tests/controller tests/manager tests/ops tests/embedded $(ARGS)
 
-lock: setup ## write constraints.txt and tools/quality.txt anew from pyproject.toml; ARGS="--upgrade"
+lock: setup-run ## write constraints.txt anew from pyproject.toml; ARGS="--upgrade"
 	@$(BIN)/python tools/lock.py $(ARGS)
 
-quality: setup
-	@$(BIN)/python -c "import coverage, mutmut" 2>/dev/null || $(BIN)/python -m pip install --quiet \
-		--disable-pip-version-check --no-deps --require-hashes --requirement tools/quality.txt
-
-rules: setup ## each rule of docs/reference/rules.md and the tests that hold us to it
+rules: setup-test ## each rule of docs/reference/rules.md and the tests that hold us to it
 	@$(BIN)/python tools/rules.py
 
 clean: ## remove .venv and every cache

@@ -7,14 +7,16 @@ the whole recipe to make it fail again, together with its seed.
 
 import fnmatch
 from collections.abc import Iterable
-from typing import Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
-import cattrs
 import msgspec
 from attrs import field, frozen, validators
-from cattrs.strategies import configure_tagged_union
 
 from reconcile.testing.acts import Act
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 Verb = Literal[
     "*", "write", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
@@ -239,15 +241,18 @@ class FaultPlan:
 
     def to_json(self) -> str:
         """The plan as JSON; what has its default is left out."""
-        return msgspec.json.encode(_CONVERTER.unstructure(self)).decode()
+        return msgspec.json.encode(_converter().unstructure(self)).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FaultPlan":
         """Read what `to_json` wrote. ValueError says what is wrong with any other text."""
+        converter = _converter()
+        from cattrs import BaseValidationError, transform_error
+
         try:
-            plan: FaultPlan = _CONVERTER.structure(msgspec.json.decode(text), cls)
-        except cattrs.BaseValidationError as error:
-            raise ValueError(f"not a fault plan: {'; '.join(cattrs.transform_error(error))}") from error
+            plan: FaultPlan = converter.structure(msgspec.json.decode(text), cls)
+        except BaseValidationError as error:
+            raise ValueError(f"not a fault plan: {'; '.join(transform_error(error))}") from error
         except (AttributeError, TypeError, msgspec.DecodeError) as error:
             raise ValueError(f"not a fault plan: {error}") from error
         return plan
@@ -266,11 +271,18 @@ class Crash(BaseException):
         self.carried_out = carried_out
 
 
-def _converter() -> cattrs.Converter:
-    converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
+@cache
+def _converter() -> "Converter":
+    """What reads and writes plans. cattrs is imported here alone: the demo injects faults without it."""
+    try:
+        from cattrs import Converter
+        from cattrs.strategies import configure_tagged_union
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "fault plans are read and written with cattrs: pip install 'reconcile-runtime[testing]'",
+            name="cattrs",
+        ) from None
+    converter = Converter(forbid_extra_keys=True, omit_if_default=True)
     configure_tagged_union(Act, converter, tag_name="act")
     configure_tagged_union(What, converter, tag_name="fault")
     return converter
-
-
-_CONVERTER: Any = _converter()

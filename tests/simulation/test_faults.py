@@ -1,5 +1,6 @@
 """Fault plans as values: what they match, and that they survive being written down."""
 
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +29,7 @@ from reconcile.testing.faults import (
     Verb,
     What,
     When,
+    _converter,
 )
 from reconcile.testing.requests import RecordedRequest, group_of, target_of, verb_of
 
@@ -197,3 +199,14 @@ def test_an_act_is_done_to_an_object_a_model_and_name_or_a_path(what: Any, path:
 def test_the_explanation_names_every_fault() -> None:
     text = (Path(__file__).parents[2] / "docs/explanation/simulation.md").read_text()
     assert [kind.__name__ for kind in get_args(What) if f"`{kind.__name__}(" not in text] == []
+
+
+def test_without_cattrs_a_plan_names_the_extra_that_reads_and_writes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cattrs", None)
+    _converter.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'reconcile-runtime\[testing\]'"):
+        FaultPlan().to_json()
+    monkeypatch.undo()
+    assert FaultPlan.from_json(FaultPlan().to_json()) == FaultPlan()
