@@ -7,8 +7,8 @@ from attrs import field, frozen
 
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.failures import bad_request, no_such_resource, not_acceptable, page_not_found
+from reconcile.embedded.protocol.request_info import Place, place_of
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.request_info import Place, place_of
 from reconcile.embedded.resources import ServedResource
 
 META = "meta.k8s.io"

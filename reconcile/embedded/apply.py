@@ -26,10 +26,10 @@ from reconcile.embedded.managers import (
     tracked,
     tracked_part,
 )
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.schema import Schema
 from reconcile.embedded.schema.nodes import Node
 from reconcile.embedded.schema.values import copied
-from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.typed import (
     SchemaMismatch,
     check_typed,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from reconcile.embedded.autoscaler_versions import convert_autoscaler
 from reconcile.embedded.failures import value_forbidden, value_invalid, value_not_supported, value_required
 from reconcile.embedded.kind_rules import Object, default
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 MAX_WINDOW: Final = 3600
 MAX_PERIOD: Final = 1800

@@ -15,8 +15,8 @@ from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.crds import set_condition
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Change, StorageKey, Stored
+from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.rendering import object_in
-from reconcile.embedded.status import Failure
 from reconcile.embedded.subresources import get_scale, put_scale
 
 AUTOSCALERS: Final[StorageKey] = ("autoscaling", "horizontalpodautoscalers")

@@ -24,10 +24,10 @@ from reconcile.embedded.failures import (
     value_too_long,
 )
 from reconcile.embedded.metadata import type_fault
-from reconcile.embedded.queries import flag
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.schema.values import is_deeper
-from reconcile.embedded.status import Failure, FieldCause
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of the longest request body, as in a real API server."""
@@ -198,7 +198,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
         obj = _parse_json_in_yaml(body, duplicates)
     if obj is not None:
         return _checked(obj, body)
-    from reconcile.embedded import yaml_text
+    from reconcile.embedded.protocol import yaml_text
 
     try:
         return yaml_text.load(body, duplicates, MAX_DEPTH)

@@ -7,7 +7,7 @@ from reconcile.embedded.failures import (
     value_required,
 )
 from reconcile.embedded.kind_rules import Object, default, fixed
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 RBAC = "rbac.authorization.k8s.io"
 MAX_USER_PRIORITY = 1_000_000_000

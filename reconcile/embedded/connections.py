@@ -17,7 +17,7 @@ from aiohttp.web_protocol import RequestHandler
 from attrs import define, field
 
 from reconcile.embedded.bodies import MAX_BODY_BYTES, too_large
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 
 BODY_TIME: Final = 30.0
 """Seconds in which a body has to arrive."""

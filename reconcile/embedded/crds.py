@@ -13,12 +13,12 @@ from reconcile.embedded.failures import (
     value_required,
     value_too_many,
 )
-from reconcile.embedded.jsonpath import BadPath, compile_path
 from reconcile.embedded.metadata import label_faults, service_name_faults, subdomain_faults
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import Column, ScalePaths, ServedResource
 from reconcile.embedded.schema import Schema, check_structural, compile_schema
-from reconcile.embedded.status import FieldCause
 
 Object = dict[str, Any]
 

@@ -31,12 +31,12 @@ from reconcile.embedded.failures import (
     value_not_supported,
 )
 from reconcile.embedded.log import Stored
-from reconcile.embedded.queries import flag
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.reads import page_of
 from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import selection
-from reconcile.embedded.status import Failure, FieldCause
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -14,8 +14,8 @@ from reconcile.embedded.failures import (
     not_found,
     page_not_found,
 )
-from reconcile.embedded.request_info import RequestInfo
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.request_info import RequestInfo
 from reconcile.embedded.watching import Watch
 
 Act = Callable[[Engine, ApiRequest, Target], Response | Watch]

@@ -22,9 +22,9 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.rendering import JSON, body_in, encode, from_storage, one, to_storage
 from reconcile.embedded.resources import ServedResource
-from reconcile.embedded.status import Failure, FieldCause
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _UNREADABLE = 400

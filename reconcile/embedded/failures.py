@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.resources import ServedResource
-from reconcile.embedded.status import Failure, FieldCause
 
 
 class PlainText(Exception):

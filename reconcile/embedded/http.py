@@ -22,8 +22,8 @@ from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.refusals import unauthorized
 from reconcile.embedded.certificates import make_certificate
 from reconcile.embedded.connections import MAX_HEAD, Bodies, Connections, check_head
+from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.server import ApiServer
-from reconcile.embedded.status import Failure
 from reconcile.embedded.watching import Watch
 
 PATIENCE = 30.0

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import frozen
 
 from reconcile.embedded.metadata import NameCheck, subdomain_faults
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 Object = dict[str, Any]
 Prepare = Callable[[Object, Object | None], None]

@@ -23,8 +23,8 @@ from reconcile.embedded.failures import (
 from reconcile.embedded.kind_rules import KindRules, Object, accept, leave
 from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
 from reconcile.embedded.pod_kind import prepare_pod, validate_pod
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.quota_names import warn_of_uncounted
-from reconcile.embedded.status import FieldCause
 
 __all__ = ["KindRules", "built_in_rules"]
 

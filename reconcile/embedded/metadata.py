@@ -8,7 +8,7 @@ from attrs import frozen
 
 from reconcile.embedded.failures import value_forbidden, value_invalid, value_required, value_too_long
 from reconcile.embedded.log import Owner
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 KNOWN_FIELDS: Mapping[str, type] = {
     "annotations": dict,

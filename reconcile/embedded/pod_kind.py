@@ -3,7 +3,7 @@
 from reconcile.embedded.failures import value_forbidden, value_invalid, value_required
 from reconcile.embedded.kind_rules import Object
 from reconcile.embedded.metadata import label_faults
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 
 def prepare_pod(pod: Object, old: Object | None) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from attrs import frozen
 
 from reconcile.embedded.protobuf_messages import KINDS, MESSAGES
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 

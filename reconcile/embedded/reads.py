@@ -23,10 +23,10 @@ from reconcile.embedded.failures import (
     value_not_supported,
 )
 from reconcile.embedded.log import Stored
-from reconcile.embedded.queries import flag
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.rendering import JSON, body_in, many, one
 from reconcile.embedded.selectors import Selection, selection
-from reconcile.embedded.status import Failure, FieldCause
 from reconcile.embedded.watching import Watch
 
 MIN_WATCH_SECONDS = 1800

@@ -16,8 +16,8 @@ from reconcile.embedded.failures import (
     not_found,
     value_invalid,
 )
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.rendering import json_response
-from reconcile.embedded.status import FieldCause
 
 MIN_SECONDS = 600
 MAX_SECONDS = 1 << 32

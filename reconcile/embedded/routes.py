@@ -24,9 +24,9 @@ from reconcile.embedded.discovery import (
     groups_of,
 )
 from reconcile.embedded.openapi import OpenApi
+from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.resources import ServedResource
-from reconcile.embedded.status import Failure
 
 EMULATES = (1, 36, 2)
 """The Kubernetes version whose behaviour the server follows."""

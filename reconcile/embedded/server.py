@@ -26,13 +26,13 @@ from reconcile.embedded.engine import Engine
 from reconcile.embedded.failures import PlainText, bad_request, too_deep
 from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
+from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
-from reconcile.embedded.request_info import RequestInfo, request_info
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.routes import Routes
-from reconcile.embedded.status import Failure
 from reconcile.embedded.table import Tables
 from reconcile.embedded.watching import Watch
 

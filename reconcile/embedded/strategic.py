@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.schema.nodes import ANYTHING, Node
 from reconcile.embedded.schema.values import quoted
-from reconcile.embedded.status import Failure
 
 _PATCH: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

@@ -14,9 +14,9 @@ from attrs import define, field, frozen
 
 from informers.clock import Clock, SystemClock
 from reconcile.embedded.durations import INVALID, age
-from reconcile.embedded.jsonpath import JsonPath, compile_path
 from reconcile.embedded.printers import PRINTERS
 from reconcile.embedded.printing import Cell, Printer, pick
+from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
 from reconcile.embedded.resources import Column, ServedResource
 
 Document = dict[str, Any]

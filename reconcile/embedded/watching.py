@@ -10,10 +10,10 @@ import msgspec
 from reconcile.embedded.api import META, Form, TableRenderer
 from reconcile.embedded.failures import expired
 from reconcile.embedded.log import Change, Log, Stored, Timeline
+from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.rendering import JSON, body_in, encode, one
 from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import Selection
-from reconcile.embedded.status import Failure
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0

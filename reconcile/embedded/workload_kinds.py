@@ -11,7 +11,7 @@ from reconcile.embedded.failures import (
 )
 from reconcile.embedded.kind_rules import Object, default, fixed
 from reconcile.embedded.pod_kind import container_causes, default_pod_spec
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _STATEFUL_SET_CHANGES = frozenset(

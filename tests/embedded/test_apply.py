@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 from tests.embedded.ownership import (
     DEPLOYMENT,
     LAST_APPLIED,

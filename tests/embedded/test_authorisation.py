@@ -10,7 +10,7 @@ from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport,
 from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.rules import allows, uncovered
-from reconcile.embedded.request_info import request_info
+from reconcile.embedded.protocol.request_info import request_info
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"

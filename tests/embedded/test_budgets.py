@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded import yaml_text
+from reconcile.embedded.protocol import yaml_text
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.schema.quantities import canonical_quantity
 from tests.embedded.api_client import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.label_selectors import selects
+from reconcile.embedded.protocol.label_selectors import selects
 
 LABELS = {"app": "web", "tier": "front"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded.patches import json_patch, merge_into, merge_patch
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 
 DOC: dict[str, Any] = {
     "metadata": {"name": "a"},

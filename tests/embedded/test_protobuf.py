@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconcile.embedded.protobuf import to_json
 from reconcile.embedded.protobuf_messages import KINDS, MESSAGES
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 
 
 def varint(value: int) -> bytes:

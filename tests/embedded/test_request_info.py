@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, Watch
 from reconcile.embedded.auth import User
-from reconcile.embedded.request_info import REFUSED, request_info
+from reconcile.embedded.protocol.request_info import REFUSED, request_info
 from tests.embedded.api_client import CONFIG_MAPS, WIDGETS, Api, config_map, pod, widget
 
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from informers.clock import SystemClock
 from reconcile.embedded.durations import age, human_duration
-from reconcile.embedded.jsonpath import BadPath, compile_path
+from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.resources import Column, ServedResource
 from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.table import Tables

@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from reconcile.embedded.auth.users import User
-from reconcile.embedded.request_info import RequestInfo
+from reconcile.embedded.protocol.request_info import RequestInfo
 
 
 @frozen

@@ -1,7 +1,7 @@
 """The 401 and the 403 of the API."""
 
 from reconcile.embedded.auth.attributes import Attributes
-from reconcile.embedded.status import Failure
+from reconcile.embedded.protocol.api_failure import Failure
 
 
 def unauthorized() -> Failure:

@@ -7,8 +7,8 @@ from informers.resource import Key
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.rules import Decision, Rule, authorize
 from reconcile.embedded.auth.users import User, split_service_account
-from reconcile.embedded.label_selectors import selects
 from reconcile.embedded.log import Change, Log
+from reconcile.embedded.protocol.label_selectors import selects
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = (GROUP, "roles")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
 from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
@@ -13,7 +14,6 @@ from reconcile.embedded.schema.rules import Rules, compile_rules, costly_rules, 
 from reconcile.embedded.schema.structural import check_structural
 from reconcile.embedded.schema.validation import duplicates, validate
 from reconcile.embedded.schema.work import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
-from reconcile.embedded.status import FieldCause
 
 __all__ = ["EMPTY", "Node", "Schema", "Steps", "check_structural", "compile_schema"]
 

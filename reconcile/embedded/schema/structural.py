@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import evolve
 
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cleaning import prune
 from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern
@@ -13,7 +14,6 @@ from reconcile.embedded.schema.validation import validate
 from reconcile.embedded.schema.values import copied, quoted
 from reconcile.embedded.schema.wellformed import malformed
 from reconcile.embedded.schema.work import TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
-from reconcile.embedded.status import FieldCause
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.values import is_number, quoted, type_name
-from reconcile.embedded.status import FieldCause
 
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "additionalProperties": ("object", "boolean"),

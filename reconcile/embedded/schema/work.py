@@ -8,7 +8,7 @@ counted, and an object that takes too much of it is refused.
 from collections.abc import Iterable
 from typing import Final
 
-from reconcile.embedded.status import FieldCause
+from reconcile.embedded.protocol.api_failure import FieldCause
 
 MAX_WORK: Final = 300_000
 """Units of work for one object, of about a microsecond each."""

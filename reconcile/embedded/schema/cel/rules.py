@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
 from reconcile.embedded.schema.cel.rewriting import (
@@ -21,7 +22,6 @@ from reconcile.embedded.schema.cel.rewriting import (
 from reconcile.embedded.schema.cel.syntax import Expr, tree
 from reconcile.embedded.schema.cel.types import KEYED_LIST, Shape, Types, cel_type
 from reconcile.embedded.schema.values import quoted
-from reconcile.embedded.status import FieldCause
 
 REASONS: Final = (
     "FieldValueDuplicate",

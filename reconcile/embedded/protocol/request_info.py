@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from reconcile.embedded.field_selectors import field_terms
-from reconcile.embedded.queries import flag
+from reconcile.embedded.protocol.field_selectors import field_terms
+from reconcile.embedded.protocol.query_flags import flag
 
 REFUSED: Final = ""
 """The verb of a method that the API does not know: no role opens it."""

@@ -1,0 +1,1 @@
+"""The words of the API: failures, names, selectors and the place that a request is about."""
