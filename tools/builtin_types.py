@@ -1,4 +1,4 @@
-"""Write reconcile/embedded/builtin_types.json: the shapes of the built-in kinds.
+"""Write reconcile/embedded/schema/builtin_types.json: the shapes of the built-in kinds.
 
 The fields come from the models of kubernetes_asyncio; how lists and maps merge, which the models do not
 say, comes from the tables below. Run it with `python tools/builtin_types.py` after either has changed.
@@ -13,7 +13,7 @@ from typing import Any
 
 from kubernetes_asyncio.client import models
 
-TARGET = Path(__file__).parent.parent / "reconcile" / "embedded" / "builtin_types.json"
+TARGET = Path(__file__).parent.parent / "reconcile" / "embedded" / "schema" / "builtin_types.json"
 
 KINDS = {
     "v1 ConfigMap": "V1ConfigMap",

@@ -20,7 +20,7 @@ def has_rules(definition: Mapping[str, Any]) -> bool:
 def can_compile() -> bool:
     """Whether rules in CEL can be compiled here: the extra `embedded` is installed."""
     try:
-        from reconcile.embedded.schema.rules import can_evaluate
+        from reconcile.embedded.schema.optional_rules import can_evaluate
     except ImportError:
         return False
     return can_evaluate()

@@ -28,8 +28,8 @@ from reconcile.embedded.managers import (
 )
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.schema import Schema
-from reconcile.embedded.schema.nodes import Node
-from reconcile.embedded.schema.values import copied
+from reconcile.embedded.schema.json_values import copied
+from reconcile.embedded.schema.schema_nodes import Node
 from reconcile.embedded.typed import (
     SchemaMismatch,
     check_typed,

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.schema import Schema, compile_schema
+from reconcile.embedded.schema.builtin_schemas import schema_for
 
 _NOTES: Final = "autoscaling.alpha.kubernetes.io/"
 _PERCENTAGE: Final = "targetCPUUtilizationPercentage"

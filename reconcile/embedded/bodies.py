@@ -27,7 +27,7 @@ from reconcile.embedded.metadata import type_fault
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.resources import ServedResource
-from reconcile.embedded.schema.values import is_deeper
+from reconcile.embedded.schema.json_values import is_deeper
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of the longest request body, as in a real API server."""

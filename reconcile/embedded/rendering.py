@@ -12,7 +12,7 @@ from reconcile.embedded.events import convert_event
 from reconcile.embedded.failures import not_acceptable
 from reconcile.embedded.log import Stored
 from reconcile.embedded.resources import ServedResource
-from reconcile.embedded.schema.values import copied
+from reconcile.embedded.schema.json_values import copied
 
 JSON = "application/json"
 

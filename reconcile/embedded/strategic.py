@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.schema.nodes import ANYTHING, Node
-from reconcile.embedded.schema.values import quoted
+from reconcile.embedded.schema.json_values import quoted
+from reconcile.embedded.schema.schema_nodes import ANYTHING, Node
 
 _PATCH: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

@@ -18,8 +18,8 @@ from reconcile.embedded.fieldsets import (
     path_text,
     value_element,
 )
-from reconcile.embedded.schema.nodes import ABSENT, ANYTHING, Node
-from reconcile.embedded.schema.values import NESTED, same, type_name
+from reconcile.embedded.schema.json_values import NESTED, same, type_name
+from reconcile.embedded.schema.schema_nodes import ABSENT, ANYTHING, Node
 
 __all__ = [
     "Comparison",

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "limits.md"
 PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
 NOT_MEMORIES = {
-    "reconcile/embedded/schema/work.py": "what one answer says",
+    "reconcile/embedded/schema/steps.py": "what one answer says",
     "reconcile/embedded/schema/cleaning.py": "what one answer says",
     "reconcile/testing": "the test kit; its messages are cut",
     "reconcile/commands": "what a screen shows",

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from reconcile.embedded.apply import apply, track_update
-from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.schema import Schema, compile_schema
+from reconcile.embedded.schema.builtin_schemas import schema_for
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 WIDGET = compile_schema(

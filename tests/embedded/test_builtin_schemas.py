@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.builtin_schemas import schema_for
 from reconcile.embedded.schema import compile_schema
+from reconcile.embedded.schema.builtin_schemas import schema_for
 
 ROOT = Path(__file__).parents[2]
 KINDS = [

@@ -129,6 +129,6 @@ def test_fields_of_built_in_kinds_are_described_and_their_types_stand_once() -> 
 def test_without_the_models_fields_are_published_without_descriptions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reconcile.embedded.builtin_schemas.field_descriptions", lambda name: {})
+    monkeypatch.setattr("reconcile.embedded.schema.builtin_schemas.field_descriptions", lambda name: {})
     schemas = group_document("apis/apps/v1", APPS)["components"]["schemas"]
     assert "description" not in schemas["io.k8s.api.v1.PodSpec"]["properties"]["activeDeadlineSeconds"]

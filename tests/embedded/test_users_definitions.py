@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconcile.embedded.schema.nodes import compile_node
+from reconcile.embedded.schema.schema_nodes import compile_node
 from tests.embedded.api_client import DEFINITIONS, Api
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"

@@ -44,7 +44,9 @@ from reconcile.models.values import format_duration, parse_duration
 from tests.client.by_example import check_wire_names, classes_in
 
 MODULES = (kinds, ray_models, registry_models)
-BUILTINS = json.loads((Path(reconcile.embedded.__file__).parent / "builtin_types.json").read_text())
+BUILTINS = json.loads(
+    (Path(reconcile.embedded.__file__).parent / "schema" / "builtin_types.json").read_text()
+)
 
 
 def models() -> Iterator[type[Object]]:

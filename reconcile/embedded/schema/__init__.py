@@ -7,13 +7,13 @@ from typing import Any, Final
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cleaning import fill_defaults, prune
 from reconcile.embedded.schema.formats import UNCHECKED_FORMATS
-from reconcile.embedded.schema.nodes import ABSENT, Node, compile_node
 from reconcile.embedded.schema.object_meta import OBJECT_META
+from reconcile.embedded.schema.object_validation import duplicates, validate
+from reconcile.embedded.schema.optional_rules import Rules, compile_rules, costly_rules, unevaluated_rules
 from reconcile.embedded.schema.patterns import compile_pattern
-from reconcile.embedded.schema.rules import Rules, compile_rules, costly_rules, unevaluated_rules
+from reconcile.embedded.schema.schema_nodes import ABSENT, Node, compile_node
+from reconcile.embedded.schema.steps import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.schema.structural import check_structural
-from reconcile.embedded.schema.validation import duplicates, validate
-from reconcile.embedded.schema.work import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 
 __all__ = ["EMPTY", "Node", "Schema", "Steps", "check_structural", "compile_schema"]
 

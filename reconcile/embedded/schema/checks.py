@@ -5,10 +5,10 @@ from typing import Any
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.formats import has_format
+from reconcile.embedded.schema.json_values import NESTED, is_number, quoted, same
 from reconcile.embedded.schema.patterns import compile_pattern, search_cost, searcher
 from reconcile.embedded.schema.quantities import quantity_value
-from reconcile.embedded.schema.values import NESTED, is_number, quoted, same
-from reconcile.embedded.schema.work import Causes
+from reconcile.embedded.schema.steps import Causes
 
 Check = Callable[[Any, str, Causes], None]
 """Adds a cause for each rule that the value at the path breaks."""

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from attrs import define
 
-from reconcile.embedded.schema.nodes import ABSENT, EMBEDDED_FIELDS, Default, Node
+from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.schema.quantities import canonical_quantity
-from reconcile.embedded.schema.values import copied
-from reconcile.embedded.schema.work import MAX_CAUSES, MAX_PATH, shortened
+from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Default, Node
+from reconcile.embedded.schema.steps import MAX_CAUSES, MAX_PATH, shortened
 
 MAX_DEFAULTS: Final = 3 * 1024 * 1024
 """Bytes of defaults that one object may get: twice what can be stored, so that half of it is too much."""

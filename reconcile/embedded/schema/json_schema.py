@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from reconcile.embedded.schema.nodes import ANYTHING, Node
+from reconcile.embedded.schema.schema_nodes import ANYTHING, Node
 
 _VALUES: Final = (
     "$ref", "$schema", "default", "dependencies", "description", "enum", "example", "exclusiveMaximum",

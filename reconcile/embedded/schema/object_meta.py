@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from reconcile.embedded.schema.nodes import Node, compile_node
+from reconcile.embedded.schema.schema_nodes import Node, compile_node
 
 _STRING: dict[str, Any] = {"type": "string"}
 _TIME: dict[str, Any] = {"type": "string", "format": "date-time"}

@@ -7,13 +7,13 @@ from attrs import evolve
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.cleaning import prune
-from reconcile.embedded.schema.nodes import EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.json_values import copied, quoted
+from reconcile.embedded.schema.object_validation import validate
+from reconcile.embedded.schema.optional_rules import rule_faults
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern
-from reconcile.embedded.schema.rules import rule_faults
-from reconcile.embedded.schema.validation import validate
-from reconcile.embedded.schema.values import copied, quoted
+from reconcile.embedded.schema.schema_nodes import EMBEDDED_FIELDS, compile_node
+from reconcile.embedded.schema.steps import TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.schema.wellformed import malformed
-from reconcile.embedded.schema.work import TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})

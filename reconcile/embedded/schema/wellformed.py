@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.values import is_number, quoted, type_name
+from reconcile.embedded.schema.json_values import is_number, quoted, type_name
 
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "additionalProperties": ("object", "boolean"),

@@ -9,9 +9,16 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from reconcile.embedded.schema.cel.cel_rules import (
+    FORMER,
+    Rule,
+    RuleError,
+    compiled,
+    places,
+    running_environment,
+)
 from reconcile.embedded.schema.cel.cost import SCALAR, Bound, cost, text_of
 from reconcile.embedded.schema.cel.rewriting import runnable
-from reconcile.embedded.schema.cel.rules import FORMER, Rule, RuleError, compiled, places, running_environment
 from reconcile.embedded.schema.cel.syntax import tree
 
 MAX_ESTIMATE: Final = 100_000_000

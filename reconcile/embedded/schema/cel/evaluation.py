@@ -7,11 +7,11 @@ from attrs import define, field, frozen
 from cel_expr_python import cel
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.schema.cel.cel_rules import FORMER, BoundRule, Rule, field_steps
+from reconcile.embedded.schema.cel.cel_values import Convert, aligned, converter, list_key
 from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, reset_meter
-from reconcile.embedded.schema.cel.rules import FORMER, BoundRule, Rule, field_steps
-from reconcile.embedded.schema.cel.values import Convert, aligned, converter, list_key
-from reconcile.embedded.schema.nodes import ABSENT
-from reconcile.embedded.schema.values import quoted, same
+from reconcile.embedded.schema.json_values import quoted, same
+from reconcile.embedded.schema.schema_nodes import ABSENT
 
 MAX_RULE_COST: Final = 1_000_000
 """Units that the evaluation of one rule may cost, as in a real server."""

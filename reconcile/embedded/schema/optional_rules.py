@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.nodes import ABSENT
+from reconcile.embedded.schema.schema_nodes import ABSENT
 
 if TYPE_CHECKING:
     from reconcile.embedded.schema.cel import RuleNode

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.checks import invalid
-from reconcile.embedded.schema.nodes import ABSENT, Compositions, Node
-from reconcile.embedded.schema.values import copied, quoted, same, type_name
-from reconcile.embedded.schema.work import MAX_PATH, Causes, TooManyFaults, shortened
+from reconcile.embedded.schema.json_values import copied, quoted, same, type_name
+from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, Node
+from reconcile.embedded.schema.steps import MAX_PATH, Causes, TooManyFaults, shortened
 
 _A_BRANCH: Final = 5
 _EMBEDDED_REQUIRED = ("apiVersion", "kind")

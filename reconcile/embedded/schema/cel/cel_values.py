@@ -9,8 +9,8 @@ from typing import Any, Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from reconcile.embedded.schema.cel.types import OBJECT_FIELDS, escaped
-from reconcile.embedded.schema.values import is_number, quoted
+from reconcile.embedded.schema.cel.cel_types import OBJECT_FIELDS, escaped
+from reconcile.embedded.schema.json_values import is_number, quoted
 
 Convert = Callable[[Any], Any]
 

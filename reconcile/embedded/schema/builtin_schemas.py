@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import msgspec
 
-from reconcile.embedded.builtin_descriptions import field_descriptions
+from reconcile.embedded.schema.builtin_descriptions import field_descriptions
 from reconcile.embedded.schema.object_meta import OBJECT_META_SCHEMA
 
 __all__ = ["component_name", "published", "schema_for"]
@@ -114,7 +114,7 @@ def component_name(type_name: str) -> str:
 
 @cache
 def _document() -> _Document:
-    data = Path(__file__).with_name("builtin_types.json").read_bytes()
+    data = resources.files(__package__).joinpath("builtin_types.json").read_bytes()
     return msgspec.json.decode(data, type=_Document)
 
 

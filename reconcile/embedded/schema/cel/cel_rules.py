@@ -11,6 +11,7 @@ from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.schema.cel.cel_types import KEYED_LIST, Shape, Types, cel_type
 from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
 from reconcile.embedded.schema.cel.rewriting import (
@@ -20,8 +21,7 @@ from reconcile.embedded.schema.cel.rewriting import (
     runnable,
 )
 from reconcile.embedded.schema.cel.syntax import Expr, tree
-from reconcile.embedded.schema.cel.types import KEYED_LIST, Shape, Types, cel_type
-from reconcile.embedded.schema.values import quoted
+from reconcile.embedded.schema.json_values import quoted
 
 REASONS: Final = (
     "FieldValueDuplicate",
