@@ -6,7 +6,7 @@ from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.resources import Column, ScalePaths, ServedResource
+from reconcile.embedded.served import Column, ScalePaths, ServedResource
 from reconcile.embedded.server import ApiServer, failure_response
 from reconcile.embedded.watching import Watch
 

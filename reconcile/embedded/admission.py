@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from reconcile.embedded.auth import User
-from reconcile.embedded.failures import forbidden
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.refusals import forbidden
+from reconcile.embedded.served import ServedResource
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from reconcile.embedded.auth.users import ADMIN, User
-from reconcile.embedded.failures import bad_request, no_such_resource, not_acceptable, page_not_found
 from reconcile.embedded.protocol.request_info import Place, place_of
+from reconcile.embedded.refusals import bad_request, no_such_resource, not_acceptable, page_not_found
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 META = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")

@@ -5,9 +5,9 @@ from copy import deepcopy
 from typing import Any, Final
 
 from reconcile.embedded.autoscaler_versions import convert_autoscaler
-from reconcile.embedded.failures import value_forbidden, value_invalid, value_not_supported, value_required
 from reconcile.embedded.kind_rules import Object, default
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import value_forbidden, value_invalid, value_not_supported, value_required
 
 MAX_WINDOW: Final = 3600
 MAX_PERIOD: Final = 1800

@@ -11,7 +11,10 @@ import msgspec
 from attrs import frozen
 
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.failures import (
+from reconcile.embedded.metadata import type_fault
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.refusals import (
     bad_request,
     invalid,
     invalid_options,
@@ -23,11 +26,8 @@ from reconcile.embedded.failures import (
     value_required,
     value_too_long,
 )
-from reconcile.embedded.metadata import type_fault
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.protocol.query_flags import flag
-from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.schema.json_values import is_deeper
+from reconcile.embedded.served import ServedResource
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of the longest request body, as in a real API server."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import Node, Steps, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.schema.json_schema import JSON_SCHEMA
+from reconcile.embedded.served import ScalePaths, ServedResource
 
 _APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
 _EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

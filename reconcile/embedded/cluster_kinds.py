@@ -1,13 +1,13 @@
 """What is particular to the kinds around the workloads: roles, policies, networking, storage, webhooks."""
 
-from reconcile.embedded.failures import (
+from reconcile.embedded.kind_rules import Object, default, fixed
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import (
     value_forbidden,
     value_invalid,
     value_not_supported,
     value_required,
 )
-from reconcile.embedded.kind_rules import Object, default, fixed
-from reconcile.embedded.protocol.api_failure import FieldCause
 
 RBAC = "rbac.authorization.k8s.io"
 MAX_USER_PRIORITY = 1_000_000_000

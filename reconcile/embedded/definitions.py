@@ -7,7 +7,7 @@ from informers.resource import Key
 from reconcile.embedded.crds import accepted_status, name_conflict, resources_of
 from reconcile.embedded.engine import DEFINITIONS, Engine
 from reconcile.embedded.log import Change, Stored
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 
 class Definitions:

@@ -18,7 +18,11 @@ from reconcile.embedded.bodies import (
     warning_headers,
 )
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
-from reconcile.embedded.failures import (
+from reconcile.embedded.log import Stored
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.reads import page_of
+from reconcile.embedded.refusals import (
     bad_request,
     conflict,
     details_by_kind,
@@ -30,13 +34,9 @@ from reconcile.embedded.failures import (
     value_invalid,
     value_not_supported,
 )
-from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.protocol.query_flags import flag
-from reconcile.embedded.reads import page_of
 from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
-from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import selection
+from reconcile.embedded.served import ServedResource
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 Document = dict[str, Any]
 

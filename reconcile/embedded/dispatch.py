@@ -7,15 +7,15 @@ from informers.transport import Response
 from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import (
+from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.request_info import RequestInfo
+from reconcile.embedded.refusals import (
     bad_request,
     method_not_allowed,
     no_such_resource,
     not_found,
     page_not_found,
 )
-from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.protocol.request_info import RequestInfo
 from reconcile.embedded.watching import Watch
 
 Act = Callable[[Engine, ApiRequest, Target], Response | Watch]

@@ -13,18 +13,18 @@ from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
-from reconcile.embedded.failures import (
+from reconcile.embedded.log import Stored
+from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.refusals import (
     bad_request,
     forbidden,
     invalid,
     unreadable_patch,
     value_invalid,
 )
-from reconcile.embedded.log import Stored
-from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.rendering import JSON, body_in, encode, from_storage, one, to_storage
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _UNREADABLE = 400

@@ -9,14 +9,14 @@ from informers.resource import Key
 from reconcile.embedded.admission import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
-from reconcile.embedded.failures import untidy
 from reconcile.embedded.kinds import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
+from reconcile.embedded.refusals import untidy
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import encode, to_storage
-from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import value_at
+from reconcile.embedded.served import ServedResource
 
 NAMESPACES: StorageKey = ("", "namespaces")
 DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")

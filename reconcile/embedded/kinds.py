@@ -13,18 +13,18 @@ from reconcile.embedded import cluster_kinds as cluster
 from reconcile.embedded import workload_kinds as workloads
 from reconcile.embedded.autoscaler_rules import prepare_autoscaler, validate_autoscaler
 from reconcile.embedded.crds import definition_warnings, prepare_definition, validate_definition
-from reconcile.embedded.failures import (
+from reconcile.embedded.kind_rules import KindRules, Object, accept, leave
+from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
+from reconcile.embedded.pod_kind import prepare_pod, validate_pod
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.quota_names import warn_of_uncounted
+from reconcile.embedded.refusals import (
     bad_request,
     value_forbidden,
     value_invalid,
     value_required,
     value_too_long,
 )
-from reconcile.embedded.kind_rules import KindRules, Object, accept, leave
-from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
-from reconcile.embedded.pod_kind import prepare_pod, validate_pod
-from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.quota_names import warn_of_uncounted
 
 __all__ = ["KindRules", "built_in_rules"]
 

@@ -14,7 +14,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from informers.resource import Key
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]
 """Group and plural: what shares one set of objects, whatever its versions."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.failures import value_forbidden, value_invalid, value_required, value_too_long
 from reconcile.embedded.log import Owner
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import value_forbidden, value_invalid, value_required, value_too_long
 
 KNOWN_FIELDS: Mapping[str, type] = {
     "annotations": dict,

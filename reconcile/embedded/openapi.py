@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
-from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.schema.builtin_schemas import component_name, published
+from reconcile.embedded.served import ServedResource
 
 Document = dict[str, Any]
 

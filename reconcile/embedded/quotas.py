@@ -14,7 +14,7 @@ from reconcile.embedded.admission import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.quota_names import counted_resource
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 QUOTAS: StorageKey = ("", "resourcequotas")
 

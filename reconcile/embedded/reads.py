@@ -13,7 +13,10 @@ from attrs import evolve, frozen
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import (
+from reconcile.embedded.log import Stored
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.query_flags import flag
+from reconcile.embedded.refusals import (
     bad_request,
     expired,
     invalid_options,
@@ -22,9 +25,6 @@ from reconcile.embedded.failures import (
     value_forbidden,
     value_not_supported,
 )
-from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.rendering import JSON, body_in, many, one
 from reconcile.embedded.selectors import Selection, selection
 from reconcile.embedded.watching import Watch

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 
 class Registry:

@@ -9,10 +9,10 @@ from informers.transport import Response
 from reconcile.embedded.api import META, Form, TableRenderer
 from reconcile.embedded.autoscaler_versions import convert_autoscaler
 from reconcile.embedded.events import convert_event
-from reconcile.embedded.failures import not_acceptable
 from reconcile.embedded.log import Stored
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.refusals import not_acceptable
 from reconcile.embedded.schema.json_values import copied
+from reconcile.embedded.served import ServedResource
 
 JSON = "application/json"
 

@@ -8,7 +8,8 @@ from reconcile.embedded.auth.reviews import Reviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.bodies import check_type, place, read_body, write_options
 from reconcile.embedded.engine import Engine, timestamp
-from reconcile.embedded.failures import (
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import (
     bad_request,
     conflict,
     invalid,
@@ -16,7 +17,6 @@ from reconcile.embedded.failures import (
     not_found,
     value_invalid,
 )
-from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.rendering import json_response
 
 MIN_SECONDS = 600

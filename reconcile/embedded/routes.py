@@ -26,7 +26,7 @@ from reconcile.embedded.discovery import (
 from reconcile.embedded.openapi import OpenApi
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 EMULATES = (1, 36, 2)
 """The Kubernetes version whose behaviour the server follows."""

@@ -8,11 +8,11 @@ from attrs import frozen
 
 from informers.resource import Key
 from reconcile.embedded.events import event_path
-from reconcile.embedded.failures import bad_request, untidy
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.protocol.field_selectors import field_terms
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.refusals import bad_request, untidy
+from reconcile.embedded.served import ServedResource
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 

@@ -17,7 +17,9 @@ from reconcile.embedded.bodies import (
 )
 from reconcile.embedded.drafts import Write
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import (
+from reconcile.embedded.log import Stored
+from reconcile.embedded.patches import json_patch, merge_patch
+from reconcile.embedded.refusals import (
     bad_request,
     conflict,
     internal,
@@ -28,10 +30,8 @@ from reconcile.embedded.failures import (
     untidy,
     value_invalid,
 )
-from reconcile.embedded.log import Stored
-from reconcile.embedded.patches import json_patch, merge_patch
 from reconcile.embedded.rendering import json_response, object_in
-from reconcile.embedded.resources import ScalePaths
+from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.writes import (
     JSON_PATCH,
     accepted_patches,

@@ -17,7 +17,7 @@ from reconcile.embedded.durations import INVALID, age
 from reconcile.embedded.printers import PRINTERS
 from reconcile.embedded.printing import Cell, Printer, pick
 from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
-from reconcile.embedded.resources import Column, ServedResource
+from reconcile.embedded.served import Column, ServedResource
 
 Document = dict[str, Any]
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from reconcile.embedded.api import META, Form, TableRenderer
-from reconcile.embedded.failures import expired
 from reconcile.embedded.log import Change, Log, Stored, Timeline
 from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.refusals import expired
 from reconcile.embedded.rendering import JSON, body_in, encode, one
-from reconcile.embedded.resources import ServedResource
 from reconcile.embedded.selectors import Selection
+from reconcile.embedded.served import ServedResource
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0

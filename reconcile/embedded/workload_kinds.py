@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.embedded.failures import (
+from reconcile.embedded.kind_rules import Object, default, fixed
+from reconcile.embedded.pod_kind import container_causes, default_pod_spec
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import (
     value_forbidden,
     value_invalid,
     value_not_supported,
     value_required,
 )
-from reconcile.embedded.kind_rules import Object, default, fixed
-from reconcile.embedded.pod_kind import container_causes, default_pod_spec
-from reconcile.embedded.protocol.api_failure import FieldCause
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _STATEFUL_SET_CHANGES = frozenset(

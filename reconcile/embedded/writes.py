@@ -34,7 +34,10 @@ from reconcile.embedded.drafts import (
     validate,
 )
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.failures import (
+from reconcile.embedded.log import Stored
+from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
+from reconcile.embedded.patches import json_patch, merge_into, strategic_merge
+from reconcile.embedded.refusals import (
     already_exists,
     bad_request,
     conflict,
@@ -50,9 +53,6 @@ from reconcile.embedded.failures import (
     untidy,
     value_invalid,
 )
-from reconcile.embedded.log import Stored
-from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
-from reconcile.embedded.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.rendering import object_in
 
 JSON_PATCH = "application/json-patch+json"

@@ -12,8 +12,8 @@ from reconcile.embedded.discovery import (
     by_priority,
     groups_of,
 )
-from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import EMPTY
+from reconcile.embedded.served import ScalePaths, ServedResource
 
 SCALE = ScalePaths(".spec.replicas", ".status.replicas")
 

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
-from reconcile.embedded.resources import ScalePaths, ServedResource
 from reconcile.embedded.schema import EMPTY
+from reconcile.embedded.served import ScalePaths, ServedResource
 
 SPEC = {"type": "object", "description": "What is wanted.", "properties": {"size": {"type": "integer"}}}
 WIDGETS = ServedResource(

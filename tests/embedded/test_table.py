@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from informers.clock import SystemClock
 from reconcile.embedded.durations import age, human_duration
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
-from reconcile.embedded.resources import Column, ServedResource
 from reconcile.embedded.schema import EMPTY
+from reconcile.embedded.served import Column, ServedResource
 from reconcile.embedded.table import Tables
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, 0, tzinfo=datetime.UTC)

@@ -10,7 +10,7 @@ from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.roles import GROUP, Access
 from reconcile.embedded.auth.rules import Rule, uncovered
 from reconcile.embedded.auth.users import User
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 
 @frozen

@@ -11,7 +11,7 @@ from reconcile.embedded.auth.users import (
     service_account_groups,
     split_service_account,
 )
-from reconcile.embedded.failures import internal
+from reconcile.embedded.refusals import internal
 
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"

@@ -9,8 +9,8 @@ from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.roles import Access
 from reconcile.embedded.auth.tokens import ISSUER, Tokens
 from reconcile.embedded.auth.users import User
-from reconcile.embedded.failures import value_invalid, value_required
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.refusals import value_invalid, value_required
 
 Document = Mapping[str, Any]
 

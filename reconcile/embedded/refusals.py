@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.resources import ServedResource
+from reconcile.embedded.served import ServedResource
 
 
 class PlainText(Exception):
