@@ -19,7 +19,7 @@ from informers.transport import Response
 from reconcile.embedded import protobuf
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
-from reconcile.embedded.auth.refusals import unauthorized
+from reconcile.embedded.auth.denial import unauthorized
 from reconcile.embedded.certificates import make_certificate
 from reconcile.embedded.connections import MAX_HEAD, Bodies, Connections, check_head
 from reconcile.embedded.protocol.api_failure import Failure

@@ -4,7 +4,7 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.auth.reviews import Reviewer
+from reconcile.embedded.auth.access_reviews import Reviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.bodies import check_type, place, read_body, write_options
 from reconcile.embedded.engine import Engine, timestamp

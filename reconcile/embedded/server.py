@@ -14,9 +14,9 @@ from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.defaults import default_bindings, default_roles
+from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.escalation import RoleGuard
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
-from reconcile.embedded.auth.refusals import access_denied
 from reconcile.embedded.autoscalers import Autoscalers
 from reconcile.embedded.bodies import warning_text
 from reconcile.embedded.builtins import built_in_resources

@@ -7,7 +7,7 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.apply import apply
 from reconcile.embedded.auth import Attributes
-from reconcile.embedded.auth.refusals import access_denied
+from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.bodies import (
     APPLY_PATCH,
     check_depth,

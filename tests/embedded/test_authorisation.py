@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, service_account
 from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
-from reconcile.embedded.auth.rules import allows, uncovered
+from reconcile.embedded.auth.role_rules import allows, uncovered
 from reconcile.embedded.protocol.request_info import request_info
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 

@@ -1,8 +1,8 @@
 """Who asks, and what they may do: users, tokens, impersonation, roles."""
 
 from reconcile.embedded.auth.attributes import Attributes, attributes_of
+from reconcile.embedded.auth.role_rules import Decision, Rule, authorize
 from reconcile.embedded.auth.roles import Access
-from reconcile.embedded.auth.rules import Decision, Rule, authorize
 from reconcile.embedded.auth.tokens import Tokens
 from reconcile.embedded.auth.users import ADMIN, ANONYMOUS, User, service_account
 

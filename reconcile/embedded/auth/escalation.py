@@ -7,8 +7,8 @@ from attrs import frozen
 
 from reconcile.embedded.admission import AdmissionRequest, Denied
 from reconcile.embedded.auth.attributes import Attributes
+from reconcile.embedded.auth.role_rules import Rule, uncovered
 from reconcile.embedded.auth.roles import GROUP, Access
-from reconcile.embedded.auth.rules import Rule, uncovered
 from reconcile.embedded.auth.users import User
 from reconcile.embedded.served import ServedResource
 

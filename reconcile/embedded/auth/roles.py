@@ -5,7 +5,7 @@ from typing import Any
 
 from informers.resource import Key
 from reconcile.embedded.auth.attributes import Attributes
-from reconcile.embedded.auth.rules import Decision, Rule, authorize
+from reconcile.embedded.auth.role_rules import Decision, Rule, authorize
 from reconcile.embedded.auth.users import User, split_service_account
 from reconcile.embedded.log import Change, Log
 from reconcile.embedded.protocol.label_selectors import selects
