@@ -1,6 +1,6 @@
 """A Kubernetes API server inside this process: for tests, for demos, for one machine."""
 
-from reconcile.embedded.admission import Admission, AdmissionFor, AdmissionRequest, Denied
+from reconcile.embedded.admission.chain import Admission, AdmissionFor, AdmissionRequest, Denied
 from reconcile.embedded.api import ApiRequest, TableRenderer
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from informers.transport import Response
-from reconcile.embedded.admission import AdmissionRequest, admit
+from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.bodies import (
     READABLE,

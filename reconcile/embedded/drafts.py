@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.admission import AdmissionRequest, admit
+from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers

@@ -6,7 +6,7 @@ from typing import Any
 
 from informers.clock import Clock
 from informers.resource import Key
-from reconcile.embedded.admission import Admission, Guard
+from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import KindRules, built_in_rules

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from informers.resource import Key
-from reconcile.embedded.admission import AdmissionRequest, Denied
+from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.quota_names import counted_resource

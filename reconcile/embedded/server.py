@@ -9,13 +9,13 @@ from informers.clock import Clock, SystemClock
 from informers.transport import Response
 from reconcile.embedded import disruption
 from reconcile.embedded.accounts import DefaultAccounts
-from reconcile.embedded.admission import Admission
+from reconcile.embedded.admission.chain import Admission
+from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.defaults import default_bindings, default_roles
 from reconcile.embedded.auth.denial import access_denied
-from reconcile.embedded.auth.escalation import RoleGuard
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.autoscalers import Autoscalers
 from reconcile.embedded.bodies import warning_text

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.admission import AdmissionRequest, Denied
+from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.auth.attributes import Attributes
 from reconcile.embedded.auth.role_rules import Rule, uncovered
 from reconcile.embedded.auth.roles import GROUP, Access
