@@ -10,11 +10,11 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
-from reconcile.embedded.apply import track_update
 from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
+from reconcile.embedded.ownership.server_side_apply import track_update
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.refusals import (
     bad_request,

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 from attrs import define
 
+from reconcile.embedded.ownership.strategic_merge import merge_maps
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.schema import Schema
 from reconcile.embedded.schema.json_values import copied, same
-from reconcile.embedded.strategic import merge_maps
 
 __all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.apply import apply
 from reconcile.embedded.bodies import (
     APPLY_PATCH,
     check_type,
@@ -18,6 +17,7 @@ from reconcile.embedded.bodies import (
 from reconcile.embedded.drafts import Write
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
+from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.patches import json_patch, merge_patch
 from reconcile.embedded.refusals import (
     bad_request,

@@ -5,7 +5,6 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.apply import apply
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.bodies import (
@@ -36,6 +35,7 @@ from reconcile.embedded.drafts import (
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
+from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.refusals import (
     already_exists,

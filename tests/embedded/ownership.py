@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.apply import apply, track_update
+from reconcile.embedded.ownership.server_side_apply import apply, track_update
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.schema import Schema, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for

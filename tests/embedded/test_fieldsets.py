@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.fieldsets import NO_FIELDS, FieldSet, key_element, path_text, value_element
+from reconcile.embedded.ownership.field_sets import NO_FIELDS, FieldSet, key_element, path_text, value_element
 
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "v:1", "i:0"]

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from reconcile.embedded.fieldsets import NO_FIELDS, FieldSet, path_text
-from reconcile.embedded.managers import (
+from reconcile.embedded.ownership.field_sets import NO_FIELDS, FieldSet, path_text
+from reconcile.embedded.ownership.managed_fields import (
     APPLY,
     UNTRACKED,
     UPDATE,
@@ -26,11 +26,7 @@ from reconcile.embedded.managers import (
     tracked,
     tracked_part,
 )
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.schema import Schema
-from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.schema.schema_nodes import Node
-from reconcile.embedded.typed import (
+from reconcile.embedded.ownership.typed_values import (
     SchemaMismatch,
     check_typed,
     compare,
@@ -41,6 +37,10 @@ from reconcile.embedded.typed import (
     remove,
     with_named_fields,
 )
+from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.schema import Schema
+from reconcile.embedded.schema.json_values import copied
+from reconcile.embedded.schema.schema_nodes import Node
 
 __all__ = ["apply", "track_update"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.fieldsets import (
+from reconcile.embedded.ownership.field_sets import (
     NO_FIELDS,
     FieldSet,
     field_element,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from attrs import field, frozen
 
-from reconcile.embedded.fieldsets import FieldSet, field_element
+from reconcile.embedded.ownership.field_sets import FieldSet, field_element
 
 __all__ = ["APPLY", "UPDATE", "Manager", "Managers", "Ownership", "decode", "encode"]
 
