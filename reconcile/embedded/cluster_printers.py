@@ -4,7 +4,18 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconcile.embedded.printing import AGE, CREATED, NAMES, NONE, Object, Printer, at, count, joined, pick
+from reconcile.embedded.kubectl.printing import (
+    AGE,
+    CREATED,
+    NAMES,
+    NONE,
+    Object,
+    Printer,
+    at,
+    count,
+    joined,
+    pick,
+)
 
 _UNSET = "<unset>"
 _UNKNOWN = "<unknown>"

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reconcile.embedded.durations import age, parse_time
+from reconcile.embedded.kubectl.ages import age, parse_time
 
 Pod = Mapping[str, Any]
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reconcile.embedded.cluster_printers import CLUSTER_PRINTERS
-from reconcile.embedded.durations import UNKNOWN, age, human_duration, parse_time
-from reconcile.embedded.pod_status import pod_ready, pod_restarts, pod_status
-from reconcile.embedded.printing import (
+from reconcile.embedded.kubectl.ages import UNKNOWN, age, human_duration, parse_time
+from reconcile.embedded.kubectl.printing import (
     AGE,
     CREATED,
     NAMES,
@@ -20,6 +19,7 @@ from reconcile.embedded.printing import (
     joined,
     pick,
 )
+from reconcile.embedded.pod_status import pod_ready, pod_restarts, pod_status
 
 __all__ = ["PRINTERS"]
 

@@ -24,6 +24,8 @@ from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.housekeeping import Housekeeping
+from reconcile.embedded.kubectl.discovery_routes import Routes
+from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
@@ -31,9 +33,7 @@ from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.rendering import json_response
-from reconcile.embedded.routes import Routes
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.table import Tables
 from reconcile.embedded.watching import Watch
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.discovery import (
+from reconcile.embedded.kubectl.discovery_documents import (
     aggregated,
     api_group,
     api_group_list,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.protobuf import to_json
-from reconcile.embedded.protobuf_messages import KINDS, MESSAGES
+from reconcile.embedded.kubectl.protobuf import to_json
+from reconcile.embedded.kubectl.protobuf_messages import KINDS, MESSAGES
 from reconcile.embedded.protocol.api_failure import Failure
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.clock import SystemClock
-from reconcile.embedded.durations import age, human_duration
+from reconcile.embedded.kubectl.ages import age, human_duration
+from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.served import Column, ServedResource
-from reconcile.embedded.table import Tables
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, 0, tzinfo=datetime.UTC)
 

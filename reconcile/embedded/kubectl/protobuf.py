@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.protobuf_messages import KINDS, MESSAGES
+from reconcile.embedded.kubectl.protobuf_messages import KINDS, MESSAGES
 from reconcile.embedded.protocol.api_failure import Failure
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"

@@ -1,7 +1,7 @@
 """Discovery: which groups, versions and resources there are.
 
 Pure functions from what is served to the documents that clients read: the aggregated ones that kubectl
-asks for first, and the plain ones for everyone else. `reconcile.embedded.routes` answers the requests.
+asks for first, and the plain ones for everyone else. `discovery_routes` answers the requests.
 """
 
 import re

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest
-from reconcile.embedded.discovery import (
+from reconcile.embedded.kubectl.discovery_documents import (
     Group,
     aggregated,
     api_group,
@@ -23,7 +23,7 @@ from reconcile.embedded.discovery import (
     api_versions,
     groups_of,
 )
-from reconcile.embedded.openapi import OpenApi
+from reconcile.embedded.kubectl.openapi import OpenApi
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.served import ServedResource

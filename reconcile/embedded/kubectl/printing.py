@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.durations import UNKNOWN, age
+from reconcile.embedded.kubectl.ages import UNKNOWN, age
 
 Object = Mapping[str, Any]
 Cell = Callable[[Object, datetime.datetime], Any]

@@ -1,0 +1,1 @@
+"""What kubectl needs: tables, discovery, OpenAPI documents and protobuf."""
