@@ -29,7 +29,7 @@ def can_compile() -> bool:
 def refusals(definition: Mapping[str, Any]) -> Iterator[Finding]:
     """Each thing for which an API server would refuse a definition; rules in CEL if they can be compiled."""
     try:
-        from reconcile.embedded.crds import prepare_definition, validate_definition
+        from reconcile.embedded.kinds.custom_definitions import prepare_definition, validate_definition
     except ImportError:
         return
     prepared = copy.deepcopy(dict(definition))

@@ -12,8 +12,8 @@ import msgspec
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.crds import set_condition
 from reconcile.embedded.engine import Engine
+from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import Change, StorageKey, Stored
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.rendering import object_in

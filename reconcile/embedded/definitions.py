@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from informers.resource import Key
-from reconcile.embedded.crds import accepted_status, name_conflict, resources_of
 from reconcile.embedded.engine import DEFINITIONS, Engine
+from reconcile.embedded.kinds.custom_definitions import accepted_status, name_conflict, resources_of
 from reconcile.embedded.log import Change, Stored
 from reconcile.embedded.served import ServedResource
 

@@ -9,7 +9,7 @@ from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
-from reconcile.embedded.kinds import KindRules, built_in_rules
+from reconcile.embedded.kinds.kind_table import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
 from reconcile.embedded.refusals import untidy

@@ -13,10 +13,10 @@ import anyio
 from attrs import frozen
 
 from informers.resource import Key
-from reconcile.embedded.crds import set_condition
 from reconcile.embedded.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.foreign_owners import tell_of_foreign_owner
+from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import Change, Owner, StorageKey, Stored
 
 EVENTS: StorageKey = ("", "events")

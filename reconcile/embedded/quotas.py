@@ -12,8 +12,8 @@ from attrs import frozen
 from informers.resource import Key
 from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
+from reconcile.embedded.kinds.quota_names import counted_resource
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
-from reconcile.embedded.quota_names import counted_resource
 from reconcile.embedded.served import ServedResource
 
 QUOTAS: StorageKey = ("", "resourcequotas")

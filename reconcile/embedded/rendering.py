@@ -7,8 +7,8 @@ import msgspec
 
 from informers.transport import Response
 from reconcile.embedded.api import META, Form, TableRenderer
-from reconcile.embedded.autoscaler_versions import convert_autoscaler
-from reconcile.embedded.events import convert_event
+from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
+from reconcile.embedded.kinds.event_conversion import convert_event
 from reconcile.embedded.log import Stored
 from reconcile.embedded.refusals import not_acceptable
 from reconcile.embedded.schema.json_values import copied

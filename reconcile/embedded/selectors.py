@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from informers.resource import Key
-from reconcile.embedded.events import event_path
+from reconcile.embedded.kinds.event_conversion import event_path
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import label_key_faults, label_value_faults
 from reconcile.embedded.protocol.field_selectors import field_terms

@@ -14,16 +14,16 @@ from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.aggregation import Aggregation
-from reconcile.embedded.auth.defaults import default_bindings, default_roles
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.autoscalers import Autoscalers
 from reconcile.embedded.bodies import warning_text
-from reconcile.embedded.builtins import built_in_resources
 from reconcile.embedded.definitions import Definitions
 from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.housekeeping import Housekeeping
+from reconcile.embedded.kinds.built_in import built_in_resources
+from reconcile.embedded.kinds.default_roles import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey

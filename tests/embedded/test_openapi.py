@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from attrs import evolve
 
-from reconcile.embedded.builtins import built_in_resources
+from reconcile.embedded.kinds.built_in import built_in_resources
 from reconcile.embedded.kubectl.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
 from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.served import ScalePaths, ServedResource

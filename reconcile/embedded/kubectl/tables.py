@@ -13,9 +13,9 @@ import msgspec
 from attrs import define, field, frozen
 
 from informers.clock import Clock, SystemClock
+from reconcile.embedded.kinds.printers import PRINTERS
 from reconcile.embedded.kubectl.ages import INVALID, age
 from reconcile.embedded.kubectl.printing import Cell, Printer, pick
-from reconcile.embedded.printers import PRINTERS
 from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
 from reconcile.embedded.served import Column, ServedResource
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from reconcile.embedded.autoscaler_versions import convert_autoscaler
-from reconcile.embedded.kind_rules import Object, default
+from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
+from reconcile.embedded.kinds.kind_rules import Object, default
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.refusals import value_forbidden, value_invalid, value_not_supported, value_required
 

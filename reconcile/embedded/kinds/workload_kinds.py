@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.embedded.kind_rules import Object, default, fixed
-from reconcile.embedded.pod_kind import container_causes, default_pod_spec
+from reconcile.embedded.kinds.kind_rules import Object, default, fixed
+from reconcile.embedded.kinds.pod_kind import container_causes, default_pod_spec
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.refusals import (
     value_forbidden,

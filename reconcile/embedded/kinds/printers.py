@@ -4,7 +4,8 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from reconcile.embedded.cluster_printers import CLUSTER_PRINTERS
+from reconcile.embedded.kinds.cluster_printers import CLUSTER_PRINTERS
+from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
 from reconcile.embedded.kubectl.ages import UNKNOWN, age, human_duration, parse_time
 from reconcile.embedded.kubectl.printing import (
     AGE,
@@ -19,7 +20,6 @@ from reconcile.embedded.kubectl.printing import (
     joined,
     pick,
 )
-from reconcile.embedded.pod_status import pod_ready, pod_restarts, pod_status
 
 __all__ = ["PRINTERS"]
 

@@ -9,15 +9,19 @@ from typing import Any
 
 import msgspec
 
-from reconcile.embedded import cluster_kinds as cluster
-from reconcile.embedded import workload_kinds as workloads
-from reconcile.embedded.autoscaler_rules import prepare_autoscaler, validate_autoscaler
-from reconcile.embedded.crds import definition_warnings, prepare_definition, validate_definition
-from reconcile.embedded.kind_rules import KindRules, Object, accept, leave
+from reconcile.embedded.kinds import cluster_kinds as cluster
+from reconcile.embedded.kinds import workload_kinds as workloads
+from reconcile.embedded.kinds.autoscaler_checks import prepare_autoscaler, validate_autoscaler
+from reconcile.embedded.kinds.custom_definitions import (
+    definition_warnings,
+    prepare_definition,
+    validate_definition,
+)
+from reconcile.embedded.kinds.kind_rules import KindRules, Object, accept, leave
+from reconcile.embedded.kinds.pod_kind import prepare_pod, validate_pod
+from reconcile.embedded.kinds.quota_names import warn_of_uncounted
 from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
-from reconcile.embedded.pod_kind import prepare_pod, validate_pod
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.quota_names import warn_of_uncounted
 from reconcile.embedded.refusals import (
     bad_request,
     value_forbidden,

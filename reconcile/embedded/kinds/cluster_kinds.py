@@ -1,6 +1,6 @@
 """What is particular to the kinds around the workloads: roles, policies, networking, storage, webhooks."""
 
-from reconcile.embedded.kind_rules import Object, default, fixed
+from reconcile.embedded.kinds.kind_rules import Object, default, fixed
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.refusals import (
     value_forbidden,

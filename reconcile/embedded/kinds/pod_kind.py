@@ -1,6 +1,6 @@
 """Pods, alone and as templates: defaults, quality of service, and what may change."""
 
-from reconcile.embedded.kind_rules import Object
+from reconcile.embedded.kinds.kind_rules import Object
 from reconcile.embedded.metadata import label_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.refusals import value_forbidden, value_invalid, value_required

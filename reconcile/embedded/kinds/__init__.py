@@ -1,0 +1,1 @@
+"""The built-in kinds, one file a group, and the kinds that definitions add."""
