@@ -8,7 +8,7 @@ from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.served import Column, ScalePaths, ServedResource
 from reconcile.embedded.server import ApiServer, failure_response
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.watching import Watch
 
 __all__ = [
     "ADMIN",

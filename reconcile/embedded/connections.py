@@ -16,8 +16,8 @@ from aiohttp.http import HttpVersion11
 from aiohttp.web_protocol import RequestHandler
 from attrs import define, field
 
-from reconcile.embedded.bodies import MAX_BODY_BYTES, too_large
 from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
 
 BODY_TIME: Final = 30.0
 """Seconds in which a body has to arrive."""

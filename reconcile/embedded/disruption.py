@@ -9,14 +9,14 @@ from attrs import evolve
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.bodies import read_body, write_options
-from reconcile.embedded.deletion import DeleteOptions, delete_options, remove
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Change, StorageKey
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.protocol.label_selectors import selects
 from reconcile.embedded.refusals import bad_request, not_found, untidy
-from reconcile.embedded.rendering import encode, json_response, object_in
+from reconcile.embedded.verbs.bodies import read_body, write_options
+from reconcile.embedded.verbs.deletion import DeleteOptions, delete_options, remove
+from reconcile.embedded.verbs.rendering import encode, json_response, object_in
 
 BUDGETS: StorageKey = ("policy", "poddisruptionbudgets")
 PODS: StorageKey = ("", "pods")

@@ -14,9 +14,9 @@ from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.metadata import owners_of, subdomain_faults
 from reconcile.embedded.refusals import untidy
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.rendering import encode, to_storage
-from reconcile.embedded.selectors import value_at
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.verbs.object_selection import value_at
+from reconcile.embedded.verbs.rendering import encode, to_storage
 
 NAMESPACES: StorageKey = ("", "namespaces")
 DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")

@@ -5,7 +5,7 @@ from typing import Any
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.log import Owner, Stored
-from reconcile.embedded.selectors import fnv1a
+from reconcile.embedded.verbs.object_selection import fnv1a
 
 _EVENTS_OF_CLUSTER = "default"
 _SOURCE = "garbage-collector-controller"

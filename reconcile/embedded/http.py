@@ -24,7 +24,7 @@ from reconcile.embedded.connections import MAX_HEAD, Bodies, Connections, check_
 from reconcile.embedded.kubectl import protobuf
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.server import ApiServer
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.watching import Watch
 
 PATIENCE = 30.0
 """Seconds that a reader of a watch may take to make room for more, before it is cut off."""

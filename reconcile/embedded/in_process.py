@@ -10,7 +10,7 @@ from informers.transport import Response, StreamingResponse, about_to_send
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.server import ApiServer
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.watching import Watch
 
 _NOTHING: Mapping[str, str] = {}
 _READS = frozenset({"GET", "HEAD"})

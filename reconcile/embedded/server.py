@@ -17,9 +17,7 @@ from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.autoscalers import Autoscalers
-from reconcile.embedded.bodies import warning_text
 from reconcile.embedded.definitions import Definitions
-from reconcile.embedded.dispatch import act_for
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.kinds.built_in import built_in_resources
@@ -32,9 +30,11 @@ from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.rendering import json_response
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.bodies import warning_text
+from reconcile.embedded.verbs.dispatch import act_for
+from reconcile.embedded.verbs.rendering import json_response
+from reconcile.embedded.verbs.watching import Watch
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 

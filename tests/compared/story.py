@@ -24,7 +24,7 @@ from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import serve
 from reconcile.embedded.kubeconfig import write_kubeconfig
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.watching import Watch
 
 HERE = Path(__file__).parent
 SITE = HERE.parents[1] / "docs" / "examples" / "site"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.patches import json_patch, merge_into, merge_patch
 from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.verbs.patches import json_patch, merge_into, merge_patch
 
 DOC: dict[str, Any] = {
     "metadata": {"name": "a"},

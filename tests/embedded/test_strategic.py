@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.patches import strategic_merge
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
+from reconcile.embedded.verbs.patches import strategic_merge
 
 POD = compile_schema(schema_for("", "v1", "Pod"), unique_lists=False)
 SERVICE = compile_schema(schema_for("", "v1", "Service"), unique_lists=False)

@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.bodies import parse_json
 from reconcile.embedded.ownership.managed_fields import UPDATE, Manager, Ownership, encode, tracked
 from reconcile.embedded.ownership.server_side_apply import track_update
 from reconcile.embedded.ownership.typed_values import compare, new_fields
 from reconcile.embedded.schema import compile_schema
+from reconcile.embedded.verbs.bodies import parse_json
 
 ITEM = {
     "type": "object",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from informers import Informer, InformerOptions, Key, Resource, Snapshot
 from informers.selectors import SHARD_EXAMPLE, selects
 from reconcile.embedded.refusals import Failure
-from reconcile.embedded.selectors import parse_shards
+from reconcile.embedded.verbs.object_selection import parse_shards
 
 PODS = Resource("", "v1", "Pod", "pods")
 

@@ -6,7 +6,6 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.auth.access_reviews import Reviewer
 from reconcile.embedded.auth.tokens import ISSUER
-from reconcile.embedded.bodies import check_type, place, read_body, write_options
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.refusals import (
@@ -17,7 +16,8 @@ from reconcile.embedded.refusals import (
     not_found,
     value_invalid,
 )
-from reconcile.embedded.rendering import json_response
+from reconcile.embedded.verbs.bodies import check_type, place, read_body, write_options
+from reconcile.embedded.verbs.rendering import json_response
 
 MIN_SECONDS = 600
 MAX_SECONDS = 1 << 32

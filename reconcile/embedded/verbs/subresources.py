@@ -5,20 +5,9 @@ from typing import Any
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.bodies import (
-    APPLY_PATCH,
-    check_type,
-    media_type,
-    parse_json,
-    parse_yaml,
-    read_body,
-    write_options,
-)
-from reconcile.embedded.drafts import Write
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply
-from reconcile.embedded.patches import json_patch, merge_patch
 from reconcile.embedded.refusals import (
     bad_request,
     conflict,
@@ -30,9 +19,20 @@ from reconcile.embedded.refusals import (
     untidy,
     value_invalid,
 )
-from reconcile.embedded.rendering import json_response, object_in
 from reconcile.embedded.served import ScalePaths
-from reconcile.embedded.writes import (
+from reconcile.embedded.verbs.bodies import (
+    APPLY_PATCH,
+    check_type,
+    media_type,
+    parse_json,
+    parse_yaml,
+    read_body,
+    write_options,
+)
+from reconcile.embedded.verbs.patches import json_patch, merge_patch
+from reconcile.embedded.verbs.rendering import json_response, object_in
+from reconcile.embedded.verbs.write_request import Write
+from reconcile.embedded.verbs.writes import (
     JSON_PATCH,
     accepted_patches,
     replace,

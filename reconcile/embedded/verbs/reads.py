@@ -25,9 +25,9 @@ from reconcile.embedded.refusals import (
     value_forbidden,
     value_not_supported,
 )
-from reconcile.embedded.rendering import JSON, body_in, many, one
-from reconcile.embedded.selectors import Selection, selection
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs.object_selection import Selection, selection
+from reconcile.embedded.verbs.rendering import JSON, body_in, many, one
+from reconcile.embedded.verbs.watching import Watch
 
 MIN_WATCH_SECONDS = 1800
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)

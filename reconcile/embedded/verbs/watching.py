@@ -11,9 +11,9 @@ from reconcile.embedded.api import META, Form, TableRenderer
 from reconcile.embedded.log import Change, Log, Stored, Timeline
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.refusals import expired
-from reconcile.embedded.rendering import JSON, body_in, encode, one
-from reconcile.embedded.selectors import Selection
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.verbs.object_selection import Selection
+from reconcile.embedded.verbs.rendering import JSON, body_in, encode, one
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0

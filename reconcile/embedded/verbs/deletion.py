@@ -9,19 +9,10 @@ from attrs import evolve, frozen
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Target, wanted_form
-from reconcile.embedded.bodies import (
-    READABLE,
-    dry_run_causes,
-    media_type,
-    parse_json,
-    parse_yaml,
-    warning_headers,
-)
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.protocol.query_flags import flag
-from reconcile.embedded.reads import page_of
 from reconcile.embedded.refusals import (
     bad_request,
     conflict,
@@ -34,9 +25,18 @@ from reconcile.embedded.refusals import (
     value_invalid,
     value_not_supported,
 )
-from reconcile.embedded.rendering import JSON, encode, json_response, many, object_in, one
-from reconcile.embedded.selectors import selection
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.verbs.bodies import (
+    READABLE,
+    dry_run_causes,
+    media_type,
+    parse_json,
+    parse_yaml,
+    warning_headers,
+)
+from reconcile.embedded.verbs.object_selection import selection
+from reconcile.embedded.verbs.reads import page_of
+from reconcile.embedded.verbs.rendering import JSON, encode, json_response, many, object_in, one
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -10,7 +10,6 @@ from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
-from reconcile.embedded.bodies import WriteOptions, warning_headers
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
@@ -23,8 +22,9 @@ from reconcile.embedded.refusals import (
     unreadable_patch,
     value_invalid,
 )
-from reconcile.embedded.rendering import JSON, body_in, encode, from_storage, one, to_storage
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
+from reconcile.embedded.verbs.rendering import JSON, body_in, encode, from_storage, one, to_storage
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _UNREADABLE = 400

@@ -7,36 +7,10 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
-from reconcile.embedded.bodies import (
-    APPLY_PATCH,
-    check_depth,
-    check_type,
-    judge_strictly,
-    media_type,
-    parse_json,
-    parse_yaml,
-    place,
-    read_body,
-    require_object_name,
-    strict_problems,
-    write_options,
-)
-from reconcile.embedded.drafts import (
-    Write,
-    bump_generation,
-    changes_nothing,
-    complete,
-    complete_new,
-    require_namespace,
-    restore_system_fields,
-    track,
-    validate,
-)
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.ownership.server_side_apply import apply
-from reconcile.embedded.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.refusals import (
     already_exists,
     bad_request,
@@ -53,7 +27,33 @@ from reconcile.embedded.refusals import (
     untidy,
     value_invalid,
 )
-from reconcile.embedded.rendering import object_in
+from reconcile.embedded.verbs.bodies import (
+    APPLY_PATCH,
+    check_depth,
+    check_type,
+    judge_strictly,
+    media_type,
+    parse_json,
+    parse_yaml,
+    place,
+    read_body,
+    require_object_name,
+    strict_problems,
+    write_options,
+)
+from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
+from reconcile.embedded.verbs.rendering import object_in
+from reconcile.embedded.verbs.write_request import (
+    Write,
+    bump_generation,
+    changes_nothing,
+    complete,
+    complete_new,
+    require_namespace,
+    restore_system_fields,
+    track,
+    validate,
+)
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

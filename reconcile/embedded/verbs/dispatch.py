@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from informers.transport import Response
-from reconcile.embedded import deletion, disruption, reads, reviewing, subresources, writes
+from reconcile.embedded import disruption
 from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.protocol.api_failure import Failure
@@ -16,7 +16,8 @@ from reconcile.embedded.refusals import (
     not_found,
     page_not_found,
 )
-from reconcile.embedded.watching import Watch
+from reconcile.embedded.verbs import deletion, reads, reviewing, subresources, writes
+from reconcile.embedded.verbs.watching import Watch
 
 Act = Callable[[Engine, ApiRequest, Target], Response | Watch]
 

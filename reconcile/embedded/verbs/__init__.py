@@ -1,0 +1,1 @@
+"""What a request does: read, write, delete, watch."""
