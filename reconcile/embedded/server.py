@@ -7,19 +7,20 @@ from attrs import evolve
 
 from informers.clock import Clock, SystemClock
 from informers.transport import Response
-from reconcile.embedded import disruption
-from reconcile.embedded.accounts import DefaultAccounts
 from reconcile.embedded.admission.chain import Admission
 from reconcile.embedded.admission.role_escalation import RoleGuard
 from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
-from reconcile.embedded.auth.aggregation import Aggregation
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
-from reconcile.embedded.autoscalers import Autoscalers
-from reconcile.embedded.definitions import Definitions
+from reconcile.embedded.controllers import disruption
+from reconcile.embedded.controllers.default_accounts import DefaultAccounts
+from reconcile.embedded.controllers.garbage_collection import Housekeeping
+from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
+from reconcile.embedded.controllers.quotas import Quotas
+from reconcile.embedded.controllers.role_aggregation import Aggregation
+from reconcile.embedded.controllers.served_definitions import Definitions
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.housekeeping import Housekeeping
 from reconcile.embedded.kinds.built_in import built_in_resources
 from reconcile.embedded.kinds.default_roles import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
@@ -27,7 +28,6 @@ from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
-from reconcile.embedded.quotas import Quotas
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.served import ServedResource

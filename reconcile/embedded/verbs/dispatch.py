@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from informers.transport import Response
-from reconcile.embedded import disruption
 from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.controllers import disruption
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.protocol.request_info import RequestInfo
