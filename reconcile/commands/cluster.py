@@ -15,7 +15,7 @@ from reconcile.commands.errors import Problem
 from reconcile.commands.stopping import alone
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.kinds import Namespace
 from reconcile.manager.connection import install
 from reconcile.manager.manager import Manager

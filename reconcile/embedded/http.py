@@ -19,9 +19,9 @@ from informers.transport import Response
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.denial import unauthorized
-from reconcile.embedded.certificates import make_certificate
-from reconcile.embedded.connections import MAX_HEAD, Bodies, Connections, check_head
 from reconcile.embedded.kubectl import protobuf
+from reconcile.embedded.listener.certificates import make_certificate
+from reconcile.embedded.listener.connections import MAX_HEAD, Bodies, Connections, check_head
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.server import ApiServer
 from reconcile.embedded.verbs.watching import Watch

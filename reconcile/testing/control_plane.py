@@ -21,7 +21,7 @@ from attrs import frozen
 from informers.clock import SystemClock
 from reconcile.embedded import ApiServer
 from reconcile.embedded.http import Face, serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 
 ASSETS = "KUBEBUILDER_ASSETS"
 """The variable that names the folder of `etcd` and `kube-apiserver`, as the tools of kubebuilder set it."""

@@ -28,7 +28,7 @@ from attrs import field, frozen
 from informers import Informer, StreamingResponse, Transport
 from informers.kubernetes import connect
 from reconcile import Context, Controller, Manager, Object, kind_of, resource
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from tests.bench import informers as objects
 
 KEYS = 5_000

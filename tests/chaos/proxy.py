@@ -17,8 +17,8 @@ from attrs import define, field
 from multidict import CIMultiDict
 from yarl import URL
 
-from reconcile.embedded.certificates import make_certificate
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.certificates import make_certificate
 from tests.chaos.faults import (
     AT_A_LINE,
     EXPIRED_EVENT,

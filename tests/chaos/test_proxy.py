@@ -15,7 +15,7 @@ from informers.kubeconfig import choose_context
 from informers.kubernetes import KubernetesTransport, Timeouts
 from reconcile.embedded import ApiServer, User
 from reconcile.embedded.http import serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from tests.chaos import proxy as proxy_module
 from tests.chaos.faults import ANY_WRITE, WATCH_FAULTS, Fault, WatchFault
 from tests.chaos.proxy import LyingProxy, lying

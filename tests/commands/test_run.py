@@ -12,7 +12,7 @@ import pytest
 
 from reconcile import Manager
 from reconcile.commands import main, targets
-from reconcile.embedded.kubeconfig import render_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import render_kubeconfig
 from tests.commands.helpers import running
 
 OPERATOR = """

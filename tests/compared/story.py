@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.verbs.watching import Watch
 
 HERE = Path(__file__).parent

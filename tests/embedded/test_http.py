@@ -18,7 +18,7 @@ import yaml
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import Face, NotLoopback, is_loopback, serve
-from reconcile.embedded.kubeconfig import KubeconfigRefused, write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

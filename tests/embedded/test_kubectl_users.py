@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 
 from reconcile.embedded import ApiServer
 from reconcile.embedded.http import serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 
 KUBECTL = shutil.which("kubectl")
 Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]

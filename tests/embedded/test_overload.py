@@ -8,8 +8,9 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from reconcile.embedded import ApiServer, connections, http
+from reconcile.embedded import ApiServer, http
 from reconcile.embedded.http import Face, serve
+from reconcile.embedded.listener import connections
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 
 SLOW = (

@@ -16,7 +16,7 @@ from informers.kubernetes import connect
 from reconcile import Client, Context, Controller, LeaderElection, Manager, ObjectMeta
 from reconcile.embedded import ApiServer
 from reconcile.embedded.http import serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.kinds import ConfigMap, Lease, Secret
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from attrs import frozen
 from informers import Response
 from reconcile.embedded import ApiRequest, ApiServer, User, Watch
 from reconcile.embedded.http import serve
-from reconcile.embedded.kubeconfig import write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.embedded.log import Change
 
 LOG = "requests.jsonl"

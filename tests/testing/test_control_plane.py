@@ -153,7 +153,7 @@ SERVES = """#!{python}
 import pathlib, ssl, sys, time
 import anyio
 from reconcile.embedded import ApiServer, http
-from reconcile.embedded.certificates import ServingCertificate
+from reconcile.embedded.listener.certificates import ServingCertificate
 
 options = dict(argument[2:].split("=", 1) for argument in sys.argv[1:])
 with (pathlib.Path(sys.argv[0]).parent / "starts").open("a") as file:
