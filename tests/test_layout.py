@@ -150,5 +150,5 @@ def test_the_wheel_ships_exactly_the_five_packages() -> None:
     assert {path.partition("/")[0] for path in shipped} == set(PACKAGES)
     for package in PACKAGES:
         assert f"{package}/py.typed" in shipped
-    data = {str(file.relative_to(ROOT)) for file in (ROOT / "reconcile" / "embedded").glob("*.json")}
+    data = {str(file.relative_to(ROOT)) for file in (ROOT / "reconcile" / "embedded").rglob("*.json")}
     assert data <= shipped

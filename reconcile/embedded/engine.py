@@ -11,12 +11,13 @@ from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds.kind_table import KindRules, built_in_rules
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
-from reconcile.embedded.metadata import owners_of, subdomain_faults
+from reconcile.embedded.protocol.field_selectors import value_at
+from reconcile.embedded.protocol.names import subdomain_faults
+from reconcile.embedded.protocol.object_metadata import owners_of
 from reconcile.embedded.refusals import untidy
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.served import ServedResource
-from reconcile.embedded.verbs.object_selection import value_at
-from reconcile.embedded.verbs.rendering import encode, to_storage
+from reconcile.embedded.stored_forms import encode, to_storage
 
 NAMESPACES: StorageKey = ("", "namespaces")
 DEFINITIONS: StorageKey = ("apiextensions.k8s.io", "customresourcedefinitions")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from attrs import define, field, frozen
+from attrs import define, field
 
 from informers.resource import Key
+from reconcile.embedded.protocol.object_metadata import Owner
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]
@@ -25,17 +26,6 @@ MAX_HISTORY_BYTES = 256 * 1024 * 1024
 _BESIDE_BODIES = 500
 _KEPT_SNAPSHOTS = 8
 _COMPACT_FROM = 1000
-
-
-@frozen
-class Owner:
-    """One owner reference, as far as deletion cares."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    blocking: bool
 
 
 @define(eq=False)

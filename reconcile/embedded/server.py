@@ -13,8 +13,8 @@ from reconcile.embedded.api import ApiRequest, TableRenderer, target_at
 from reconcile.embedded.auth import Access, Attributes, Tokens, attributes_of
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
-from reconcile.embedded.controllers import disruption
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
+from reconcile.embedded.controllers.disruption import Disruptions
 from reconcile.embedded.controllers.garbage_collection import Housekeeping
 from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
 from reconcile.embedded.controllers.quotas import Quotas
@@ -77,7 +77,7 @@ class ApiServer:
         self._accounts = DefaultAccounts(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
-        self._disruptions = disruption.Disruptions(self._engine)
+        self._disruptions = Disruptions(self._engine)
         self._autoscalers = Autoscalers(self._engine)
         self._engine.guards += [RoleGuard(self._engine.access), self._quotas.guard]
         self.routes: list[Route] = [Routes()]

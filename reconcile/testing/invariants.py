@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from informers import Key
-from reconcile.embedded.log import Owner, StorageKey, Stored
+from reconcile.embedded.log import StorageKey, Stored
+from reconcile.embedded.protocol.object_metadata import Owner
 from reconcile.models import kind_of
 from reconcile.testing.once import describe
 from reconcile.testing.requests import group_of, namespace_of, target_of

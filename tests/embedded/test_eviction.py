@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.controllers.disruption import budget_status
+from reconcile.embedded.verbs.eviction import budget_status
 from tests.embedded.api_client import PODS, Api, pod
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -6,7 +6,8 @@ import pytest
 from reconcile.embedded import ApiServer, Failure, InProcessTransport
 from reconcile.embedded.api import WHOLE
 from reconcile.embedded.log import Change, Log
-from reconcile.embedded.verbs.object_selection import Selection, fnv1a, parse_labels, parse_shards
+from reconcile.embedded.protocol.label_selectors import parse_labels
+from reconcile.embedded.verbs.object_selection import Selection, fnv1a, parse_shards
 from reconcile.embedded.verbs.watching import Watch
 from tests.embedded.api_client import (
     CONFIG_MAPS,

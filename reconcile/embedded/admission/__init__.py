@@ -1,1 +1,3 @@
 """What may change or refuse a write."""
+
+__all__: list[str] = []

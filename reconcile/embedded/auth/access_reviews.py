@@ -10,7 +10,7 @@ from reconcile.embedded.auth.roles import Access
 from reconcile.embedded.auth.tokens import ISSUER, Tokens
 from reconcile.embedded.auth.users import User
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required
 
 Document = Mapping[str, Any]
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.log import Owner, Stored
+from reconcile.embedded.log import Stored
+from reconcile.embedded.protocol.object_metadata import Owner
 from reconcile.embedded.verbs.object_selection import fnv1a
 
 _EVENTS_OF_CLUSTER = "default"

@@ -16,7 +16,8 @@ from informers.resource import Key
 from reconcile.embedded.controllers.foreign_owners import tell_of_foreign_owner
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
-from reconcile.embedded.log import Change, Owner, StorageKey, Stored
+from reconcile.embedded.log import Change, StorageKey, Stored
+from reconcile.embedded.protocol.object_metadata import Owner
 from reconcile.embedded.verbs.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
 
 EVENTS: StorageKey = ("", "events")

@@ -16,7 +16,7 @@ from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
 from reconcile.embedded.log import Change, StorageKey, Stored
 from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.verbs.rendering import object_in
+from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.subresources import get_scale, put_scale
 
 AUTOSCALERS: Final[StorageKey] = ("autoscaling", "horizontalpodautoscalers")

@@ -7,7 +7,12 @@ from typing import Any, Final
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
 from reconcile.embedded.kinds.kind_rules import Object, default
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import value_forbidden, value_invalid, value_not_supported, value_required
+from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
+    value_invalid,
+    value_not_supported,
+    value_required,
+)
 
 MAX_WINDOW: Final = 3600
 MAX_PERIOD: Final = 1800

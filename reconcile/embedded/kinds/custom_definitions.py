@@ -6,16 +6,16 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.metadata import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
-from reconcile.embedded.refusals import (
+from reconcile.embedded.protocol.field_causes import (
     value_duplicate,
     value_invalid,
     value_not_supported,
     value_required,
     value_too_many,
 )
+from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
+from reconcile.embedded.protocol.names import label_faults, service_name_faults, subdomain_faults
 from reconcile.embedded.registry import Registry
 from reconcile.embedded.schema import Schema, check_structural, compile_schema
 from reconcile.embedded.served import Column, ScalePaths, ServedResource

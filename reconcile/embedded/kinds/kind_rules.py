@@ -5,8 +5,8 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.metadata import NameCheck, subdomain_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.names import NameCheck, subdomain_faults
 
 Object = dict[str, Any]
 Prepare = Callable[[Object, Object | None], None]

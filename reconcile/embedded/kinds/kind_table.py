@@ -20,15 +20,15 @@ from reconcile.embedded.kinds.custom_definitions import (
 from reconcile.embedded.kinds.kind_rules import KindRules, Object, accept, leave
 from reconcile.embedded.kinds.pod_kind import prepare_pod, validate_pod
 from reconcile.embedded.kinds.quota_names import warn_of_uncounted
-from reconcile.embedded.metadata import label_faults, path_segment_faults, service_name_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import (
-    bad_request,
+from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
     value_invalid,
     value_required,
     value_too_long,
 )
+from reconcile.embedded.protocol.names import label_faults, path_segment_faults, service_name_faults
+from reconcile.embedded.refusals import bad_request
 
 __all__ = ["KindRules", "built_in_rules"]
 

@@ -1,9 +1,9 @@
 """Pods, alone and as templates: defaults, quality of service, and what may change."""
 
 from reconcile.embedded.kinds.kind_rules import Object
-from reconcile.embedded.metadata import label_faults
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import value_forbidden, value_invalid, value_required
+from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid, value_required
+from reconcile.embedded.protocol.names import label_faults
 
 
 def prepare_pod(pod: Object, old: Object | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from reconcile.embedded.kinds.kind_rules import Object, default, fixed
 from reconcile.embedded.kinds.pod_kind import container_causes, default_pod_spec
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import (
+from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
     value_invalid,
     value_not_supported,

@@ -1,1 +1,3 @@
 """Who owns which field: server-side apply, managed fields and strategic merge."""
+
+__all__: list[str] = []

@@ -1,6 +1,8 @@
 """The grammar of field selectors: `metadata.name=a,spec.nodeName!=b`, with `\\` before a sign of its own."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 _PARTS = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
@@ -26,3 +28,13 @@ def _unescaped(value: str) -> str:
     if not re.fullmatch(r"(?:[^\\,=]|\\[\\,=])*", value, re.DOTALL):
         raise ValueError(f"invalid field selector: invalid or missing escape in value: {value}")
     return re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+
+
+def value_at(obj: Mapping[str, Any], path: str) -> str:
+    """The scalar at a dotted path, as field selectors compare it."""
+    value: Any = obj
+    for step in path.strip(".").split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -11,8 +11,15 @@ import msgspec
 from attrs import frozen
 
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.metadata import type_fault
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
+    value_invalid,
+    value_not_supported,
+    value_required,
+    value_too_long,
+)
+from reconcile.embedded.protocol.object_metadata import type_fault
 from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.refusals import (
     bad_request,
@@ -20,11 +27,6 @@ from reconcile.embedded.refusals import (
     invalid_options,
     too_deep,
     unsupported_media_type,
-    value_forbidden,
-    value_invalid,
-    value_not_supported,
-    value_required,
-    value_too_long,
 )
 from reconcile.embedded.schema.json_values import is_deeper
 from reconcile.embedded.served import ServedResource

@@ -12,6 +12,7 @@ from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
 from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.refusals import (
     bad_request,
@@ -22,10 +23,9 @@ from reconcile.embedded.refusals import (
     invalid_options,
     not_found,
     unsupported_media_type,
-    value_invalid,
-    value_not_supported,
 )
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import encode, object_in
 from reconcile.embedded.verbs.bodies import (
     READABLE,
     dry_run_causes,
@@ -36,7 +36,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.object_selection import selection
 from reconcile.embedded.verbs.reads import page_of
-from reconcile.embedded.verbs.rendering import JSON, encode, json_response, many, object_in, one
+from reconcile.embedded.verbs.rendering import JSON, json_response, many, one
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

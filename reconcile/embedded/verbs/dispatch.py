@@ -5,7 +5,6 @@ from typing import Final
 
 from informers.transport import Response
 from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.controllers import disruption
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.protocol.request_info import RequestInfo
@@ -16,7 +15,7 @@ from reconcile.embedded.refusals import (
     not_found,
     page_not_found,
 )
-from reconcile.embedded.verbs import deletion, reads, reviewing, subresources, writes
+from reconcile.embedded.verbs import deletion, eviction, reads, reviewing, subresources, writes
 from reconcile.embedded.verbs.watching import Watch
 
 Act = Callable[[Engine, ApiRequest, Target], Response | Watch]
@@ -40,7 +39,7 @@ _SCALE_ACTS: Final[Mapping[str, Act]] = {
 _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
     ("", "namespaces", "finalize"): {"update": subresources.finalize},
     ("", "pods", "binding"): {"create": subresources.bind},
-    ("", "pods", "eviction"): {"create": disruption.evict},
+    ("", "pods", "eviction"): {"create": eviction.evict},
     ("", "serviceaccounts", "token"): {"create": reviewing.request_token},
 }
 

@@ -1,22 +1,17 @@
 """Label, field and shard selectors: text in, a predicate over stored objects out."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from attrs import frozen
 
 from informers.resource import Key
 from reconcile.embedded.kinds.event_conversion import event_path
 from reconcile.embedded.log import Stored
-from reconcile.embedded.metadata import label_key_faults, label_value_faults
-from reconcile.embedded.protocol.field_selectors import field_terms
+from reconcile.embedded.protocol.field_selectors import field_terms, value_at
+from reconcile.embedded.protocol.label_selectors import LabelTest, parse_labels
 from reconcile.embedded.refusals import bad_request, untidy
 from reconcile.embedded.served import ServedResource
-
-_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
-
-LabelTest = Callable[[Mapping[str, str]], bool]
 
 
 @frozen
@@ -64,121 +59,6 @@ def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]
     )
 
 
-# --- labels -----------------------------------------------------------------------------------
-
-_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s=!(),<>]+)")
-
-
-def parse_labels(text: str) -> tuple[LabelTest, ...]:
-    """`a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`: all must hold."""
-    if not text:
-        return ()
-    tokens = _tokens(text)
-    tests: list[LabelTest] = []
-    while tokens:
-        tests.append(_requirement(tokens))
-        if tokens and tokens.pop(0) != ",":
-            raise _unparsable(text)
-        if not tokens and text.rstrip().endswith(","):
-            raise _unparsable(text)
-    return tuple(tests)
-
-
-def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
-    at = 0
-    stripped = text.rstrip()
-    while at < len(stripped):
-        match = _TOKEN.match(stripped, at)
-        if match is None:
-            raise _unparsable(text)
-        tokens.append(match[1])
-        at = match.end()
-    return tokens
-
-
-def _requirement(tokens: list[str]) -> LabelTest:
-    first = tokens.pop(0)
-    if first == "!":
-        key = _label_key(tokens.pop(0) if tokens else "")
-        return lambda labels: key not in labels
-    key = _label_key(first)
-    if not tokens or tokens[0] == ",":
-        return lambda labels: key in labels
-    operator = tokens.pop(0)
-    if operator in ("in", "notin"):
-        values = _value_set(tokens)
-        if operator == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: key not in labels or labels[key] not in values
-    value = tokens.pop(0) if tokens and tokens[0] != "," else ""
-    if operator in ("=", "=="):
-        wanted = _label_value(value)
-        return lambda labels: labels.get(key) == wanted
-    if operator == "!=":
-        unwanted = _label_value(value)
-        return lambda labels: labels.get(key) != unwanted
-    if operator in ("<", ">"):
-        return _comparison(key, operator, value)
-    raise _unparsable(f"{key} {operator}")
-
-
-def _comparison(key: str, operator: str, value: str) -> LabelTest:
-    if not _INTEGER.fullmatch(value):
-        raise bad_request(f'unable to parse requirement: "{value}": for \'Gt\', \'Lt\' operators, '
-                          "the value must be an integer")  # fmt: skip
-    bound = int(value)
-
-    def compare(labels: Mapping[str, str]) -> bool:
-        found = labels.get(key, "")
-        if not _INTEGER.fullmatch(found):
-            return False
-        return int(found) > bound if operator == ">" else int(found) < bound
-
-    return compare
-
-
-def _value_set(tokens: list[str]) -> frozenset[str]:
-    if not tokens or tokens.pop(0) != "(":
-        raise bad_request("unable to parse requirement: found '', expected: '('")
-    if tokens[:1] == [")"]:
-        raise bad_request(
-            "unable to parse requirement: for 'in', 'notin' operators, values set can't be empty"
-        )
-    values: set[str] = set()
-    expect_value = True
-    while tokens:
-        token = tokens.pop(0)
-        if token in (")", ","):
-            if expect_value:
-                values.add("")
-            if token == ")":
-                return frozenset(values)
-            expect_value = True
-        elif expect_value:
-            values.add(_label_value(token))
-            expect_value = False
-        else:
-            raise bad_request(f"unable to parse requirement: found '{token}', expected: ',' or ')'")
-    raise bad_request("unable to parse requirement: found '', expected: ',', or ')'")
-
-
-def _label_key(key: str) -> str:
-    if label_key_faults(key):
-        raise _unparsable(key)
-    return key
-
-
-def _label_value(value: str) -> str:
-    if label_value_faults(value):
-        raise _unparsable(value)
-    return value
-
-
-def _unparsable(text: str) -> Exception:
-    return bad_request(f"unable to parse requirement: found '{text}', expected: a label selector")
-
-
 # --- fields -----------------------------------------------------------------------------------
 
 
@@ -219,16 +99,6 @@ def _stored_path(stored: Stored, path: str) -> str:
     if resource.custom or resource.kind != "Event":
         return path
     return event_path(path, resource.api_version)
-
-
-def value_at(obj: Mapping[str, Any], path: str) -> str:
-    """The scalar at a dotted path, as field selectors compare it."""
-    value: Any = obj
-    for step in path.strip(".").split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
 
 
 # --- shards -----------------------------------------------------------------------------------

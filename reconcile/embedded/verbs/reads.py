@@ -15,18 +15,12 @@ from reconcile.embedded.api import ApiRequest, Target, wanted_form
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.field_causes import value_forbidden, value_not_supported
 from reconcile.embedded.protocol.query_flags import flag
-from reconcile.embedded.refusals import (
-    bad_request,
-    expired,
-    invalid_options,
-    not_found,
-    untidy,
-    value_forbidden,
-    value_not_supported,
-)
+from reconcile.embedded.refusals import bad_request, expired, invalid_options, not_found, untidy
+from reconcile.embedded.stored_forms import body_in
 from reconcile.embedded.verbs.object_selection import Selection, selection
-from reconcile.embedded.verbs.rendering import JSON, body_in, many, one
+from reconcile.embedded.verbs.rendering import JSON, many, one
 from reconcile.embedded.verbs.watching import Watch
 
 MIN_WATCH_SECONDS = 1800

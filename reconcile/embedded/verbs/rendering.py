@@ -1,4 +1,4 @@
-"""From stored objects to the bytes of an answer: in another version, as metadata only, as a table."""
+"""From stored objects to the bytes of an answer: whole, as metadata only, as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,12 +7,10 @@ import msgspec
 
 from informers.transport import Response
 from reconcile.embedded.api import META, Form, TableRenderer
-from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.event_conversion import convert_event
 from reconcile.embedded.log import Stored
 from reconcile.embedded.refusals import not_acceptable
-from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import body_in, encode
 
 JSON = "application/json"
 
@@ -24,67 +22,9 @@ class _MetadataOnly(msgspec.Struct):
 _METADATA = msgspec.json.Decoder(_MetadataOnly)
 
 
-def encode(value: object) -> bytes:
-    """Compact JSON."""
-    return msgspec.json.encode(value)
-
-
 def json_response(status: int, value: object, headers: Mapping[str, str] | None = None) -> Response:
     """An answer with a JSON body."""
     return Response(status, {"content-type": JSON, **(headers or {})}, encode(value))
-
-
-def body_in(stored: Stored, resource: ServedResource) -> bytes:
-    """The object's JSON as this version of the resource shows it, with the defaults of today's schema."""
-    if stored.encoded_by is resource and resource.storage_schema is None:
-        return stored.body
-    body = stored.renditions.get(resource)
-    if body is None:
-        body = stored.renditions[resource] = encode(_convert(stored, resource))
-    return body
-
-
-def object_in(stored: Stored, resource: ServedResource) -> dict[str, Any]:
-    """The same, as a fresh private dict."""
-    decoded: dict[str, Any] = msgspec.json.decode(body_in(stored, resource))
-    return decoded
-
-
-def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
-    obj = stored.decode()
-    if not resource.custom and stored.encoded_by.group != resource.group:
-        return convert_event(obj, resource.api_version)
-    if not resource.custom and resource.kind == "HorizontalPodAutoscaler":
-        return convert_autoscaler(obj, resource.api_version)
-    return from_storage(resource, obj)
-
-
-def to_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """An object of this version as it is kept: `obj` itself, or a copy in the storage version.
-
-    Without conversion the copy has another apiVersion and loses every field that only this version has. The
-    defaults of the storage version come with each read, and are kept from its own writes on.
-    """
-    if resource.storage_schema is None:
-        return obj
-    kept: dict[str, Any] = copied(obj)
-    kept["apiVersion"] = resource.storage_api_version
-    resource.storage_schema.prune(kept)
-    return kept
-
-
-def from_storage(resource: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
-    """What is kept, as this version shows it; uses up `obj`.
-
-    Defaults are those of the storage version alone: a real server fills them in before it converts, and
-    prunes to the version that was asked for after it.
-    """
-    obj["apiVersion"] = resource.api_version
-    resource.kept_schema.prune(obj)
-    resource.kept_schema.default(obj)
-    if resource.storage_schema is not None:
-        resource.schema.prune(obj)
-    return obj
 
 
 def partial_bytes(body: bytes, version: str) -> bytes:

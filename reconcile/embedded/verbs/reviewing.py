@@ -8,14 +8,8 @@ from reconcile.embedded.auth.access_reviews import Reviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import (
-    bad_request,
-    conflict,
-    invalid,
-    invalid_kind,
-    not_found,
-    value_invalid,
-)
+from reconcile.embedded.protocol.field_causes import value_invalid
+from reconcile.embedded.refusals import bad_request, conflict, invalid, invalid_kind, not_found
 from reconcile.embedded.verbs.bodies import check_type, place, read_body, write_options
 from reconcile.embedded.verbs.rendering import json_response
 

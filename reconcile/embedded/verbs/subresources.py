@@ -8,6 +8,7 @@ from reconcile.embedded.api import ApiRequest, Target
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply
+from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import (
     bad_request,
     conflict,
@@ -17,9 +18,9 @@ from reconcile.embedded.refusals import (
     stale,
     unsupported_media_type,
     untidy,
-    value_invalid,
 )
 from reconcile.embedded.served import ScalePaths
+from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
     APPLY_PATCH,
     check_type,
@@ -30,7 +31,7 @@ from reconcile.embedded.verbs.bodies import (
     write_options,
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
-from reconcile.embedded.verbs.rendering import json_response, object_in
+from reconcile.embedded.verbs.rendering import json_response
 from reconcile.embedded.verbs.write_request import Write
 from reconcile.embedded.verbs.writes import (
     JSON_PATCH,

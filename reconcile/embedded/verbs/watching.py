@@ -12,8 +12,9 @@ from reconcile.embedded.log import Change, Log, Stored, Timeline
 from reconcile.embedded.protocol.api_failure import Failure
 from reconcile.embedded.refusals import expired
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import body_in, encode
 from reconcile.embedded.verbs.object_selection import Selection
-from reconcile.embedded.verbs.rendering import JSON, body_in, encode, one
+from reconcile.embedded.verbs.rendering import JSON, one
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0

@@ -12,19 +12,15 @@ from reconcile.embedded.admission.chain import AdmissionRequest, admit
 from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.ownership.server_side_apply import track_update
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.refusals import (
-    bad_request,
-    forbidden,
-    invalid,
-    unreadable_patch,
-    value_invalid,
-)
+from reconcile.embedded.protocol.field_causes import value_invalid
+from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
+from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
 from reconcile.embedded.served import ServedResource
+from reconcile.embedded.stored_forms import body_in, encode, from_storage, to_storage
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
-from reconcile.embedded.verbs.rendering import JSON, body_in, encode, from_storage, one, to_storage
+from reconcile.embedded.verbs.rendering import JSON, one
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _UNREADABLE = 400

@@ -9,8 +9,9 @@ from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.ownership.server_side_apply import apply
+from reconcile.embedded.protocol.field_causes import value_invalid
+from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown_fields, require_name
 from reconcile.embedded.refusals import (
     already_exists,
     bad_request,
@@ -25,8 +26,8 @@ from reconcile.embedded.refusals import (
     unreadable_patch,
     unsupported_media_type,
     untidy,
-    value_invalid,
 )
+from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
     APPLY_PATCH,
     check_depth,
@@ -42,7 +43,6 @@ from reconcile.embedded.verbs.bodies import (
     write_options,
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
-from reconcile.embedded.verbs.rendering import object_in
 from reconcile.embedded.verbs.write_request import (
     Write,
     bump_generation,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from reconcile.embedded.metadata import (
+from reconcile.embedded.protocol.names import (
     label_faults,
     label_key_faults,
     label_value_faults,

@@ -1,14 +1,19 @@
 """The rules for `metadata`: names, labels, annotations, owner references, finalizers."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
-from reconcile.embedded.log import Owner
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.refusals import value_forbidden, value_invalid, value_required, value_too_long
+from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
+    value_invalid,
+    value_required,
+    value_too_long,
+)
+from reconcile.embedded.protocol.names import NameCheck, label_key_faults, label_value_faults
 
 KNOWN_FIELDS: Mapping[str, type] = {
     "annotations": dict,
@@ -44,83 +49,6 @@ _HOLDING = frozenset(
 """The fields that are not right yet when they are of the right type."""
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_LABEL_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
-
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_LABEL_1035_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_QUALIFIED_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-
-NameCheck = Callable[[str], list[str]]
-"""What is wrong about a name, in words."""
-
-
-def subdomain_faults(name: str) -> list[str]:
-    """The rule for the names of most objects."""
-    faults = [] if len(name) <= 253 else ["must be no more than 253 bytes"]
-    return faults if _SUBDOMAIN.fullmatch(name) else [*faults, _SUBDOMAIN_RULE]
-
-
-def label_faults(name: str) -> list[str]:
-    """The rule for the names of namespaces."""
-    faults = [] if len(name) <= 63 else ["must be no more than 63 bytes"]
-    return faults if _LABEL.fullmatch(name) else [*faults, _LABEL_RULE]
-
-
-def service_name_faults(name: str) -> list[str]:
-    """The rule for the names of services."""
-    faults = [] if len(name) <= 63 else ["must be no more than 63 bytes"]
-    return faults if _LABEL_1035.fullmatch(name) else [*faults, _LABEL_1035_RULE]
-
-
-def path_segment_faults(name: str) -> list[str]:
-    """The rule for roles and their bindings, and the least for all others."""
-    if name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{sign}'" for sign in "/%" if sign in name]
-
-
-def label_key_faults(key: str) -> list[str]:
-    """The rule for qualified names: `[domain/]name`."""
-    prefix, slash, name = key.rpartition("/")
-    faults = [f"prefix part {fault}" for fault in subdomain_faults(prefix)] if slash else []
-    if not name:
-        return [*faults, "name part must be non-empty", f"name part {_QUALIFIED_RULE}"]
-    if len(name) > 63:
-        faults.append("name part must be no more than 63 bytes")
-    return faults if _LABEL_PART.fullmatch(name) else [*faults, _QUALIFIED_RULE]
-
-
-def label_value_faults(value: str) -> list[str]:
-    """The rule for the values of labels."""
-    faults = [] if len(value) <= 63 else ["must be no more than 63 bytes"]
-    return faults if not value or _LABEL_PART.fullmatch(value) else [*faults, _VALUE_RULE]
-
-
 # --- shape ------------------------------------------------------------------------------------
 
 
@@ -317,6 +245,17 @@ def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
         )
         causes.append(value_invalid("metadata.ownerReferences", "", why))
     return causes
+
+
+@frozen
+class Owner:
+    """One owner reference, as far as deletion cares."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    blocking: bool
 
 
 def owners_of(metadata: Mapping[str, Any]) -> tuple[Owner, ...]:
