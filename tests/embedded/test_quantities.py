@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconcile.embedded.schema.quantities import canonical_quantity, quantity_value
@@ -53,10 +53,14 @@ def test_a_quantity_is_stored_in_one_form(text: str, stored: str) -> None:
 
 
 @given(quantities)
+@example("62.5Ki")
 def test_the_stored_form_is_worth_the_same_and_stays_as_it_is(text: str) -> None:
     stored = canonical_quantity(text)
     assert quantity_value(stored) == quantity_value(text)
-    assert canonical_quantity(stored) == stored
+    again = canonical_quantity(stored)
+    # 62.5Ki is stored as 64000, no longer binary: apimachinery writes it as 64k the next time.
+    assert again == stored or (text.endswith("i") and stored.lstrip("-").isdigit())
+    assert canonical_quantity(again) == again
 
 
 @pytest.mark.parametrize(
