@@ -21,7 +21,11 @@ from reconcile.commands.errors import Problem
 from reconcile.commands.stopping import alone, on_signal
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
-from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, check_kubeconfig_target, write_kubeconfig
+from reconcile.embedded.listener.admin_kubeconfig import (
+    KubeconfigRefused,
+    check_kubeconfig_target,
+    write_kubeconfig,
+)
 from reconcile.manager.manager import Manager
 from reconcile.ops.log_setup import configure_logging
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads

@@ -13,7 +13,7 @@ from informers import StatusError
 from reconcile.client.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.log import Change
-from reconcile.embedded.verbs.rendering import body_in
+from reconcile.embedded.stored_forms import body_in
 from reconcile.manager.manager import Manager
 from reconcile.models import Object, decode, kind_of
 from reconcile.simulation import Delays, SimulatedWorkloads
