@@ -1,6 +1,6 @@
 """Bytes from list and watch in; snapshots, indexes and deltas out. Owns the way to the API server."""
 
-from informers.cache import Cache, CacheSyncFailed, NotDeclared
+from informers.cache import Cache, CacheSyncFailed, NotCached
 from informers.cancellation import Interrupted
 from informers.clock import Clock, SystemClock
 from informers.errors import (
@@ -60,7 +60,7 @@ __all__ = [
     "Invalid",
     "Key",
     "MalformedAnswer",
-    "NotDeclared",
+    "NotCached",
     "NotFound",
     "OutcomeUnknown",
     "OwnedByOther",

@@ -23,7 +23,7 @@ SYNC_SECONDS = 120.0
 _log = get_logger("informers")
 
 
-class NotDeclared(LookupError):
+class NotCached(LookupError):
     """A resource was read from a cache that does not follow it."""
 
 
@@ -101,7 +101,7 @@ class Cache:
         return entry.informer
 
     def release(self, resource: Resource) -> None:
-        """Undo one `declare`. After the last, the informer stops and is forgotten. Raises NotDeclared."""
+        """Undo one `declare`. After the last, the informer stops and is forgotten. Raises NotCached."""
         self.informer(resource)
         entry = self._entries[resource]
         entry.users -= 1
@@ -117,10 +117,10 @@ class Cache:
         return None if entry is None else entry.informer
 
     def informer(self, resource: Resource) -> Informer:
-        """The informer of a resource. Raises NotDeclared."""
+        """The informer of a resource. Raises NotCached."""
         informer = self.find(resource)
         if informer is None:
-            raise NotDeclared(
+            raise NotCached(
                 f"{resource} is not followed by this cache: name it in owns= or watches= of the controller, "
                 f"or read it live"
             )

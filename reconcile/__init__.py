@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Interrupted,
         Invalid,
         Key,
-        NotDeclared,
+        NotCached,
         NotFound,
         OutcomeUnknown,
         OwnedByOther,
@@ -46,38 +46,38 @@ if TYPE_CHECKING:
     from reconcile.client.own_writes import CacheBehind
     from reconcile.client.reader import WatchEvent
     from reconcile.controller.background import Background
-    from reconcile.controller.blocking import RunOver
+    from reconcile.controller.blocking import RunEnded
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write
     from reconcile.controller.declared_writes import UndeclaredWrite
-    from reconcile.controller.predecessors import Original
+    from reconcile.controller.predecessors import Predecessor
     from reconcile.controller.reconcile_run import ReconcileTimeout
     from reconcile.controller.sources import SYNCED, Source, ticker
     from reconcile.controller.synchronous import SyncClient, SyncContext
-    from reconcile.controller.tombstones import Gone
-    from reconcile.manager.installed_definitions import NotAsDeclared
+    from reconcile.controller.tombstones import Deleted
+    from reconcile.manager.installed_definitions import DefinitionMismatch
     from reconcile.manager.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
     from reconcile.manager.manager import Manager
     from reconcile.manager.options import ConfigurationError
-    from reconcile.manager.takeover import Caution, OriginalAtWork
+    from reconcile.manager.takeover import PredecessorActive, TakeoverPolicy
     from reconcile.models import (
         UNSET,
         Column,
         Condition,
-        DoesNotFit,
+        DecodeError,
+        ExtraFields,
         Fault,
         Intent,
         LabelSelector,
         MicroTime,
         Object,
         ObjectMeta,
-        Open,
         OwnerReference,
         Quantity,
         Rule,
         Scale,
         Schema,
-        Unset,
+        UnsetType,
         Unstructured,
         definition_of,
         encode,
@@ -88,12 +88,12 @@ if TYPE_CHECKING:
         unstructured,
     )
     from reconcile.ops.log_setup import configure_logging
-    from reconcile.ops.serving import CannotServe
+    from reconcile.ops.serving import ServeError
     from reconcile.owners import AlreadyOwned
     from reconcile.predicates import Predicate
     from reconcile.runs.requests import Cause, Request, Result, TerminalError
     from reconcile.storms import Storms
-    from reconcile.storms.purity import Impure
+    from reconcile.storms.purity import NondeterministicRun
     from workqueue import Backoff
 
 __all__ = [
@@ -107,9 +107,7 @@ __all__ = [
     "BadRequest",
     "CacheBehind",
     "CacheSyncFailed",
-    "CannotServe",
     "Cause",
-    "Caution",
     "Cleanup",
     "Client",
     "Clock",
@@ -119,12 +117,13 @@ __all__ = [
     "Conflict",
     "Context",
     "Controller",
-    "DoesNotFit",
+    "DecodeError",
+    "DefinitionMismatch",
+    "Deleted",
     "Expired",
+    "ExtraFields",
     "Fault",
     "Forbidden",
-    "Gone",
-    "Impure",
     "InformerOptions",
     "Intent",
     "Interrupted",
@@ -136,19 +135,18 @@ __all__ = [
     "LeaseTerms",
     "Manager",
     "MicroTime",
-    "NotAsDeclared",
-    "NotDeclared",
+    "NondeterministicRun",
+    "NotCached",
     "NotFound",
     "NotLeading",
     "Object",
     "ObjectMeta",
-    "Open",
-    "Original",
-    "OriginalAtWork",
     "OutcomeUnknown",
     "OwnedByOther",
     "OwnerReference",
     "PreconditionFailed",
+    "Predecessor",
+    "PredecessorActive",
     "Predicate",
     "Quantity",
     "RateLimiter",
@@ -158,9 +156,10 @@ __all__ = [
     "Resource",
     "Result",
     "Rule",
-    "RunOver",
+    "RunEnded",
     "Scale",
     "Schema",
+    "ServeError",
     "ServerError",
     "ServerTimeout",
     "Snapshot",
@@ -171,6 +170,7 @@ __all__ = [
     "SyncClient",
     "SyncContext",
     "SystemClock",
+    "TakeoverPolicy",
     "TerminalError",
     "TooManyRequests",
     "Transport",
@@ -178,7 +178,7 @@ __all__ = [
     "Unauthorized",
     "UndeclaredWrite",
     "Unreachable",
-    "Unset",
+    "UnsetType",
     "Unstructured",
     "Watch",
     "WatchEvent",

@@ -19,6 +19,7 @@ import pytest
 from attrs import field, frozen
 
 ROOT = Path(__file__).parent.parent
+QUIET = ("-q", "--tb=line", "-r", "N", "-p", "no:cacheprovider")
 LIST = ROOT / "docs" / "reference" / "rules.md"
 SCENARIOS = ROOT / "tests" / "conformance" / "scenarios"
 NOT_YET = ROOT / "tests" / "conformance" / "not_yet.txt"
@@ -73,7 +74,9 @@ def collect_marks() -> Mapping[str, Sequence[str]]:
     marks = Marks()
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider"], plugins=[marks])
+        status = pytest.main(
+            ["--collect-only", "-q", "--tb=line", "-r", "N", "-p", "no:cacheprovider"], plugins=[marks]
+        )
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         _, _, errors = output.getvalue().partition("= ERRORS =")
         sys.exit(f"{errors}\nrules: the tests cannot be collected")

@@ -6,7 +6,7 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Original
+from reconcile import Context, Controller, Predecessor
 from reconcile.blocks import (
     AllowedHosts,
     Autoscaler,
@@ -29,7 +29,7 @@ from .spec import HOSTS, behaviour_of, policy_of
 from .status import bounds_shown, claims_first, history_after
 
 NAME = "pod-autoscalers"
-AIBRIX = Original(
+AIBRIX = Predecessor(
     "AIBrix",
     leases=("aibrix-controller-manager",),
     deployments=("aibrix-controller-manager",),
@@ -162,8 +162,8 @@ def make_controller(
         owns=(hpa.HorizontalPodAutoscaler,),
         watches=autoscaler.watches,
         writes=autoscaler.writes,
-        on_gone=autoscaler.forget,
-        replaces=AIBRIX,
+        on_deleted=autoscaler.forget,
+        predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,
         former_field_managers=[NAME],

@@ -20,7 +20,7 @@ class TargetRef:
     kind: str | None = None
     name: str | None = None
     namespace: str | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
 
 @frozen

@@ -10,7 +10,7 @@ from reconcile import (
     ApiError,
     Context,
     Controller,
-    Gone,
+    Deleted,
     LabelSelector,
     Object,
     ObjectMeta,
@@ -61,7 +61,7 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
         claimants.note(ctx.request, ctx.object.spec.selector)
         return await keep_fleet(ctx)
 
-    async def gone(departed: Gone[RayClusterFleet]) -> None:
+    async def gone(departed: Deleted[RayClusterFleet]) -> None:
         claimants.forget(departed.request)
 
     return Controller(
@@ -73,8 +73,8 @@ def make_fleet_controller(kind: type[Any] = RayClusterFleet) -> Controller[Any]:
             Watch(RayCluster, to=_fleet_of, wakes=Predicate(lambda old, new: new is None)),
         ],
         writes=[Write(kind, ("patch",))],  # the revision and the end of a rollback stand in its metadata
-        on_gone=gone,
-        replaces=AIBRIX,
+        on_deleted=gone,
+        predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,
         former_field_managers=[NAME],
@@ -119,7 +119,7 @@ async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result |
     except HashCollision as collision:
         ctx.event("HashCollision", str(collision), warning=True)
         ctx.status(collision_count=(fleet.status.collision_count or 0) + 1)
-        return Result(again=True)
+        return Result(requeue=True)
     except StaleVersion:
         raise
     except ApiError as error:
@@ -135,7 +135,7 @@ async def _roll(ctx: Context[RayClusterFleet], revisions: Revisions) -> Result |
             await ctx.delete(one.stored)
     waits = [deadline_in(fleet, status, now), LEFTOVER_SECONDS if plan.waiting else None]
     soonest = min((wait for wait in waits if wait is not None), default=None)
-    return None if soonest is None else Result(after=soonest)
+    return None if soonest is None else Result(requeue_after=soonest)
 
 
 async def _is_left_over(ctx: Context[RayClusterFleet], old: Sequence[RevisionSet]) -> bool:

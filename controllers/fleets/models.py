@@ -10,7 +10,7 @@ from reconcile import (
     Condition,
     LabelSelector,
     Object,
-    Original,
+    Predecessor,
     Rule,
     Scale,
     Schema,
@@ -19,7 +19,7 @@ from reconcile import (
     resource,
 )
 
-AIBRIX = Original(
+AIBRIX = Predecessor(
     "AIBrix",
     leases=("aibrix-controller-manager",),
     deployments=("aibrix-controller-manager",),

@@ -8,7 +8,7 @@ from reconcile import (
     ApiError,
     Context,
     Controller,
-    Gone,
+    Deleted,
     Result,
     StaleVersion,
     StatusError,
@@ -39,7 +39,7 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         claimants.note(ctx.request, ctx.object.spec.selector)
         return await keep_set(ctx)
 
-    async def gone(departed: Gone[RayClusterReplicaSet]) -> None:
+    async def gone(departed: Deleted[RayClusterReplicaSet]) -> None:
         claimants.forget(departed.request)
 
     return Controller(
@@ -47,8 +47,8 @@ def make_set_controller() -> Controller[RayClusterReplicaSet]:
         keep,
         owns=[RayCluster],
         watches=[Watch(RayCluster, to=claimants.whom)],
-        on_gone=gone,
-        replaces=AIBRIX,
+        on_deleted=gone,
+        predecessor=AIBRIX,
         name=NAME,
         operator=OPERATOR,
         former_field_managers=[NAME],
@@ -78,7 +78,7 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     ctx.remove_condition("ReplicaFailure")
     _report(ctx, [*stay, *made])
     wait = next_available(stay, now, spec.min_ready_seconds)
-    return None if wait is None else Result(after=wait)
+    return None if wait is None else Result(requeue_after=wait)
 
 
 def _faults(replica_set: RayClusterReplicaSet) -> Sequence[Fault]:

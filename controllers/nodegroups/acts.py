@@ -189,5 +189,5 @@ async def evict(client: Client, pod: PodView) -> bool:
 
 
 def _other_taints(node: Node) -> list[Mapping[str, Any]]:
-    taints: Sequence[Mapping[str, Any]] = node.spec.further.get("taints") or ()
+    taints: Sequence[Mapping[str, Any]] = node.spec.extra.get("taints") or ()
     return [dict(one) for one in taints if one["key"] != LEAVING]

@@ -6,7 +6,7 @@ from reconcile import (
     ApiError,
     Context,
     Controller,
-    Original,
+    Predecessor,
     Result,
     Watch,
     Write,
@@ -25,7 +25,7 @@ from .models import NodeAutoscaler, Unneeded
 from .passing import NAMESPACES, Pass, Settings
 from .upscale import grow
 
-CLUSTER_AUTOSCALER = Original(
+CLUSTER_AUTOSCALER = Predecessor(
     "cluster-autoscaler",
     leases=("cluster-autoscaler",),
     deployments=(
@@ -64,7 +64,7 @@ def make_controller(
         name="node-groups",
         operator=OPERATOR,
         former_field_managers=["node-groups"],
-        replaces=CLUSTER_AUTOSCALER,
+        predecessor=CLUSTER_AUTOSCALER,
         writes=_writes(given.api),
         clusters=[management] if management else [],
     )
@@ -82,7 +82,7 @@ def _writes(api: ClusterApi) -> Iterable[Write]:
 async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: Logic = "ours") -> Result:
     """One pass over all groups of an autoscaler."""
     spec = ctx.object.spec
-    again = Result(after=float(spec.scan))
+    again = Result(requeue_after=float(spec.scan))
     try:
         terms = [Term.parse(text, ctx.object.namespace) for text in spec.discovery]
         workload_client = ctx.client_of(spec.workload) if spec.workload else ctx.client
@@ -110,7 +110,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
     else:
         this.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")
     _report(this, decision)
-    return Result(after=min(SOON, float(spec.scan))) if this.soon else again
+    return Result(requeue_after=min(SOON, float(spec.scan))) if this.soon else again
 
 
 def _check(terms: Iterable[Term], own: str, settings: Settings) -> None:

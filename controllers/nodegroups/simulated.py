@@ -85,7 +85,7 @@ class SimulatedMachines:
             upToDateReplicas=len(rest),
             observedGeneration=ctx.object.metadata.generation,
         )
-        return Result(after=max(0.05, self.seconds / 2)) if waiting and behaviour is None else None
+        return Result(requeue_after=max(0.05, self.seconds / 2)) if waiting and behaviour is None else None
 
     async def _machines(self, ctx: Context[Unstructured]) -> Sequence[Unstructured]:
         labels = {DEPLOYMENT: ctx.object.name}

@@ -2,7 +2,7 @@
 
 import os
 
-from reconcile import Context, Controller, Original, Storms, Write
+from reconcile import Context, Controller, Predecessor, Storms, Write
 from reconcile.blocks import Consent, Copier
 from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import Logic
@@ -14,7 +14,7 @@ from .settings import consent_from
 from .wanted import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
 
 NAME = "registry-secrets"
-KUBERO = Original(
+KUBERO = Predecessor(
     "Kubero's operator",
     deployments=("kubero-operator-controller-manager", "kubero-operator"),
     images=("kubero-operator",),
@@ -61,7 +61,7 @@ def make_controller(logic: Logic = "ours", consent: Consent | None = None) -> Co
         cleanup=copier.remove,
         watches=copier.watches,
         writes=copier.writes,
-        replaces=KUBERO,
+        predecessor=KUBERO,
         name=NAME,
         operator=OPERATOR,
         former_finalizers=["application.kubero.dev/registry-secrets"],

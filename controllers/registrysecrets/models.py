@@ -1,6 +1,6 @@
 """`application.kubero.dev/v1alpha1 KuberoPipeline` as far as this controller reads it, and its status.
 
-What Kubero has besides is kept, in `further`, and never shown.
+What Kubero has besides is kept, in `extra`, and never shown.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Registry:
     username: str | None = field(default=None, secret=True)
     password: str | None = field(default=None, secret=True)
     secret_ref: SecretRef | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @frozen
@@ -42,7 +42,7 @@ class Phase:
     name: str = ""
     enabled: bool = False
     context: str | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @frozen
@@ -52,7 +52,7 @@ class Keys:
     priv: str | None = field(default=None, secret=True)
     pub: str | None = field(default=None, secret=True)
     secret_ref: SecretRef | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @frozen
@@ -60,7 +60,7 @@ class Git:
     """Where the code comes from."""
 
     keys: Keys | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @frozen
@@ -82,7 +82,7 @@ class KuberoPipelineSpec:
     reviewapps: bool | None = None
     removal: str | None = None
     adopt: str | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @frozen

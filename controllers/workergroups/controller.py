@@ -5,7 +5,7 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Original, Result, Write, encode, unstructured
+from reconcile import Context, Controller, Predecessor, Result, Write, encode, unstructured
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 from reconcile.simulation import Logic
 
@@ -26,7 +26,7 @@ from .work import StepFailed, carry_out, keep_objects, pods_of
 Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
 
-KUBERAY = Original(
+KUBERAY = Predecessor(
     "KubeRay",
     leases=("ray-operator-leader",),
     deployments=("kuberay-operator",),
@@ -72,7 +72,7 @@ def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> C
             Write(RayCluster, ("patch",)),  # the finalizer that a clean-up of Redis needs
             Write(Secret, ("get", "create")),  # the token: made once, and never written again
         ],
-        replaces=KUBERAY,
+        predecessor=KUBERAY,
         name="worker-groups",
         operator=OPERATOR,
         former_field_managers=["worker-groups"],
@@ -105,8 +105,8 @@ async def keep_cluster(
     doomed = {removal.pod.uid for removal in plan.removals}
     report.write([pod for pod in pods if pod.uid not in doomed], failure_of(plan))
     if suspension.again:
-        return Result(after=SOON)
-    return None if plan.after is None else Result(after=plan.after)
+        return Result(requeue_after=SOON)
+    return None if plan.after is None else Result(requeue_after=plan.after)
 
 
 def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodView]) -> Suspension:

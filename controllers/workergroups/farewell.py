@@ -55,7 +55,7 @@ async def let_go(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Res
                 await delete_pod(ctx, removal)
         case "create-job":
             await _create_job(ctx, cluster)
-    return Result(after=max(1.0, min(LOOK_AGAIN, farewell.seconds)))
+    return Result(requeue_after=max(1.0, min(LOOK_AGAIN, farewell.seconds)))
 
 
 async def _plan(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodView]) -> Farewell:

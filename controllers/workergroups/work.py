@@ -76,7 +76,7 @@ async def _keep_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
             return
         token = f"{ctx.clock.uuid().hex}{ctx.clock.uuid().hex}"
         metadata = ObjectMeta(name, cluster.namespace, labels={"ray.io/cluster": cluster.name})
-        secret = Secret(metadata=metadata, type="Opaque", further={"stringData": {TOKEN_KEY: token}})
+        secret = Secret(metadata=metadata, type="Opaque", extra={"stringData": {TOKEN_KEY: token}})
         try:
             await ctx.create(secret)
         except AlreadyExists:

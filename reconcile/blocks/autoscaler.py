@@ -35,7 +35,7 @@ from reconcile.blocks.autoscaler_units import Reading, Samples
 from reconcile.blocks.copies import Unusable
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Watch, Write
-from reconcile.controller.tombstones import Gone
+from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import Pod
 from reconcile.models import Object, Unstructured, kind_of
 from reconcile.predicates import Predicate
@@ -126,7 +126,7 @@ class Autoscaler(Generic[T]):
     nothing is left. `fetch` is how pages are fetched.
 
     Use it as `Controller(Kind, keep, watches=autoscaler.watches, writes=autoscaler.writes,
-    on_gone=autoscaler.forget, every=10)`, where `keep` awaits `autoscaler.scale(ctx)`. The status of the kind
+    on_deleted=autoscaler.forget, every=10)`, where `keep` awaits `autoscaler.scale(ctx)`. The kind's status
     has `conditions`. What it remembers lives in memory; after a restart nothing is taken away before the
     windows have been filled again.
     """
@@ -147,8 +147,8 @@ class Autoscaler(Generic[T]):
         """What a controller has to declare for it: the /scale of any kind. Name kinds, to allow less."""
         return (Write(Object, ("get", "patch"), subresource="scale"),)
 
-    async def forget(self, gone: Gone[T]) -> None:
-        """Remember nothing of an object that is no more; as `on_gone=` of a controller."""
+    async def forget(self, gone: Deleted[T]) -> None:
+        """Remember nothing of an object that is no more; as `on_deleted=` of a controller."""
         self._remembered.pop(gone.object.uid, None)
 
     async def scale(self, ctx: Context[T]) -> Scaled:

@@ -370,7 +370,7 @@ async def carry_out_group(
             await ctx.create(host.marked(make(host), marks))
     for first in plan.mark:
         await ctx.client.merge(first.object, {"metadata": {"annotations": {marks.whole: "true"}}})
-    return None if plan.after is None else Result(after=plan.after)
+    return None if plan.after is None else Result(requeue_after=plan.after)
 
 
 def _integer(text: str | None, otherwise: int) -> int:

@@ -26,7 +26,7 @@ class Decoded:
     _spent: int = field(default=0, init=False)
 
     def of(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
-        """The object of a snapshot, kept for whoever asks next unless it is not to be. Raises DoesNotFit."""
+        """The object of a snapshot, kept for whoever asks next unless it is not to be. Raises DecodeError."""
         if issubclass(model, Unstructured):
             return decode(model, snapshot.raw)
         place = (model, snapshot.key)

@@ -16,7 +16,7 @@ from informers import (
     Informer,
     Key,
     MalformedAnswer,
-    NotDeclared,
+    NotCached,
     NotFound,
     ReachTransport,
     Resource,
@@ -189,7 +189,7 @@ class Reader:
         `labels` is a mapping of labels that must be equal, text such as `a=b,c in (d,e),!f`, or a
         `LabelSelector`; `fields` a mapping or text, which only the server can answer. `owner` is
         any owner, by uid. `index` is the name of an index of the kind's informer, and a value; raises
-        NotDeclared if the kind is not cached, KeyError for an unknown index.
+        NotCached if the kind is not cached, KeyError for an unknown index.
         """
         resource = kind_of(model).resource
         snapshots = await self.snapshots(
@@ -217,7 +217,7 @@ class Reader:
             await self.settle(resource)
             found = _cached(informer, namespace, owner, index)
         elif index is not None:
-            raise NotDeclared(f"{resource} is not read from a cache here, so it has no index {index[0]!r}")
+            raise NotCached(f"{resource} is not read from a cache here, so it has no index {index[0]!r}")
         else:
             found = await self._read_all(resource, namespace, labels, fields)
         wanted = parse_labels(labels)
@@ -317,7 +317,7 @@ class Reader:
     # --- for the rooms that write -----------------------------------------------------------------
 
     def decoded(self, model: type[O], snapshot: Snapshot, *, keep: bool = True) -> O:
-        """The object of a snapshot; with a cache, one that was kept for that state. Raises DoesNotFit."""
+        """The object of a snapshot; with a cache, one that was kept for that state. Raises DecodeError."""
         if self.cache is None:
             return decode(model, snapshot.raw)
         return self._decoded.of(model, snapshot, keep=keep)

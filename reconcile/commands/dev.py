@@ -24,7 +24,7 @@ from reconcile.manager.manager import Manager
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.serving import CannotServe, parse_address
+from reconcile.ops.serving import ServeError, parse_address
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0
@@ -118,7 +118,7 @@ class Development:
         try:
             try:
                 await self._run_manager(cluster)
-            except CannotServe:
+            except ServeError:
                 if not self._address:
                     raise
                 self._address = ""  # another process has the port by now: a new one is better than none

@@ -9,9 +9,9 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.permissions import (
     Permission,
     lease_permissions,
-    lookout_permissions,
     merged,
     permissions_of,
+    predecessor_permissions,
     review_permissions,
 )
 
@@ -74,7 +74,7 @@ def kustomization(files: Iterable[str]) -> Document:
 def _roles(operator: Deployed) -> Iterable[Document]:
     rights = permissions_of(operator.controllers, owner_finalizers=operator.owner_finalizers)
     if not operator.namespaces:
-        rights = [*rights, *lookout_permissions(operator.controllers)]
+        rights = [*rights, *predecessor_permissions(operator.controllers)]
         rights = [*rights, *(review_permissions() if operator.review else ())]
         yield from _granted(operator, operator.name, merged(rights), None)
     for watched in operator.namespaces:

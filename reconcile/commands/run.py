@@ -28,10 +28,10 @@ from reconcile.manager.manager import Manager
 from reconcile.manager.options import OPTIONS, ConfigurationError, from_flags
 from reconcile.manager.server_readiness import NOT_READY, until_ready
 from reconcile.manager.signals import handling, in_loop
-from reconcile.manager.takeover import OriginalAtWork
+from reconcile.manager.takeover import PredecessorActive
 from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.serving import CannotServe
+from reconcile.ops.serving import ServeError
 from reconcile.runs.failures import described
 
 LATE_SECONDS = 10.0
@@ -110,9 +110,9 @@ def run(
         else:
             connection = choose_connection(options, _where(manager))
             ctx.exit(anyio.run(_run_connected, manager, connection, options))
-    except (CannotServe, ConfigurationError) as error:
+    except (ServeError, ConfigurationError) as error:
         raise Problem(str(error)) from None
-    except (CacheSyncFailed, OriginalAtWork) as failed:
+    except (CacheSyncFailed, PredecessorActive) as failed:
         raise Problem(str(failed)) from None
 
 
@@ -278,7 +278,7 @@ async def _until_stopped(manager: Manager) -> None:
     """Run it. An error that ends it is in the log with its traceback: one line and status 1 are left."""
     try:
         await manager.run()
-    except (CannotServe, ConfigurationError, CacheSyncFailed, OriginalAtWork):
+    except (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive):
         raise
     except Exception as error:
         raise Died(f"the manager has ended: {described(error)}") from error

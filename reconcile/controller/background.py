@@ -35,7 +35,7 @@ class Background(Generic[T]):
 
     @property
     def object(self) -> T | None:
-        """The object as it is cached now; None once it is gone. Raises DoesNotFit."""
+        """The object as it is cached now; None once it is gone. Raises DecodeError."""
         return self._current()
 
     def trigger(self, cause: str = "") -> None:

@@ -2,7 +2,7 @@
 
 A thread cannot be ended from outside. So a run whose blocking code takes too long, or is to be stopped,
 goes on until that code returns: its key stays in work, the log says so at once, and the next thing that
-the code asks of its client ends it with `RunOver`.
+the code asks of its client ends it with `RunEnded`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Ask = Callable[[Callable[[], Awaitable[Any]]], Any]
 THREADS = 40
 
 
-class RunOver(BaseException):
+class RunEnded(BaseException):
     """Raised in blocking code that asks for something after its run was ended: nothing more is done.
 
     No `except Exception` holds it up, as with any cancellation; let it through.
@@ -116,7 +116,7 @@ class InStep:
                 answer.set_exception(error)
             except BaseException as error:
                 cancelled = error
-                answer.set_exception(RunOver())
+                answer.set_exception(RunEnded())
             answered.put(answer)
         thread.join()
         if cancelled is not None:
@@ -146,13 +146,13 @@ class _Work(Generic[R]):
 def _ask_loop(wanted: Callable[[], Awaitable[Any]]) -> Any:
     async def answer() -> Any:
         if anyio.current_effective_deadline() == -math.inf:
-            raise RunOver
+            raise RunEnded
         return await wanted()
 
     try:
         return anyio.from_thread.run(answer)
     except CancelledError:
-        raise RunOver from None
+        raise RunEnded from None
 
 
 async def _tell_of_cancellation(work: _Work[Any], log: structlog.stdlib.BoundLogger) -> None:

@@ -96,7 +96,7 @@ class Context(Generic[T]):
 
     @functools.cached_property
     def object(self) -> T:
-        """The object as it was when the run began; decoded when first read. Raises DoesNotFit."""
+        """The object as it was when the run began; decoded when first read. Raises DecodeError."""
         # Not kept: to keep an object of each state that comes costs more than to decode one twice at times.
         return self.client.decoded(self._model, self._snapshot, keep=False)
 

@@ -22,11 +22,11 @@ from reconcile.controller.identity import (
     check_own_field_manager,
     domain_of,
 )
-from reconcile.controller.predecessors import Original
+from reconcile.controller.predecessors import Predecessor
 from reconcile.controller.rbac_verbs import OBJECT_VERBS, PART_VERBS, check_verb
 from reconcile.controller.sources import Source, Start, Synced, as_source
 from reconcile.controller.synchronous import SyncContext
-from reconcile.controller.tombstones import OnGone
+from reconcile.controller.tombstones import OnDeleted
 from reconcile.models import LabelSelector, Object, kind_of
 from reconcile.predicates import Predicate, as_predicate
 from reconcile.runs.requests import Cause, Named, Request, Result, as_request
@@ -153,14 +153,14 @@ class _Options(Generic[T]):
     workers: int | None = None
     timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
-    on_gone: OnGone[T] | None = None
+    on_deleted: OnDeleted[T] | None = None
     background: InBackground[T] | None = None
     clusters: Sequence[str] = field(default=(), converter=_names)
     sources: Sequence[Source] = field(default=(), converter=_sources)
     backoff: Backoff = field(factory=Backoff)
     every: float | None = None
     resync: float | None = RESYNC_SECONDS
-    replaces: Original | None = None
+    predecessor: Predecessor | None = None
     storms: Storms = field(factory=Storms)
     selector: Labels = None
     operator: str = field(default="", converter=check_operator)
@@ -186,7 +186,7 @@ class Controller(_Options[T]):
     It and the others are what `reconcile manifests` makes the rights of; a write that they do not name
     is refused in tests (`UndeclaredWrite`), and warned of elsewhere.
 
-    `on_gone` is told of an object that is no more, with its last state. It holds nothing, so what
+    `on_deleted` is told of an object that is no more, with its last state. It holds nothing, so what
     goes while no manager runs goes unheard: what must not be missed needs `cleanup`.
 
     `background` runs for each object beside that, in a task of its own; it may only ask for runs. It
@@ -211,8 +211,8 @@ class Controller(_Options[T]):
     1000 s, are meant for API servers. What asks a system outside begins with a second or so, and comes no
     later than its poll: `Backoff(base=1, limit=300)`.
 
-    `replaces` names the operator that kept the kind before: where that is at work, managers do not start
-    (see `Caution`).
+    `predecessor` names the operator that kept the kind before: where that is at work, managers do not start
+    (see `TakeoverPolicy`).
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
 
@@ -287,7 +287,7 @@ class Controller(_Options[T]):
         for option in ("cleanup", "on_terminating"):
             if (function := getattr(self, option)) is not None:
                 check_function(function, f"{where} {option}=", "ctx", "either")
-        for option, takes in (("on_gone", "gone"), ("background", "given")):
+        for option, takes in (("on_deleted", "gone"), ("background", "given")):
             if (function := getattr(self, option)) is None:
                 continue
             if callable(function) and not is_async(function):

@@ -9,7 +9,7 @@ from informers import Delta, Informer, Key, Resource, Snapshot, Store
 from informers.cancellation import FAILURES
 from reconcile.controller.declaration import Watch
 from reconcile.controller.wake_failures import WakeFailures, requests_of
-from reconcile.models import DoesNotFit, LabelSelector, decode, kind_of
+from reconcile.models import DecodeError, LabelSelector, decode, kind_of
 from reconcile.predicates import Predicate
 from reconcile.runs.requests import Cause, Request
 
@@ -158,7 +158,7 @@ class _Index(Generic[V]):
         function, option = self._function
         try:
             values = self._values(function(decode(self.kind, snapshot.raw)), snapshot)
-        except DoesNotFit:
+        except DecodeError:
             return ()  # the runs of that object fail, and say so
         except FAILURES as error:
             self._unknown[snapshot.key] = snapshot.version

@@ -83,13 +83,13 @@ def review_permissions() -> Sequence[Permission]:
     ]
 
 
-def lookout_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
-    """What is listed to see whether an operator whose place is taken is still at work (see `Caution`)."""
-    originals = [one.replaces for one in controllers if one.replaces is not None]
+def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
+    """What is listed to check that no predecessor of a controller still runs (see `TakeoverPolicy`)."""
+    predecessors = [one.predecessor for one in controllers if one.predecessor is not None]
     found = []
-    if any(original.leases for original in originals):
+    if any(predecessor.leases for predecessor in predecessors):
         found.append(Permission("coordination.k8s.io", "leases", ("list",)))
-    if any(original.deployments or original.images for original in originals):
+    if any(predecessor.deployments or predecessor.images for predecessor in predecessors):
         found.append(Permission("apps", "deployments", ("list",)))
     return found
 
@@ -136,8 +136,8 @@ __all__ = [
     "Permission",
     "beyond_namespaces",
     "lease_permissions",
-    "lookout_permissions",
     "merged",
     "permissions_of",
+    "predecessor_permissions",
     "review_permissions",
 ]

@@ -4,7 +4,7 @@ from attrs import frozen
 
 
 @frozen
-class Original:
+class Predecessor:
     """An operator that a controller takes the place of: by what a cluster shows that it is at work.
 
     `leases` and `deployments` are names, in whatever namespace; `images` are parts of the names of its

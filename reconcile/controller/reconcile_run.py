@@ -16,7 +16,7 @@ from informers.functions import is_async, name_of
 from reconcile.client import redaction
 from reconcile.client.client import Client
 from reconcile.client.own_writes import Journal
-from reconcile.controller.blocking import Blocking, RunOver, Threads
+from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context
 from reconcile.controller.deadlines import Deadlines, Limit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
@@ -24,13 +24,13 @@ from reconcile.controller.declared_writes import Declarations
 from reconcile.controller.event_recorder import Recorder
 from reconcile.controller.kept_objects import Selection
 from reconcile.controller.synchronous import SyncContext
-from reconcile.controller.tombstones import Departures
-from reconcile.models import DoesNotFit, Object, kind_of
+from reconcile.controller.tombstones import Tombstones
+from reconcile.models import DecodeError, Object, kind_of
 from reconcile.runs.failures import Failed, Member, described, identity_of, members_of, place_text
 from reconcile.runs.requests import Cause, Request, Result, TerminalError
 from reconcile.runs.run_record import RunRecord
 from reconcile.storms import Echoes
-from reconcile.storms.purity import Impure, impurities, reordered, without_server_set
+from reconcile.storms.purity import NondeterministicRun, impurities, reordered, without_server_set
 
 T = TypeVar("T", bound=Object)
 
@@ -69,7 +69,7 @@ class Outcome:
     @property
     def terminal(self) -> bool:
         """Whether trying again will not help until something changes."""
-        return self.error is not None and _all_are(self.error, TerminalError, DoesNotFit)
+        return self.error is not None and _all_are(self.error, TerminalError, DecodeError)
 
     @property
     def repeated(self) -> bool:
@@ -81,9 +81,9 @@ class Outcome:
         """How the run ended, in controller-runtime's words; one on an old state runs again at once."""
         if self.error is not None:
             return "error"
-        if self.stale or self.result.again:
+        if self.stale or self.result.requeue:
             return "requeue"
-        return "success" if self.result.after is None else "requeue_after"
+        return "success" if self.result.requeue_after is None else "requeue_after"
 
     @property
     def message(self) -> str:
@@ -120,7 +120,7 @@ class Passes(Generic[T]):
     """Runs a controller, one pass at a time for each key; remembers what each key has written.
 
     With `rendering` the records of runs tell what was wanted. With `debug` each reconcile is rehearsed
-    first, with nothing carried out, and a run whose desired state comes out differently fails: `Impure`.
+    first, with nothing carried out; a run whose desired state differs then fails (`NondeterministicRun`).
 
     A run may take `timeout` seconds; 0: what the controller says, or the default. `client_of` gives the
     client of another cluster, by its name; raises LookupError.
@@ -138,7 +138,7 @@ class Passes(Generic[T]):
     debug: bool = False
     selection: Selection | None = None
     declarations: Declarations = field(init=False)
-    departures: Departures[T] = field(init=False)
+    departures: Tombstones[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
     _resource: Resource = field(init=False)
@@ -152,7 +152,7 @@ class Passes(Generic[T]):
         self._resource = kind_of(self.controller.kind).resource
         self.declarations = Declarations(self.controller, self.log)
         self.client = self.client.checked(self.declarations.check)
-        self.departures = Departures(self.controller.kind, self.controller.on_gone)
+        self.departures = Tombstones(self.controller.kind, self.controller.on_deleted)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
 
@@ -197,7 +197,7 @@ class Passes(Generic[T]):
             if journal:
                 await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with limit as deadline:
-                if self.controller.on_gone is not None:
+                if self.controller.on_deleted is not None:
                     await self.departures.tell(request, client, bind_log())
                 make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
                 result = await self._pass(request, client, record, make)
@@ -302,7 +302,7 @@ class Passes(Generic[T]):
         renderings = without_server_set((record.rendered, record.sent), (done.rendered or {}, done.sent))
         found = [*impurities(*renderings), *reordered(done.sent)]
         if found:
-            raise Impure(found)
+            raise NondeterministicRun(found)
         return result
 
     async def _invoke(self, function: Any, context: Context[T]) -> Result | None:
@@ -366,7 +366,7 @@ class Passes(Generic[T]):
         """Run a reconciler that is a plain function."""
         try:
             answer = await self.blocking.visit(lambda ask: function(SyncContext(context, ask)), context.log)
-        except RunOver:
+        except RunEnded:
             raise RuntimeError("its blocking code was ended from outside") from None
         if isinstance(answer, Awaitable):
             if isinstance(answer, Coroutine):

@@ -28,7 +28,7 @@ from reconcile.controller.selected_objects import is_left_alone, narrowed, of_ch
 from reconcile.controller.source_tasks import SourceTasks
 from reconcile.controller.triggers import trigger_of
 from reconcile.controller.wake_failures import WakeFailures
-from reconcile.models import DoesNotFit, Object, decode, kind_of
+from reconcile.models import DecodeError, Object, decode, kind_of
 from reconcile.runs.failures import Failures
 from reconcile.runs.requests import Cause, Request, Result
 from reconcile.storms import News
@@ -281,7 +281,7 @@ class Runner(Generic[T]):
         if seen is not None:
             if (
                 seen.old is not None
-                and self.controller.on_gone is not None
+                and self.controller.on_deleted is not None
                 and self._primary.covers(namespace)
             ):
                 self._passes.departures.note(delta)
@@ -451,7 +451,7 @@ class Runner(Generic[T]):
     def _tell(self, snapshot: Snapshot, reason: str, message: str) -> None:
         try:
             obj = decode(self.controller.kind, snapshot.raw)
-        except DoesNotFit:
+        except DecodeError:
             return
         self._passes.recorder.record(obj, PendingEvent("Warning", reason, message))
 
@@ -473,15 +473,16 @@ class Runner(Generic[T]):
             self._fail(outcome, item, "failed", retry_in=round(delay, 3))
 
     def _run_again(self, item: Item[Request], result: Result) -> None:
-        """Do what a run asks for. As in controller-runtime, `again` leaves the count of its back-off."""
+        """Do what a run asks for. As in controller-runtime, `requeue` leaves the count of its back-off."""
         priority = item.priority if result.priority is None else result.priority
-        if result.again:
+        if result.requeue:
             self.queue.add_rate_limited(item.key, priority=priority, cause=Cause("scheduled"))
             return
         self.queue.forget(item.key)
-        if result.after is not None:
+        if result.requeue_after is not None:
             # A key that asks for 0 s each time would never let its worker go: the first back-off paces it.
-            delay = result.after or self.controller.backoff.delay(0, self._passes.client.clock.random())
+            clock = self._passes.client.clock
+            delay = result.requeue_after or self.controller.backoff.delay(0, clock.random())
             self.queue.add_after(item.key, delay, priority=priority, cause=Cause("scheduled"))
 
     def _run_every(self, item: Item[Request]) -> None:

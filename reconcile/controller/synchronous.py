@@ -2,7 +2,7 @@
 
 It runs in a thread. Each call that concerns the cluster is done in the event loop, as a part of the same
 run, while the thread waits; so all that `Client` and `Context` promise holds here too. Asked for anything
-after the run was ended, they raise `RunOver`.
+after the run was ended, they raise `RunEnded`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -260,7 +260,7 @@ class SyncContext(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object as it was when the run began; decoded when first read. Raises DoesNotFit."""
+        """The object as it was when the run began; decoded when first read. Raises DecodeError."""
         return self.waiting.object
 
     @property

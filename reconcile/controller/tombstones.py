@@ -10,14 +10,14 @@ from informers import Delta, Key, Snapshot
 from informers.cancellation import as_failure, cancel_requests
 from informers.functions import name_of
 from reconcile.client.client import Client
-from reconcile.models import DoesNotFit, Object, decode, kind_of
+from reconcile.models import DecodeError, Object, decode, kind_of
 from reconcile.runs.requests import Request
 
 T = TypeVar("T", bound=Object)
 
 
 @frozen
-class Gone(Generic[T]):
+class Deleted(Generic[T]):
     """An object that is no more: `object` is the last that was known of it.
 
     `client` and `log` are those of a run for its key. Another object may have its name by now.
@@ -29,21 +29,21 @@ class Gone(Generic[T]):
     log: structlog.stdlib.BoundLogger
 
 
-OnGone = Callable[[Gone[T]], Awaitable[None]]
+OnDeleted = Callable[[Deleted[T]], Awaitable[None]]
 
 
 @define
-class Departures(Generic[T]):
-    """Remembers who has gone, by key, until `on_gone` has dealt with it."""
+class Tombstones(Generic[T]):
+    """Remembers who has gone, by key, until `on_deleted` has dealt with it."""
 
     kind: type[T]
-    on_gone: OnGone[T] | None
+    on_deleted: OnDeleted[T] | None
     _gone: dict[Key, list[Snapshot]] = field(factory=dict, init=False)
 
     def note(self, delta: Delta) -> None:
         """Look whether a change of the store is the end of an object."""
         old, new = delta.old, delta.new
-        if self.on_gone is None or old is None or (new is not None and new.uid == old.uid):
+        if self.on_deleted is None or old is None or (new is not None and new.uid == old.uid):
             return
         self._gone.setdefault(old.key, []).append(old)
 
@@ -52,27 +52,27 @@ class Departures(Generic[T]):
         return key in self._gone
 
     async def tell(self, request: Request, client: Client, log: structlog.stdlib.BoundLogger) -> None:
-        """Call `on_gone` for those of this key; one that fails is told again in the next run."""
+        """Call `on_deleted` for those of this key; one that fails is told again in the next run."""
         waiting = self._gone.get(request.key)
-        while waiting and self.on_gone is not None:
+        while waiting and self.on_deleted is not None:
             try:
                 last = decode(self.kind, waiting[0].raw)
-            except DoesNotFit as error:
+            except DecodeError as error:
                 log.warning("gone, and its last state does not fit the model", error=str(error))
             else:
                 if client.secrets is not None:
                     client.secrets.saw(kind_of(self.kind).resource, waiting[0].raw)
-                await self._call(self.on_gone, Gone(last, request, client, log))
+                await self._call(self.on_deleted, Deleted(last, request, client, log))
             waiting.pop(0)
         if waiting is not None and not waiting:
             self._gone.pop(request.key, None)
 
-    async def _call(self, on_gone: OnGone[T], gone: Gone[T]) -> None:
+    async def _call(self, on_deleted: OnDeleted[T], gone: Deleted[T]) -> None:
         cancels = cancel_requests()
         try:
-            await on_gone(gone)
+            await on_deleted(gone)
         except BaseException as raised:
-            error = as_failure(raised, name_of(on_gone), cancels)
+            error = as_failure(raised, name_of(on_deleted), cancels)
             if error is None or error is raised:
                 raise
             raise error from raised

@@ -1,6 +1,6 @@
 """Small models of built-in kinds: the fields that controllers read most, under their Python names.
 
-Every other field is in `further`, by its name in JSON: `PodSpec(further={"volumes": [...]})`.
+Every other field is in `extra`, by its name in JSON: `PodSpec(extra={"volumes": [...]})`.
 """
 
 from reconcile.kinds.access import (

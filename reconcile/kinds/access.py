@@ -5,11 +5,11 @@ from typing import Annotated
 from attrs import frozen
 
 from reconcile.kinds.core import BuiltIn
-from reconcile.models import Open, Schema, resource
+from reconcile.models import ExtraFields, Schema, resource
 
 
 @frozen
-class PolicyRule(Open):
+class PolicyRule(ExtraFields):
     """Which verbs are allowed on which resources; `""` is the core group, `*` any."""
 
     verbs: tuple[str, ...]
@@ -20,7 +20,7 @@ class PolicyRule(Open):
 
 
 @frozen
-class RoleRef(Open):
+class RoleRef(ExtraFields):
     """The role that a binding grants; it cannot be changed."""
 
     kind: str
@@ -29,7 +29,7 @@ class RoleRef(Open):
 
 
 @frozen
-class Subject(Open):
+class Subject(ExtraFields):
     """Who gets a role: a ServiceAccount of a namespace, a User or a Group."""
 
     kind: str
@@ -57,7 +57,7 @@ class RoleBinding(BuiltIn):
 class ClusterRole(BuiltIn):
     """rbac.authorization.k8s.io/v1 ClusterRole.
 
-    Rules are None by default, so that an apply of one with an aggregation rule, in `further`, leaves them to
+    Rules are None by default, so that an apply of one with an aggregation rule, in `extra`, leaves them to
     the server.
     """
 

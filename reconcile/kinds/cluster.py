@@ -6,11 +6,11 @@ from typing import Any
 from attrs import field, frozen
 
 from reconcile.kinds.core import BuiltIn, ObjectReference
-from reconcile.models import LabelSelector, Open, Quantity, resource
+from reconcile.models import ExtraFields, LabelSelector, Quantity, resource
 
 
 @frozen
-class ResourceQuotaSpec(Open):
+class ResourceQuotaSpec(ExtraFields):
     """How much the objects of a namespace may use together, by resource: `requests.cpu`, `pods`."""
 
     hard: Mapping[str, Quantity] = field(factory=dict)
@@ -18,7 +18,7 @@ class ResourceQuotaSpec(Open):
 
 
 @frozen
-class ResourceQuotaStatus(Open):
+class ResourceQuotaStatus(ExtraFields):
     """How much is allowed, and how much is used."""
 
     hard: Mapping[str, Quantity] = field(factory=dict)
@@ -34,7 +34,7 @@ class ResourceQuota(BuiltIn):
 
 
 @frozen
-class LimitRangeItem(Open):
+class LimitRangeItem(ExtraFields):
     """The bounds and defaults of one type of object: Container, Pod or PersistentVolumeClaim."""
 
     type: str
@@ -46,7 +46,7 @@ class LimitRangeItem(Open):
 
 
 @frozen
-class LimitRangeSpec(Open):
+class LimitRangeSpec(ExtraFields):
     """The bounds in a namespace."""
 
     limits: tuple[LimitRangeItem, ...] = ()
@@ -70,7 +70,7 @@ class PriorityClass(BuiltIn):
 
 
 @frozen
-class NetworkPolicySpec(Open):
+class NetworkPolicySpec(ExtraFields):
     """Which traffic the selected pods take part in; an empty selector selects all pods of the namespace.
 
     Rules are as manifests write them. None is no rule: with its type in `policy_types`, no traffic.
@@ -90,8 +90,8 @@ class NetworkPolicy(BuiltIn):
 
 
 @frozen
-class PersistentVolumeSpec(Open):
-    """A piece of storage; where it comes from, such as `csi` or `nfs`, is in `further`."""
+class PersistentVolumeSpec(ExtraFields):
+    """A piece of storage; where it comes from, such as `csi` or `nfs`, is in `extra`."""
 
     capacity: Mapping[str, Quantity] | None = None
     access_modes: tuple[str, ...] | None = None
@@ -103,7 +103,7 @@ class PersistentVolumeSpec(Open):
 
 
 @frozen
-class PersistentVolumeStatus(Open):
+class PersistentVolumeStatus(ExtraFields):
     """Whether a volume is Available, Bound, Released or Failed, and why."""
 
     phase: str = ""

@@ -7,20 +7,20 @@ from typing import Annotated, Any
 import attrs
 from attrs import frozen
 
-from reconcile.models import Object, ObjectMeta, Open, Quantity, Schema, field, resource
+from reconcile.models import ExtraFields, Object, ObjectMeta, Quantity, Schema, field, resource
 
 
 class BuiltIn(Object):
     """What the built-in kinds have in common."""
 
-    further: Mapping[str, Any] = field(factory=dict, further=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
 
 attrs.define(BuiltIn, frozen=True, kw_only=True, slots=False)
 
 
 @frozen
-class ContainerState(Open):
+class ContainerState(ExtraFields):
     """What a container does: one of the three is set."""
 
     running: Mapping[str, Any] | None = None
@@ -29,7 +29,7 @@ class ContainerState(Open):
 
 
 @frozen
-class ContainerStatus(Open):
+class ContainerStatus(ExtraFields):
     """A container of a running pod."""
 
     name: str
@@ -39,7 +39,7 @@ class ContainerStatus(Open):
 
 
 @frozen
-class PodSpec(Open):
+class PodSpec(ExtraFields):
     """What a pod runs, and where."""
 
     containers: tuple[Mapping[str, Any], ...] = ()
@@ -49,7 +49,7 @@ class PodSpec(Open):
 
 
 @frozen
-class PodTemplate(Open):
+class PodTemplate(ExtraFields):
     """A pod to be made: its metadata and what it runs."""
 
     metadata: ObjectMeta = ObjectMeta()  # noqa: RUF009 - it is immutable
@@ -57,7 +57,7 @@ class PodTemplate(Open):
 
 
 @frozen
-class PodCondition(Open):
+class PodCondition(ExtraFields):
     """A condition of a pod, whose reason and message may be missing."""
 
     type: str
@@ -66,7 +66,7 @@ class PodCondition(Open):
 
 
 @frozen
-class PodStatus(Open):
+class PodStatus(ExtraFields):
     """What became of a pod."""
 
     phase: str = ""
@@ -89,7 +89,7 @@ class Pod(BuiltIn):
 
 
 @frozen
-class NodeSpec(Open):
+class NodeSpec(ExtraFields):
     """Whether a node takes pods."""
 
     unschedulable: bool = False
@@ -97,7 +97,7 @@ class NodeSpec(Open):
 
 
 @frozen
-class NodeStatus(Open):
+class NodeStatus(ExtraFields):
     """What a node offers and how it is."""
 
     capacity: Mapping[str, str] = attrs.field(factory=dict)
@@ -114,7 +114,7 @@ class Node(BuiltIn):
 
 
 @frozen
-class NamespaceStatus(Open):
+class NamespaceStatus(ExtraFields):
     """Active or Terminating."""
 
     phase: str = ""
@@ -134,7 +134,7 @@ class Secret(BuiltIn):
     type: str | None = None
     data: Mapping[str, str] = field(factory=dict, secret=True)
     immutable: bool | None = None
-    further: Mapping[str, Any] = field(factory=dict, further=True, secret=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True, secret=True)
 
 
 @resource("v1")
@@ -146,7 +146,7 @@ class ConfigMap(BuiltIn):
 
 
 @frozen
-class ServicePort(Open):
+class ServicePort(ExtraFields):
     """A port of a service."""
 
     port: int
@@ -156,7 +156,7 @@ class ServicePort(Open):
 
 
 @frozen
-class ServiceSpec(Open):
+class ServiceSpec(ExtraFields):
     """Which pods a service stands for."""
 
     selector: Mapping[str, str] = attrs.field(factory=dict)
@@ -178,7 +178,7 @@ class ServiceAccount(BuiltIn):
 
 
 @frozen
-class ObjectReference(Open):
+class ObjectReference(ExtraFields):
     """Which object an event is about."""
 
     api_version: str = ""
@@ -204,7 +204,7 @@ class Event(BuiltIn):
 
 
 @frozen
-class PersistentVolumeClaimSpec(Open):
+class PersistentVolumeClaimSpec(ExtraFields):
     """What storage is asked for."""
 
     access_modes: tuple[str, ...] | None = None
@@ -214,7 +214,7 @@ class PersistentVolumeClaimSpec(Open):
 
 
 @frozen
-class PersistentVolumeClaimStatus(Open):
+class PersistentVolumeClaimStatus(ExtraFields):
     """What storage there is; Bound is the phase of one that has some."""
 
     phase: str = ""
@@ -230,7 +230,7 @@ class PersistentVolumeClaim(BuiltIn):
 
 
 @frozen
-class EndpointConditions(Open):
+class EndpointConditions(ExtraFields):
     """Whether an endpoint takes traffic; None is unknown, and for `ready` and `serving` read as yes."""
 
     ready: bool | None = None
@@ -239,7 +239,7 @@ class EndpointConditions(Open):
 
 
 @frozen
-class Endpoint(Open):
+class Endpoint(ExtraFields):
     """One backend of a service."""
 
     addresses: tuple[str, ...]
@@ -251,7 +251,7 @@ class Endpoint(Open):
 
 
 @frozen
-class EndpointPort(Open):
+class EndpointPort(ExtraFields):
     """A port on which the endpoints of a slice listen."""
 
     port: int | None = None

@@ -7,11 +7,11 @@ from typing import Any
 from attrs import frozen
 
 from reconcile.kinds.core import BuiltIn, PodCondition
-from reconcile.models import Condition, LabelSelector, Open, resource
+from reconcile.models import Condition, ExtraFields, LabelSelector, resource
 
 
 @frozen
-class DeploymentSpec(Open):
+class DeploymentSpec(ExtraFields):
     """What a deployment keeps running; `template` is a pod template as manifests write it."""
 
     selector: LabelSelector
@@ -20,7 +20,7 @@ class DeploymentSpec(Open):
 
 
 @frozen
-class DeploymentStatus(Open):
+class DeploymentStatus(ExtraFields):
     """How far a deployment has come."""
 
     observed_generation: int = 0
@@ -53,7 +53,7 @@ class Deployment(BuiltIn):
 
 
 @frozen
-class ReplicaSetSpec(Open):
+class ReplicaSetSpec(ExtraFields):
     """How many pods of a template a replica set keeps."""
 
     selector: LabelSelector
@@ -63,7 +63,7 @@ class ReplicaSetSpec(Open):
 
 
 @frozen
-class ReplicaSetStatus(Open):
+class ReplicaSetStatus(ExtraFields):
     """How many pods of a replica set there are."""
 
     observed_generation: int = 0
@@ -83,7 +83,7 @@ class ReplicaSet(BuiltIn):
 
 
 @frozen
-class ScaleTargetRef(Open):
+class ScaleTargetRef(ExtraFields):
     """What an autoscaler sizes."""
 
     kind: str
@@ -92,7 +92,7 @@ class ScaleTargetRef(Open):
 
 
 @frozen
-class HorizontalPodAutoscalerSpec(Open):
+class HorizontalPodAutoscalerSpec(ExtraFields):
     """Between which sizes, and by which metrics; metrics and behaviour as manifests write them."""
 
     scale_target_ref: ScaleTargetRef
@@ -103,7 +103,7 @@ class HorizontalPodAutoscalerSpec(Open):
 
 
 @frozen
-class HorizontalPodAutoscalerStatus(Open):
+class HorizontalPodAutoscalerStatus(ExtraFields):
     """What an autoscaler saw and decided."""
 
     observed_generation: int | None = None
@@ -123,7 +123,7 @@ class HorizontalPodAutoscaler(BuiltIn):
 
 
 @frozen
-class StatefulSetSpec(Open):
+class StatefulSetSpec(ExtraFields):
     """What a stateful set keeps running, each under a name of its own."""
 
     selector: LabelSelector
@@ -134,7 +134,7 @@ class StatefulSetSpec(Open):
 
 
 @frozen
-class StatefulSetStatus(Open):
+class StatefulSetStatus(ExtraFields):
     """How far a stateful set has come."""
 
     observed_generation: int = 0
@@ -168,7 +168,7 @@ class StatefulSet(BuiltIn):
 
 
 @frozen
-class DaemonSetSpec(Open):
+class DaemonSetSpec(ExtraFields):
     """What a daemon set keeps running on each node."""
 
     selector: LabelSelector
@@ -176,7 +176,7 @@ class DaemonSetSpec(Open):
 
 
 @frozen
-class DaemonSetStatus(Open):
+class DaemonSetStatus(ExtraFields):
     """How far a daemon set has come."""
 
     observed_generation: int = 0
@@ -208,7 +208,7 @@ class DaemonSet(BuiltIn):
 
 
 @frozen
-class JobSpec(Open):
+class JobSpec(ExtraFields):
     """What a job runs to its end."""
 
     template: Mapping[str, Any]
@@ -220,7 +220,7 @@ class JobSpec(Open):
 
 
 @frozen
-class JobStatus(Open):
+class JobStatus(ExtraFields):
     """How a job goes; its conditions Complete and Failed say that it has ended."""
 
     active: int = 0
@@ -245,7 +245,7 @@ class Job(BuiltIn):
 
 
 @frozen
-class CronJobSpec(Open):
+class CronJobSpec(ExtraFields):
     """Which job is made, and when."""
 
     schedule: str
@@ -256,7 +256,7 @@ class CronJobSpec(Open):
 
 
 @frozen
-class CronJobStatus(Open):
+class CronJobStatus(ExtraFields):
     """When a job was last made, and when one last succeeded."""
 
     last_schedule_time: datetime.datetime | None = None
@@ -272,7 +272,7 @@ class CronJob(BuiltIn):
 
 
 @frozen
-class IngressSpec(Open):
+class IngressSpec(ExtraFields):
     """Which hosts and paths lead where; rules and TLS as manifests write them."""
 
     ingress_class_name: str | None = None
@@ -288,7 +288,7 @@ class Ingress(BuiltIn):
 
 
 @frozen
-class PodDisruptionBudgetSpec(Open):
+class PodDisruptionBudgetSpec(ExtraFields):
     """How many pods evictions must leave, as a number or a percentage."""
 
     selector: LabelSelector | None = None
@@ -297,7 +297,7 @@ class PodDisruptionBudgetSpec(Open):
 
 
 @frozen
-class PodDisruptionBudgetStatus(Open):
+class PodDisruptionBudgetStatus(ExtraFields):
     """How many evictions there may be now."""
 
     observed_generation: int = 0
@@ -316,7 +316,7 @@ class PodDisruptionBudget(BuiltIn):
 
 
 @frozen
-class LeaseSpec(Open):
+class LeaseSpec(ExtraFields):
     """Who holds a lease, and for how long."""
 
     holder_identity: str | None = None

@@ -21,7 +21,7 @@ from reconcile.controller.runner import Runner
 from reconcile.manager.installed_definitions import check_scales
 from reconcile.manager.runners import Runners
 from reconcile.manager.server_readiness import until_ready
-from reconcile.manager.takeover import Lookout
+from reconcile.manager.takeover import PredecessorCheck
 from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.supervision import first_error
@@ -39,7 +39,7 @@ class Cluster:
     client: Client
     runners: Runners
     sync_seconds: float
-    lookout: Lookout | None = None
+    lookout: PredecessorCheck | None = None
     works: bool = False
     tried: bool = False
     error: Exception | None = None
@@ -68,7 +68,7 @@ class Cluster:
         return not controller.clusters or self.name in controller.clusters
 
     async def sync(self) -> None:
-        """Wait for the first lists. Raises CacheSyncFailed, NotAsDeclared, or the error of a request."""
+        """Wait for the first lists. Raises CacheSyncFailed, DefinitionMismatch, or the error of a request."""
         try:
             while not all(informer.synced for informer in self.cache):  # others may come meanwhile
                 await self.cache.wait_synced(self.sync_seconds)
@@ -79,7 +79,7 @@ class Cluster:
         self.works = self.tried = True
 
     async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
-        """Before they write: see that nobody is at work whose place they take. Raises OriginalAtWork."""
+        """Before they write: see that nobody is at work whose place they take. Raises PredecessorActive."""
         if self.lookout is not None:
             asked = controllers or [runner.controller for runner in self.runners]
             await until_ready(partial(self.lookout.look, asked), self.sync_seconds)
@@ -151,7 +151,7 @@ class Clusters:
     async def add(self, controller: Controller[Any]) -> None:
         """Take one in while they run; where a cluster does not work yet it waits with the others there.
 
-        Raises what `Runners.add` raises, NotAsDeclared and OriginalAtWork; then it works nowhere.
+        Raises what `Runners.add` raises, DefinitionMismatch and PredecessorActive; then it works nowhere.
         """
         for name in controller.clusters:
             self.of(name)

@@ -57,7 +57,7 @@ def way_of_runs(
         transport = LedTransport(transport, elector)
     if traces is not None:
         transport = traces.traced(transport)
-    return ShadowTransport(transport, options.clock) if options.caution.dry_run else transport
+    return ShadowTransport(transport, options.clock) if options.takeover.dry_run else transport
 
 
 async def define(server: "ApiServer", client: Client, kinds: Iterable[type[Object]]) -> None:

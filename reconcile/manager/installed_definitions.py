@@ -11,7 +11,7 @@ from reconcile.models import Object, Scale, kind_of
 _body = msgspec.json.Decoder(dict[str, Any])
 
 
-class NotAsDeclared(Exception):
+class DefinitionMismatch(Exception):
     """The server's definition of a kind lacks what the model's `scale=` promises; `missing` says what."""
 
     def __init__(self, resource: Resource, missing: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ class NotAsDeclared(Exception):
 
 
 async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> None:
-    """See that every kind with a `scale=` can be scaled on this server. Raises NotAsDeclared.
+    """See that every kind with a `scale=` can be scaled on this server. Raises DefinitionMismatch.
 
     Asks discovery and OpenAPI, which every identity may read. Of a kind that is not served, or
     without `scale=`, it asks nothing. Raises the error of a request that fails.
@@ -32,7 +32,7 @@ async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> N
     for kind in dict.fromkeys(kinds):
         scale, resource = kind_of(kind).scale, kind_of(kind).resource
         if scale is not None and (missing := await _missing(transport, resource, scale)):
-            raise NotAsDeclared(resource, missing)
+            raise DefinitionMismatch(resource, missing)
 
 
 async def _missing(transport: Transport, resource: Resource, scale: Scale) -> list[str]:

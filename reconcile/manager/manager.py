@@ -45,7 +45,7 @@ from reconcile.manager.options import (
 )
 from reconcile.manager.runners import Runners
 from reconcile.manager.service import Life
-from reconcile.manager.takeover import NO_CAUTION, Caution, lookout_of
+from reconcile.manager.takeover import NO_TAKEOVER, TakeoverPolicy, predecessor_check
 from reconcile.manager.unique_names import check_apart
 from reconcile.models import Object
 from reconcile.ops.access_reviews import Reviewer
@@ -100,8 +100,8 @@ class Manager(Life):
     `workers` and `timeout` (seconds) are for controllers that do not say their own; as mappings they give
     them by controller, and go before what it says. At most `threads` blocking calls run at a time;
     `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
-    With `debug` each run is rehearsed, and fails where what it wants comes out differently (`Impure`).
-    `caution` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
+    With `debug` each run is rehearsed, and fails where its desired state differs (`NondeterministicRun`).
+    `takeover` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
     `informers` says what of a kind is followed and kept in memory; `Object` stands for all others.
     `undeclared` writes are refused or logged; if it is not said, refused where the clock is a test's.
 
@@ -142,7 +142,7 @@ class Manager(Life):
         timeout: ByController[float] = DEFAULT_TIMEOUT,
         threads: int = THREADS,
         debug: bool = False,
-        caution: Caution = NO_CAUTION,
+        takeover: TakeoverPolicy = NO_TAKEOVER,
         undeclared: Undeclared | None = None,
         informers: Mapping[type[Object], InformerOptions] = _NOTHING,
         environ: Mapping[str, str] | None = None,
@@ -166,7 +166,7 @@ class Manager(Life):
             timeout=timeout,
             threads=threads,
             debug=debug,
-            caution=caution,
+            takeover=takeover,
             undeclared=undeclared,
             informers=informers,
             blocking=blocking,
@@ -265,8 +265,8 @@ class Manager(Life):
         """Take in one more controller; returns when its caches are synced and it works, or will when leading.
 
         Before the start it is only noted. Raises ValueError where its name is taken, CacheSyncFailed,
-        NotAsDeclared, and RuntimeError where the manager stops: what is added either runs and is awaited,
-        or is refused.
+        DefinitionMismatch, and RuntimeError where the manager stops: what is added either runs and is
+        awaited, or is refused.
         """
         if self._clusters is None:
             check_apart((*self.controllers, controller))
@@ -297,12 +297,12 @@ class Manager(Life):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call. A second one raises RuntimeError.
 
-        Raises ConfigurationError for a wrong `RECONCILE_` variable, CannotServe if its port cannot be had,
-        CacheSyncFailed if a resource cannot be followed at the start, NotAsDeclared if a kind with
-        `scale=` cannot be scaled on that server, OriginalAtWork (see `Caution`), and the first error of
-        any task otherwise, LeadershipLost among them; Interrupted where other code cancelled one of its
-        tasks. The log has each of them. `task_status` is told when the caches are synced and, without leader
-        election, the workers have started.
+        Raises ConfigurationError for a wrong `RECONCILE_` variable, ServeError if its port cannot be had,
+        CacheSyncFailed if a resource cannot be followed at the start, DefinitionMismatch if a kind with
+        `scale=` cannot be scaled on that server, PredecessorActive (see `TakeoverPolicy`), and the first
+        error of any task otherwise, LeadershipLost among them; Interrupted where other code cancelled one
+        of its tasks. The log has each of them. `task_status` is told when the caches are synced and, without
+        leader election, the workers have started.
         """
         if self._clusters is not None:
             raise RuntimeError("a manager runs once; make another one")
@@ -430,11 +430,11 @@ class Manager(Life):
             cache=cache,
             field_manager=options.name,
             clock=options.clock,
-            dry_run=options.caution.dry_run,
+            dry_run=options.takeover.dry_run,
             limiter=options.request_limiter(),
         )
         runners = Runners(cache, partial(self._runner, name, client, cache), options.sync_seconds)
-        lookout = lookout_of(options.caution, client, self.controllers)
+        lookout = predecessor_check(options.takeover, client, self.controllers)
         return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
 
     def _watched(self, clusters: Clusters) -> AbstractContextManager[object]:
@@ -493,6 +493,6 @@ class Manager(Life):
         elsewhere = self._running.enqueue if cluster else None
         passes.declarations.refuse = options.refuses_undeclared
         passes.debug = options.debug
-        passes.selection = selection_of(options.caution.selector, self.controllers)
+        passes.selection = selection_of(options.takeover.selector, self.controllers)
         reaches = self._running.reaches
         return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere, reaches)

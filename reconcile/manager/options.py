@@ -18,7 +18,7 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, C
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.leadership import LeaderElection, LeaseTerms
-from reconcile.manager.takeover import NO_CAUTION, Caution
+from reconcile.manager.takeover import NO_TAKEOVER, TakeoverPolicy
 from reconcile.models import Object, kind_of
 from reconcile.ops.health_checks import Check, checked
 from reconcile.ops.serving import is_loopback, parse_address
@@ -101,7 +101,7 @@ class ManagerOptions:
     timeout: ByController[float] = DEFAULT_TIMEOUT
     threads: int = THREADS
     debug: bool = False
-    caution: Caution = NO_CAUTION
+    takeover: TakeoverPolicy = NO_TAKEOVER
     blocking: Blocking | None = None
     namespaces: Sequence[str] = field(default=(), converter=check_namespaces)
     undeclared: Undeclared | None = None
@@ -267,7 +267,7 @@ def _lease(text: str) -> LeaderElection | None:
 
 
 def _labels(text: str) -> str:
-    return Caution(text).selector
+    return TakeoverPolicy(text).selector
 
 
 _TERMS = "LeaderElection(terms=)"
@@ -287,21 +287,21 @@ OPTIONS = (
         "",
         "Keep objects with these labels, and what they control; empty: all.",
         _labels,
-        "Caution(selector=)",
+        "TakeoverPolicy(selector=)",
     ),
     Option(
         "dry_run",
         "false",
         "Run in shadow: log each write as a difference, send none.",
         _switch,
-        "Caution(dry_run=)",
+        "TakeoverPolicy(dry_run=)",
     ),
     Option(
         "take_over",
         "false",
         "Start also where the operator whose place a controller takes is at work.",
         _switch,
-        "Caution(take_over=)",
+        "TakeoverPolicy(take_over=)",
     ),
     Option("name", "reconcile", "Field manager of writes that belong to no controller.", check_field_manager),
     Option("embedded", "false", "Run on an API server inside the process.", _switch),
@@ -384,10 +384,10 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
 
     Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
     """
-    if not changes and not options.caution.dry_run:
+    if not changes and not options.takeover.dry_run:
         return options
     terms = {term: changes[name] for name, term in _LEASE_TIMES.items() if name in changes}
-    caution = {name: changes[name] for name in _CAUTIOUS if name in changes}
+    takeover = {name: changes[name] for name in _CAUTIOUS if name in changes}
     changes = {name: value for name, value in changes.items() if name not in (*_LEASE_TIMES, *_CAUTIOUS)}
     election: LeaderElection | None = changes.get("leader_election", options.leader_election)
     if election is not None and options.leader_election is not None:
@@ -400,13 +400,13 @@ def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOp
         changes = {"namespace": "", "namespaces": (), **changes}
     if "client_qps" in changes:
         changes["limiter"] = None
-    return _cautious(evolve(options, **{**changes, "leader_election": election}), caution)
+    return _cautious(evolve(options, **{**changes, "leader_election": election}), takeover)
 
 
 def _cautious(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOptions:
     """In shadow nobody leads: a Lease is a write too, and there is nothing to lead."""
-    options = evolve(options, caution=evolve(options.caution, **changes))
-    return evolve(options, leader_election=None) if options.caution.dry_run else options
+    options = evolve(options, takeover=evolve(options.takeover, **changes))
+    return evolve(options, leader_election=None) if options.takeover.dry_run else options
 
 
 def _lease_terms(terms: LeaseTerms, changes: Mapping[str, float]) -> LeaseTerms:
@@ -467,7 +467,7 @@ def shown(options: ManagerOptions) -> Mapping[str, Any]:
     """What a log line may say of them: the options of the table, by name. None of them is a secret."""
     election = options.leader_election
     values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
-    values |= asdict(options.caution)
+    values |= asdict(options.takeover)
     values["clusters"] = ",".join(f"{name}={_place(way)}" for name, way in options.clusters.items())
     values["namespaces"] = ",".join(options.namespaces)
     values["undeclared"] = "refuse" if options.refuses_undeclared else "warn"

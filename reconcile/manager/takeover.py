@@ -1,8 +1,8 @@
 """Not to be in anybody's way: before the first write it is looked whether another operator is at work.
 
 Two operators on one kind undo each other's work for ever, and neither says so. A controller that takes the
-place of another names it (`Controller(replaces=)`); a manager then starts only where that one is not at work,
-or where it was told to take over.
+place of another names it (`Controller(predecessor=)`); a manager then starts only where the predecessor does
+not run, or where it was told to take over.
 """
 
 import datetime
@@ -17,7 +17,7 @@ from reconcile.client.client import Client
 from reconcile.client.selectors import parse_labels
 from reconcile.client.sender import Sender
 from reconcile.controller.declaration import Controller
-from reconcile.controller.predecessors import Original
+from reconcile.controller.predecessors import Predecessor
 from reconcile.models import kind_of
 
 RECENT_SECONDS = 600.0
@@ -30,7 +30,7 @@ _log = get_logger("reconcile")
 
 
 @frozen
-class Caution:
+class TakeoverPolicy:
     """How careful a manager is on a cluster that others may work on.
 
     `selector`: it keeps only objects with these labels (as `kubectl -l` takes them), and what such objects
@@ -47,20 +47,20 @@ class Caution:
             parse_labels(self.selector)
 
 
-NO_CAUTION = Caution()
+NO_TAKEOVER = TakeoverPolicy()
 """Every object is kept, and nobody is in the way."""
 
 
-class OriginalAtWork(Exception):
+class PredecessorActive(Exception):
     """Another operator keeps the kind of a controller; the text names what was found of it."""
 
-    def __init__(self, controller: str, original: Original, kind: str, found: str) -> None:
+    def __init__(self, controller: str, predecessor: Predecessor, kind: str, found: str) -> None:
         super().__init__(
-            f"{controller}: {original.name} is at work on {kind}: {found}. "
-            "Stop it first, or say --take-over (Caution(take_over=True))"
+            f"{controller}: {predecessor.name} is at work on {kind}: {found}. "
+            "Stop it first, or say --take-over (TakeoverPolicy(take_over=True))"
         )
         self.controller = controller
-        self.original = original
+        self.predecessor = predecessor
 
 
 class _Entry(msgspec.Struct):
@@ -93,7 +93,7 @@ _list = msgspec.json.Decoder(_List)
 
 
 @frozen
-class Lookout:
+class PredecessorCheck:
     """Looks for the operators whose place controllers take. `own` are names under which we write.
 
     What may not be read is said in the log: nothing is known of it then. Of a cluster without a kind nothing
@@ -107,21 +107,21 @@ class Lookout:
     selector: str = ""
 
     async def look(self, controllers: Iterable[Controller[Any]]) -> None:
-        """See that none of them is at work. Raises OriginalAtWork for the first that is."""
+        """See that none of them is at work. Raises PredecessorActive for the first that is."""
         asked = list(controllers)
         own = self.own.union(*map(_own_names, asked))
         for controller in asked:
-            original = controller.replaces
-            if original is None:
+            predecessor = controller.predecessor
+            if predecessor is None:
                 continue
             resource = kind_of(controller.kind).resource
             found = (
                 await self._status_writer(resource, own)
-                or await self._lease(original)
-                or await self._deployment(original)
+                or await self._lease(predecessor)
+                or await self._deployment(predecessor)
             )
             if found:
-                raise OriginalAtWork(controller.name, original, resource.name, found)
+                raise PredecessorActive(controller.name, predecessor, resource.name, found)
 
     async def _status_writer(self, resource: Resource, own: frozenset[str]) -> str:
         for namespace in self.namespaces or ("",):
@@ -140,26 +140,26 @@ class Lookout:
                     return f"field manager {entry.manager!r} wrote the status of {name} {when}"
         return ""
 
-    async def _lease(self, original: Original) -> str:
-        if not original.leases:
+    async def _lease(self, predecessor: Predecessor) -> str:
+        if not predecessor.leases:
             return ""
         async for item in self._items("/apis/coordination.k8s.io/v1/leases", {}):
             renewed = _time(item.spec.get("renewTime"))
             seconds = max(LEASE_SECONDS, item.spec.get("leaseDurationSeconds") or 0)
             held = item.spec.get("holderIdentity") and self._recent(renewed, seconds)
-            if item.metadata.name in original.leases and held:
+            if item.metadata.name in predecessor.leases and held:
                 return (
                     f"Lease {item.metadata.namespace}/{item.metadata.name} was renewed {self._ago(renewed)}"
                 )
         return ""
 
-    async def _deployment(self, original: Original) -> str:
-        if not (original.deployments or original.images):
+    async def _deployment(self, predecessor: Predecessor) -> str:
+        if not (predecessor.deployments or predecessor.images):
             return ""
         async for item in self._items("/apis/apps/v1/deployments", {}):
             replicas = item.spec.get("replicas", 1)
-            named = item.metadata.name in original.deployments
-            if replicas and (named or _runs(item.spec, original.images)):
+            named = item.metadata.name in predecessor.deployments
+            if replicas and (named or _runs(item.spec, predecessor.images)):
                 return f"Deployment {item.metadata.namespace}/{item.metadata.name} has {replicas} replicas"
         return ""
 
@@ -192,13 +192,15 @@ def _own_names(controller: Controller[Any]) -> Iterable[str]:
     return (controller.field_manager, *controller.former_field_managers)
 
 
-def lookout_of(caution: Caution, client: Client, controllers: Iterable[Controller[Any]]) -> Lookout | None:
+def predecessor_check(
+    takeover: TakeoverPolicy, client: Client, controllers: Iterable[Controller[Any]]
+) -> PredecessorCheck | None:
     """The lookout of a manager with those controllers; None where it does not matter who is at work."""
-    if caution.dry_run or caution.take_over:
+    if takeover.dry_run or takeover.take_over:
         return None
     names = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
     namespaces = () if client.cache is None else client.cache.namespaces
-    return Lookout(client.transport, client.clock, names, namespaces, caution.selector)
+    return PredecessorCheck(client.transport, client.clock, names, namespaces, takeover.selector)
 
 
 def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:
@@ -211,4 +213,4 @@ def _time(text: Any) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(text) if isinstance(text, str) and text else None
 
 
-__all__ = ["NO_CAUTION", "Caution", "Lookout", "OriginalAtWork", "lookout_of"]
+__all__ = ["NO_TAKEOVER", "PredecessorActive", "PredecessorCheck", "TakeoverPolicy", "predecessor_check"]

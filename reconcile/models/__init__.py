@@ -1,11 +1,11 @@
 """Classes for the objects of the API, their JSON, and their CustomResourceDefinitions."""
 
-from reconcile.models.codec import DoesNotFit, decode, decode_snapshot, encode, structure, unstructure
+from reconcile.models.codec import DecodeError, decode, decode_snapshot, encode, structure, unstructure
 from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
-from reconcile.models.fields import UNSET, Rule, Schema, Unset, field
+from reconcile.models.extra_fields import ExtraFields
+from reconcile.models.fields import UNSET, Rule, Schema, UnsetType, field
 from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
-from reconcile.models.further import Open
 from reconcile.models.intents import Intent
 from reconcile.models.objects import (
     Condition,
@@ -28,7 +28,8 @@ __all__ = [
     "UNSET",
     "Column",
     "Condition",
-    "DoesNotFit",
+    "DecodeError",
+    "ExtraFields",
     "Fault",
     "FrozenList",
     "FrozenMapping",
@@ -39,13 +40,12 @@ __all__ = [
     "MicroTime",
     "Object",
     "ObjectMeta",
-    "Open",
     "OwnerReference",
     "Quantity",
     "Rule",
     "Scale",
     "Schema",
-    "Unset",
+    "UnsetType",
     "Unstructured",
     "decode",
     "decode_snapshot",

@@ -26,7 +26,7 @@ O = TypeVar("O", bound=Object)  # noqa: E741
 _METADATA: Final = frozenset(field.wire for field in fields_of(ObjectMeta))
 
 
-class DoesNotFit(ValueError):
+class DecodeError(ValueError):
     """JSON that a class has no room for. `faults` are its paths and what is wrong there.
 
     Values are shown, but never those of a field that is declared secret, nor what is below it.
@@ -38,7 +38,7 @@ class DoesNotFit(ValueError):
 
 
 def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
-    """An object of that class from its JSON, or from the mapping it decodes to. Raises DoesNotFit."""
+    """An object of that class from its JSON, or from the mapping it decodes to. Raises DecodeError."""
     body = _json(raw) if isinstance(raw, bytes) else to_json(raw)
     if issubclass(model, Unstructured):
         kind = kind_of(model).resource
@@ -49,7 +49,7 @@ def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
 
 
 def decode_snapshot(model: type[O], snapshot: Snapshot) -> O:
-    """An object of that class as it was at a version. Raises DoesNotFit."""
+    """An object of that class as it was at a version. Raises DecodeError."""
     return decode(model, snapshot.raw)
 
 
@@ -65,7 +65,7 @@ def encode(obj: Object) -> dict[str, Any]:
 
 
 def structure(cls: type[T], value: Any) -> T:
-    """A value of any model class from decoded JSON. Raises DoesNotFit."""
+    """A value of any model class from decoded JSON. Raises DecodeError."""
     return _read(cls, to_json(value))
 
 
@@ -74,7 +74,7 @@ def _read(cls: type[T], value: Any) -> T:
         annotation: Any = cls
         return cast(T, reader_of(annotation)(value))
     except Misfit as misfit:
-        raise DoesNotFit(f"this is no {cls.__name__}: {misfit}", misfit.faults) from None
+        raise DecodeError(f"this is no {cls.__name__}: {misfit}", misfit.faults) from None
 
 
 def unstructure(value: Any) -> Any:
@@ -85,12 +85,12 @@ def unstructure(value: Any) -> Any:
 def _json(raw: bytes) -> Mapping[str, Any]:
     body = msgspec.json.decode(raw)
     if not isinstance(body, dict):
-        raise DoesNotFit("an object was expected")
+        raise DecodeError("an object was expected")
     return body
 
 
 __all__ = [
-    "DoesNotFit",
+    "DecodeError",
     "camel_case",
     "decode",
     "decode_snapshot",

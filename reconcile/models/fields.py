@@ -11,12 +11,12 @@ import attrs
 from attrs import frozen
 
 _SECRET: Final = "reconcile.secret"
-FURTHER: Final = "reconcile.further"
+EXTRA: Final = "reconcile.extra"
 
 T = TypeVar("T")
 
 
-class Unset(enum.Enum):
+class UnsetType(enum.Enum):
     """The type of UNSET."""
 
     UNSET = "UNSET"
@@ -28,8 +28,8 @@ class Unset(enum.Enum):
         return False
 
 
-UNSET: Final = Unset.UNSET
-"""Not there, where None means null: `colour: str | None | Unset = UNSET`.
+UNSET: Final = UnsetType.UNSET
+"""Not there, where None means null: `colour: str | None | UnsetType = UNSET`.
 
 Absence is UNSET and is not written; `null` is None and is written as null.
 """
@@ -99,7 +99,7 @@ class FieldKeywords(TypedDict, total=False):
     """What `field` takes besides a default: how the value is held, and attrs' own keywords."""
 
     secret: bool
-    further: bool
+    extra_fields: bool
     converter: Callable[[Any], Any]
     validator: Callable[[Any, "attrs.Attribute[Any]", Any], None]
     repr: bool | Callable[[Any], str]
@@ -115,7 +115,7 @@ def field(*, factory: Callable[[], T], **keywords: Unpack[FieldKeywords]) -> T: 
 def field(**keywords: Any) -> Any:
     """A field with a default, of which more is to be said than that: attrs' own keywords, and two of ours.
 
-    `secret` keeps its value out of `repr` and of errors. `further` makes it a mapping of every field in
+    `secret` keeps its value out of `repr` and of errors. `extra_fields` makes it a mapping of every field in
     JSON that the class does not have. What the schema says of it stands in its type:
     `Annotated[int, Schema(minimum=0)]`. Raises TypeError without a default, as type checkers take a field
     with any value for optional, and for a keyword of `Schema`.
@@ -126,13 +126,13 @@ def field(**keywords: Any) -> Any:
             f"field() does not take {word}=: it belongs to the type, as in "
             f"Annotated[..., Schema({'rules' if word == 'rule' else word}=...)]"
         )
-    secret, further = keywords.pop("secret", False), keywords.pop("further", False)
+    secret = keywords.pop("secret", False)
     if "default" not in keywords and "factory" not in keywords:
         raise TypeError(
             "field() needs a default= or factory=: a required field has none, and its constraints in its "
             "type, as in `image: Annotated[str, Schema(min_length=1)]`"
         )
-    metadata = {**keywords.pop("metadata", {}), _SECRET: secret, FURTHER: further}
+    metadata = {**keywords.pop("metadata", {}), _SECRET: secret, EXTRA: keywords.pop("extra_fields", False)}
     keywords.setdefault("repr", _hidden if secret else True)
     return attrs.field(metadata=metadata, **keywords)
 
@@ -148,7 +148,7 @@ def _hidden(_: object) -> str:
 class ModelField:
     """One field of a model class, as codec, schema and generators see it.
 
-    `type` is without None, Unset and Annotated; `default` is attrs.NOTHING where a value must be
+    `type` is without None, UnsetType and Annotated; `default` is attrs.NOTHING where a value must be
     given; `nullable` says whether None is one of its values, `unset` whether UNSET is.
     """
 
@@ -182,7 +182,7 @@ def fields_of(cls: type[Any]) -> tuple[ModelField, ...]:
     known = cls.__dict__.get("__model_fields__")
     if known is None:
         attrs.resolve_types(cls)
-        attributes = [one for one in attrs.fields(cls) if one.init and not one.metadata.get(FURTHER)]
+        attributes = [one for one in attrs.fields(cls) if one.init and not one.metadata.get(EXTRA)]
         known = tuple(map(_model_field, attributes))
         _refuse_clashes(cls, known)
         cls.__model_fields__ = known
@@ -203,7 +203,7 @@ def _refuse_clashes(cls: type[Any], fields: tuple[ModelField, ...]) -> None:
 def _model_field(attribute: "attrs.Attribute[Any]") -> ModelField:
     inner, extras = split_annotated(attribute.type)
     parts = union_parts(inner)
-    kept = tuple(part for part in parts if part not in (type(None), Unset))
+    kept = tuple(part for part in parts if part not in (type(None), UnsetType))
     plain, more = split_annotated(kept[0] if len(kept) == 1 else typing.Union[kept] if kept else type(None))  # noqa: UP007
     schemas = [one for one in (*more, *extras) if isinstance(one, Schema)]
     schema = functools.reduce(_combined, schemas, NOTHING_MORE)
@@ -214,7 +214,7 @@ def _model_field(attribute: "attrs.Attribute[Any]") -> ModelField:
         type=_annotated(plain, more, extras),
         default=_default(attribute),
         nullable=type(None) in parts or inner is Any,
-        unset=Unset in parts,
+        unset=UnsetType in parts,
         secret=bool(attribute.metadata.get(_SECRET)),
         schema=schema,
     )

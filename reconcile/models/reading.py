@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 import attrs
 from attrs import frozen
 
-from reconcile.models.fields import ModelField, Unset, fields_of, split_annotated, union_parts
+from reconcile.models.extra_fields import extra_of, heading_of
+from reconcile.models.fields import ModelField, UnsetType, fields_of, split_annotated, union_parts
 from reconcile.models.frozen import EMPTY, FrozenList, FrozenMapping, FrozenValues, freeze
-from reconcile.models.further import further_of, heading_of
 from reconcile.models.values import Quantity, parse_duration, parse_time, read_quantity
 
 Reader = Callable[[Any], Any]
@@ -120,7 +120,7 @@ class _ObjectReader:
         self._plan: dict[str, _Slot] | None = None
         self._needed: frozenset[str] = frozenset()
         self._empty: dict[str, Any] = {}
-        self._further: str | None = None
+        self._extra: str | None = None
         self._known: frozenset[str] = frozenset()
 
     def __call__(self, value: Any) -> Any:
@@ -145,8 +145,8 @@ class _ObjectReader:
                     arguments[argument] = read(found)
                 except Misfit as misfit:
                     faults += _hidden(wire) if secret else misfit.below(f".{wire}")
-        if self._further is not None:
-            arguments[self._further] = self._kept(further)
+        if self._extra is not None:
+            arguments[self._extra] = self._kept(further)
         if not faults:
             try:
                 return self._cls(**arguments)
@@ -160,7 +160,7 @@ class _ObjectReader:
         fields = fields_of(self._cls)
         self._needed = frozenset(f.argument for f in fields if f.needed and not (f.nullable and f.unset))
         self._empty = {f.argument: EMPTY for f in fields if _is_empty_mapping(f.default)}
-        self._further = further_of(self._cls)
+        self._extra = extra_of(self._cls)
         self._known = heading_of(self._cls)
         self._plan = {f.wire: _slot(f) for f in fields}
         return self._plan
@@ -303,7 +303,7 @@ def _read_anything_in_mapping(value: Any) -> Any:
 
 
 def _union(parts: tuple[Any, ...]) -> Reader:
-    kept = tuple(part for part in parts if part not in (type(None), Unset))
+    kept = tuple(part for part in parts if part not in (type(None), UnsetType))
     optional = type(None) in parts
     if len(kept) == 1:
         return _or_none(reader_of(kept[0])) if optional else reader_of(kept[0])
@@ -384,7 +384,7 @@ def check_model(cls: type[Any]) -> None:
         if inspect.isclass(plain) and attrs.has(plain) and plain is not Quantity:
             if plain not in seen:
                 seen.add(plain)
-                further_of(plain)
+                extra_of(plain)
                 for one in fields_of(plain):
                     _checked(plain, one)
                     look(one.type)

@@ -10,18 +10,18 @@ from typing import Any, Final, Literal
 import attrs
 
 from reconcile.models.docs import descriptions_of
+from reconcile.models.extra_fields import extra_of
 from reconcile.models.fields import (
     UNSET,
     ModelField,
     Rule,
     Schema,
-    Unset,
+    UnsetType,
     camel_case,
     fields_of,
     split_annotated,
     union_parts,
 )
-from reconcile.models.further import further_of
 from reconcile.models.objects import Condition, Object, ObjectMeta
 from reconcile.models.reading import tag_of
 from reconcile.models.values import Quantity
@@ -120,7 +120,7 @@ def object_schema(cls: type[Any], inside: tuple[type[Any], ...] = ()) -> dict[st
         schema["properties"] = properties
     if required:
         schema["required"] = required
-    if further_of(cls) is not None:
+    if extra_of(cls) is not None:
         schema |= _ANYTHING
     if description := class_doc(cls):
         schema["description"] = description
@@ -209,7 +209,7 @@ def _choice(values: list[Any], where: str) -> dict[str, Any]:
 
 
 def _union_schema(parts: tuple[Any, ...], where: str, inside: tuple[type[Any], ...]) -> dict[str, Any]:
-    kept = tuple(part for part in parts if part not in (type(None), Unset))
+    kept = tuple(part for part in parts if part not in (type(None), UnsetType))
     if type(None) in parts:
         inner = kept[0] if len(kept) == 1 else typing.Union[kept]  # noqa: UP007
         return {**schema_of(inner, where, inside), "nullable": True}

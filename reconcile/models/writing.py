@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 
 import attrs
 
+from reconcile.models.extra_fields import extra_of, heading_of
 from reconcile.models.fields import UNSET, ModelField, fields_of, split_annotated
 from reconcile.models.frozen import FrozenList, FrozenMapping, thaw
-from reconcile.models.further import further_of, heading_of
 from reconcile.models.values import Quantity, format_duration, format_micro_time, format_time
 
 Writer = Callable[[Any], Any]
@@ -62,7 +62,7 @@ _WRITERS: Final[dict[type[Any], Writer]] = {
 def _object_writer(cls: type[Any]) -> Writer:
     sparse = bool(getattr(cls, "__sparse__", False))
     plan = [(f.name, f.wire, _omitted(f, sparse), _field_writer(f)) for f in fields_of(cls)]
-    further = further_of(cls)
+    further = extra_of(cls)
     own = heading_of(cls).union(f.wire for f in fields_of(cls))
 
     def write(value: Any) -> dict[str, Any]:

@@ -50,7 +50,7 @@ _health_log = get_logger("reconcile.health")
 T = TypeVar("T")
 
 
-class CannotServe(Exception):
+class ServeError(Exception):
     """The port cannot be had, or the certificate."""
 
 
@@ -105,7 +105,7 @@ async def serving(
     certificates: Path | None = None,
     certificate_read: Callable[[bool], None] = lambda read: None,
 ) -> AsyncIterator[Address]:
-    """Serve while inside; yields where, with the port that was found for 0. Raises CannotServe.
+    """Serve while inside; yields where, with the port that was found for 0. Raises ServeError.
 
     With `certificates`, a folder with tls.crt and tls.key, over TLS; they are taken anew when they
     change, and `certificate_read` hears of each time whether that went well. The soft limit of open files
@@ -118,7 +118,7 @@ async def serving(
     try:
         certificate = RotatingCertificate(certificates, certificate_read)
     except NoCertificate as error:
-        raise CannotServe(f"cannot serve on {address}: {error}") from None
+        raise ServeError(f"cannot serve on {address}: {error}") from None
     watching = asyncio.create_task(certificate.watch(), name="certificates")
     try:
         async with _serving(address, pages, certificate.context) as bound:
@@ -161,14 +161,14 @@ class _Thread:
     _stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
 
     async def start(self) -> Address:
-        """Where it listens. Raises CannotServe."""
+        """Where it listens. Raises ServeError."""
         self._bound = self._loop.create_future()
         try:
             threading.Thread(target=self._run, name="pages", daemon=True).start()
         except RuntimeError as error:
             self._own.close()
             self._ended.set()
-            raise CannotServe(f"cannot serve on {self.address}: {error}") from None
+            raise ServeError(f"cannot serve on {self.address}: {error}") from None
         return await self._bound
 
     async def stop(self) -> None:
@@ -189,7 +189,7 @@ class _Thread:
 
     def _end(self, failure: Exception | None) -> None:
         if not self._bound.done():
-            self._bound.set_exception(failure or CannotServe(f"cannot serve on {self.address}: stopped"))
+            self._bound.set_exception(failure or ServeError(f"cannot serve on {self.address}: stopped"))
         elif failure is not None:
             _log.error("the pages have ended", error=f"{type(failure).__name__}: {failure}", exc_info=failure)
         self._ended.set()
@@ -236,7 +236,7 @@ class _Thread:
         try:
             return await listen(self.address.host, self.address.port)
         except OSError as error:
-            raise CannotServe(f"cannot serve on {self.address}: {error.strerror or error}") from None
+            raise ServeError(f"cannot serve on {self.address}: {error.strerror or error}") from None
 
 
 def _connection_failed(rarely: Rarely, _: object, context: Mapping[str, Any]) -> None:

@@ -80,38 +80,40 @@ def _seconds(given: float | timedelta | None) -> float | None:
         return None
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        raise TypeError(f"Result(after=): expected a number of seconds or a timedelta, got {seconds!r}")
+        raise TypeError(
+            f"Result(requeue_after=): expected a number of seconds or a timedelta, got {seconds!r}"
+        )
     if not seconds < math.inf:  # true of NaN too
-        raise ValueError(f"Result(after=): expected a finite number of seconds, got {seconds}")
+        raise ValueError(f"Result(requeue_after=): expected a finite number of seconds, got {seconds}")
     return max(0.0, seconds)
 
 
 @frozen
 class Result:
-    """What a reconcile wants next: nothing, a run `after` so many seconds (or a timedelta), or one `again`.
+    """What a reconcile wants next: nothing, a run `requeue_after` seconds (or a timedelta), or a `requeue`.
 
-    `again` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
+    `requeue` is soon, and later each time it is asked for in a row: 5 ms, doubled up to 1000 s (or what
     `backoff=` of the controller says), as after failures, which count on. Any other result lets the next
-    failure count as the first. `after` 0 or less (a deadline that has passed) is at once, and paced: the
-    key waits as after a first failure, 5 ms, each time, and takes its turn behind those that are ready.
+    failure count as the first. `requeue_after` 0 or less (a deadline that has passed) is at once, and paced:
+    the key waits as after a first failure, 5 ms, each time, and takes its turn behind those that are ready.
     That run has the priority of this one, unless `priority` says another (higher runs first).
     Raises TypeError for another type of time or priority, ValueError for both at once, NaN and infinity.
     """
 
-    after: float | None = field(default=None, converter=_seconds)
-    again: bool = False
+    requeue_after: float | None = field(default=None, converter=_seconds)
+    requeue: bool = False
     priority: int | None = None
 
     @property
     def wants_run(self) -> bool:
         """Whether another run is wanted."""
-        return self.again or self.after is not None
+        return self.requeue or self.requeue_after is not None
 
     def __attrs_post_init__(self) -> None:
         if self.priority is not None and not isinstance(self.priority, int):
             raise TypeError(f"Result(priority=): expected a whole number, got {self.priority!r}")
-        if self.after is not None and self.again:
-            raise ValueError("Result: either after= or again=, not both")
+        if self.requeue_after is not None and self.requeue:
+            raise ValueError("Result: either requeue_after= or requeue=, not both")
 
 
 class TerminalError(Exception):

@@ -25,7 +25,7 @@ from informers import AlreadyExists, Snapshot
 from reconcile.client.client import Client
 from reconcile.controller.context import Context
 from reconcile.controller.declaration import Controller, Write
-from reconcile.controller.tombstones import Gone
+from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import Node, Pod
 from reconcile.models import ObjectMeta
 from reconcile.models.codec import format_time
@@ -128,7 +128,7 @@ class SimulatedNodes:
             Pod,
             self._keep,
             on_terminating=self._keep,
-            on_gone=None if self.answers is None else self._gone,
+            on_deleted=None if self.answers is None else self._gone,
             writes=[
                 Write(Pod, ("get", "delete")),
                 Write(Pod, ("patch",), subresource="status"),
@@ -163,7 +163,7 @@ class SimulatedNodes:
         if step.phase == "wait":
             return None
         if step.seconds > SOON:
-            return Result(after=step.seconds)
+            return Result(requeue_after=step.seconds)
         await self._take(step.phase, pod, ctx)
         return None
 
@@ -203,7 +203,7 @@ class SimulatedNodes:
     async def _set_status(pod: Pod, ctx: Context[Pod], status: Mapping[str, Any]) -> None:
         await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
 
-    async def _gone(self, gone: Gone[Pod]) -> None:
+    async def _gone(self, gone: Deleted[Pod]) -> None:
         if self.answers is not None:
             await self.answers.end(gone.object.uid)
 

@@ -121,7 +121,7 @@ async def _keep_stateful_set(ctx: Context[StatefulSet]) -> Result | None:
         labels = {REVISION: revision, "statefulset.kubernetes.io/pod-name": named}
         labels["apps.kubernetes.io/pod-index"] = str(move.create)
         await ctx.create(_pod_of(spec.template, {"name": named}, labels))
-    return None if move.after is None else Result(after=move.after)
+    return None if move.after is None else Result(requeue_after=move.after)
 
 
 def _say_stateful_set(ctx: Context[StatefulSet], wanted: int, revision: str, active: Sequence[Pod]) -> None:
@@ -159,7 +159,7 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
         ctx.status(completion_time=ctx.clock.now())
     if plan.ended:
         ctx.condition(plan.ended, True, reason=plan.why)
-    return None if plan.after is None else Result(after=plan.after)
+    return None if plan.after is None else Result(requeue_after=plan.after)
 
 
 # --- pods -----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ _OF_THE_SERVER = ".metadata.managedFields"
 _VERSION = "<resourceVersion of "
 
 
-class Impure(TerminalError):
+class NondeterministicRun(TerminalError):
     """One state was rendered to two desired states. `paths` are where they differ."""
 
     def __init__(self, paths: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ REASON = "ReconcileStorm"
 PATHS_SHOWN = 5
 WAITED_FOR_ITSELF = (
     "a run changed the status of its own object and returned, and the next one had more to do although "
-    "nothing else had changed: a status write does not wake its own reconciler. Return Result(again=True) "
+    "nothing else had changed: a status write does not wake its own reconciler. Return Result(requeue=True) "
     "where there is more to do"
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from reconcile.testing.once import Pass, describe, run_once
     from reconcile.testing.places import ListeningServer, VirtualCluster
     from reconcile.testing.pod_pages import PodPages
-    from reconcile.testing.purity import assert_pure
+    from reconcile.testing.purity import assert_deterministic
     from reconcile.testing.requests import RecordedRequest
     from reconcile.testing.running import Run
     from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
@@ -131,7 +131,7 @@ __all__ = [
     "When",
     "World",
     "assert_bounded",
-    "assert_pure",
+    "assert_deterministic",
     "consistently",
     "describe",
     "eventually",

@@ -24,7 +24,7 @@ from reconcile.controller.reconcile_run import Passes
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
 from reconcile.runs.requests import Request
-from reconcile.storms.purity import Impure, Rendering, impurities, without_server_set
+from reconcile.storms.purity import NondeterministicRun, Rendering, impurities, without_server_set
 from reconcile.testing.clock import START, VirtualClock
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.once import request_of
@@ -37,14 +37,14 @@ _SKEW = datetime.timedelta(seconds=3)
 _CHILD = "import runpy; runpy.run_module('reconcile.testing.purity', run_name='__main__')"
 
 
-async def assert_pure(
+async def assert_deterministic(
     controller: Controller[Any],
     key: str | Key | Request | Object,
     client: FakeClient,
     *,
     later: datetime.timedelta = LATER,
 ) -> None:
-    """Raise `Impure` where what a controller wants for one key is not a function of what is there.
+    """Raise `NondeterministicRun` where the desired state of a key is not a function of what is there.
 
     It reconciles the key twice, on two copies of the client's server: at another time, with another chance
     and with lists and mappings in another order. The first run is at the time of the client's clock, at most
@@ -69,7 +69,7 @@ async def assert_pure(
         texts = await anyio.to_thread.run_sync(_in_new_interpreters, asked)
         found = list(_differing_texts(*texts))
     if found:
-        raise Impure(found)
+        raise NondeterministicRun(found)
 
 
 def _start(now: datetime.datetime, later: datetime.timedelta) -> datetime.datetime:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from reconcile.models import UNSET, Object, ObjectMeta, Quantity, Schema, Unset
+from reconcile.models import UNSET, Object, ObjectMeta, Quantity, Schema, UnsetType
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _of(annotation: Any, schema: Schema) -> "SearchStrategy[Any]":
     if plain is not annotation:
         inner = [one for one in extras if isinstance(one, Schema)]
         return _of(plain, inner[-1] if inner else schema)
-    parts = [part for part in union_parts(annotation) if part not in (type(None), Unset)]
+    parts = [part for part in union_parts(annotation) if part not in (type(None), UnsetType)]
     if len(parts) > 1:
         return st.one_of([_of(part, schema) for part in parts])
     if len(parts) == 1 and parts[0] is not annotation:

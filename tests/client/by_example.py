@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import attrs
 
-from reconcile import Quantity, Unset
+from reconcile import Quantity, UnsetType
 from reconcile.models import structure, unstructure
 from reconcile.models.fields import fields_of, split_annotated, union_parts
 
@@ -38,7 +38,7 @@ def classes_in(annotation: Any, seen: set[type[Any]]) -> set[type[Any]]:
 def other_than_default(annotation: Any, default: Any) -> Any:
     """JSON of a type that is not its default."""
     plain, extras = split_annotated(annotation)
-    parts = [part for part in union_parts(plain) if part not in (type(None), Unset)]
+    parts = [part for part in union_parts(plain) if part not in (type(None), UnsetType)]
     if len(parts) > 1:
         return other_than_default(parts[-1], default)
     plain = parts[0]

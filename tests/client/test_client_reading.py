@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import Cache, Key, Snapshot
-from reconcile import Client, Expired, NotDeclared, NotFound, ObjectMeta, PreconditionFailed, kind_of
+from reconcile import Client, Expired, NotCached, NotFound, ObjectMeta, PreconditionFailed, kind_of
 from reconcile.client.limits import RateLimiter
 from reconcile.client.selectors import parse_labels, selector_text
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
@@ -106,7 +106,7 @@ async def test_an_index_is_read_from_the_cache_and_nowhere_else() -> None:
     assert [o.name for o in await reader.list(ConfigMap, index=("tier", "db"))] == ["b"]
     with pytest.raises(KeyError):
         await reader.list(ConfigMap, index=("nothing", "db"))
-    with pytest.raises(NotDeclared, match="has no index 'tier'"):
+    with pytest.raises(NotCached, match="has no index 'tier'"):
         await client.list(ConfigMap, index=("tier", "db"))
 
 

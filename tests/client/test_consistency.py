@@ -103,7 +103,7 @@ def test_an_object_that_comes_after_it_was_found_absent_holds_up_nothing() -> No
 def test_a_silent_watch_is_healed_by_one_list(seed: int) -> None:
     async def again(ctx: Context[Toy]) -> Result:
         await ensure_one(ctx)
-        return Result(after=1)
+        return Result(requeue_after=1)
 
     plan = FaultPlan((Fault(When("watch", "*/configmaps"), Stall()),))
     assert len(kept(plan, seed, again)) == 1

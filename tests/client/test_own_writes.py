@@ -92,7 +92,7 @@ def created(
         if not await ctx.owned(ConfigMap):
             metadata = ObjectMeta(generate_name="child-") if generated else ObjectMeta("child")
             await ctx.create(ConfigMap(metadata=metadata))
-        return Result(after=every)
+        return Result(requeue_after=every)
 
     async def scenario(world: World) -> None:
         inner: Any = InProcessTransport(world.server)

@@ -382,9 +382,9 @@ async def rest(ctx: Context[Any]) -> None:
         lambda: Controller(Toy, rest, watches=[Watch(Secret, to=lambda _: [], wakes=tell)]),
         lambda: Controller(Secret, rest, wakes=tell),
         lambda: Controller(Secret, rest, watches=[Watch(Toy, by=tell)]),
-        lambda: Controller(Secret, rest, on_gone=tell_of_gone),
+        lambda: Controller(Secret, rest, on_deleted=tell_of_gone),
     ],
-    ids=["to", "wakes of a watch", "wakes", "by", "on_gone"],
+    ids=["to", "wakes of a watch", "wakes", "by", "on_deleted"],
 )
 def test_what_functions_outside_of_runs_tell_of_secrets_is_hidden(
     controller: Any, everything_logged: io.StringIO

@@ -318,7 +318,7 @@ def test_drift_is_repaired_by_the_next_run_and_others_news_cause_no_apply(
 
     async def keep(ctx: Context[Toy]) -> Result:
         await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"a": "1", "b": "2"}))
-        return Result(after=1)
+        return Result(requeue_after=1)
 
     async def scenario(world: World) -> None:
         child = kind_of(ConfigMap).resource.path("default", "child")

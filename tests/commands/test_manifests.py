@@ -19,8 +19,8 @@ from sites import Site, SiteSpec, sites
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
 from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
-from reconcile.controller.permissions import lookout_permissions, permissions_of
-from reconcile.controller.predecessors import Original
+from reconcile.controller.permissions import permissions_of, predecessor_permissions
+from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from reconcile.manager.options import from_flags
@@ -314,8 +314,8 @@ def test_finalizers_of_owners_are_allowed_where_it_is_asked_for() -> None:
 
 
 def test_who_takes_the_place_of_another_may_look_for_it() -> None:
-    original = Original("Rival", leases=("rival",), images=("rival",))
-    allowed = lookout_permissions([Controller(ConfigMap, keep, replaces=original)])
+    original = Predecessor("Rival", leases=("rival",), images=("rival",))
+    allowed = predecessor_permissions([Controller(ConfigMap, keep, predecessor=original)])
     assert [(one.resource, one.verbs) for one in allowed] == [
         ("leases", ("list",)),
         ("deployments", ("list",)),

@@ -22,7 +22,7 @@ from reconcile import (
     NotFound,
     ObjectMeta,
     Result,
-    RunOver,
+    RunEnded,
     SyncClient,
     SyncContext,
     TerminalError,
@@ -50,7 +50,7 @@ def keep_plainly(ctx: SyncContext[Toy]) -> Result | None:
     ctx.event("Kept", "all is well")
     assert 0 < ctx.remaining <= 300
     assert ctx.attempt == 0
-    return Result(after=60)
+    return Result(requeue_after=60)
 
 
 def test_a_plain_function_is_a_reconciler_in_virtual_time_too() -> None:
@@ -68,7 +68,7 @@ def test_a_plain_function_is_a_reconciler_in_virtual_time_too() -> None:
 async def test_a_plain_function_runs_in_one_pass_of_a_test_and_says_what_it_wrote() -> None:
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default"), spec=ToySpec(size=3)))
     done = await run_once(Controller(Toy, keep_plainly, owns=[ConfigMap]), "a", client)
-    assert (done.error, done.result) == (None, Result(after=60))
+    assert (done.error, done.result) == (None, Result(requeue_after=60))
     assert done.writes == [
         "apply configmaps default/child",
         "create configmaps default/child",
@@ -186,7 +186,7 @@ async def test_a_plain_function_that_returns_a_coroutine_is_told_so_and_not_trie
     assert not done.retry
 
 
-@pytest.mark.parametrize("option", ["on_gone", "background"])
+@pytest.mark.parametrize("option", ["on_deleted", "background"])
 def test_what_runs_in_the_loop_may_not_be_a_plain_function(option: str) -> None:
     plain: Any = {option: lambda given: None}
     with pytest.raises(TypeError, match=f"{option}= is an `async def`"):
@@ -230,7 +230,7 @@ async def test_a_thread_that_takes_too_long_keeps_its_key_until_it_returns_and_t
         release.wait(10)
         try:
             ctx.client.find(ConfigMap, "x", "default")
-        except RunOver:
+        except RunEnded:
             after.append("over")
             raise
 
@@ -318,7 +318,7 @@ def test_in_step_a_run_that_takes_too_long_ends_what_the_code_asks_for() -> None
             for _ in range(2):
                 try:
                     ask(lambda: anyio.sleep(100))
-                except RunOver:
+                except RunEnded:
                     seen.append(f"over at {now():g}")
 
         now = asyncio.get_running_loop().time

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from informers import Delta, Snapshot
 from reconcile import (
     Background,
-    Caution,
     Context,
     Controller,
-    Gone,
+    Deleted,
     Intent,
     ObjectMeta,
     Request,
     Result,
+    TakeoverPolicy,
     Watch,
     predicates,
 )
@@ -51,7 +51,7 @@ class Seen:
     async def clean(self, ctx: Context[Toy]) -> None:
         self.ends.append(ctx.object.name)
 
-    async def gone(self, gone: Gone[Toy]) -> None:
+    async def gone(self, gone: Deleted[Toy]) -> None:
         self.ends.append(gone.object.name)
 
     async def listen(self, background: Background[Toy]) -> None:
@@ -119,7 +119,7 @@ def test_an_object_begins_to_be_kept_when_its_labels_do_and_is_left_alone_when_t
             selector="team=blue",
             wakes=wakes,
             background=seen.listen,
-            on_gone=seen.gone,
+            on_deleted=seen.gone,
             every=5,
         )
         await world.client.create(toy(labels=RED))
@@ -227,7 +227,7 @@ def test_nothing_wakes_what_is_not_chosen_neither_children_nor_watches_nor_trigg
 def test_the_end_of_a_chosen_object_is_told_also_where_another_of_its_name_is_not_chosen() -> None:
     async def scenario(world: World) -> None:
         seen = Seen()
-        async with world.running(Controller(Toy, seen.keep, selector="team=blue", on_gone=seen.gone)):
+        async with world.running(Controller(Toy, seen.keep, selector="team=blue", on_deleted=seen.gone)):
             await world.client.create(toy())
             await anyio.sleep(3)
             await world.client.delete(await world.client.get(Toy, "a", "default"))
@@ -243,7 +243,7 @@ def test_the_selectors_of_manager_and_controller_both_hold() -> None:
     async def scenario(world: World) -> None:
         seen = Seen()
         controller = Controller(Toy, seen.keep, selector="team=blue")
-        async with world.running(controller, caution=Caution(selector="trial")):
+        async with world.running(controller, takeover=TakeoverPolicy(selector="trial")):
             await world.client.create(toy("both", {**BLUE, "trial": "yes"}))
             await world.client.create(toy("blue"))
             await world.client.create(toy("trial", {"trial": "yes"}))

@@ -257,10 +257,10 @@ def _version(schema: dict[str, Any]) -> dict[str, Any]:
 async def test_blocking_code_runs_inline_under_run_once() -> None:
     async def block(ctx: Context[Thing]) -> Result:
         ctx.status(size=await ctx.run_sync(max, 4, ctx.object.spec.size))
-        return Result(after=5)
+        return Result(requeue_after=5)
 
     client = FakeClient(THING)
-    assert (await run_once(controller(block), THING, client)).result == Result(after=5)
+    assert (await run_once(controller(block), THING, client)).result == Result(requeue_after=5)
     assert (await client.get(Thing, "thing", "default")).status.size == 4
 
 

@@ -31,7 +31,7 @@ def test_a_key_that_asks_to_run_at_once_runs_after_itself_and_never_beside_itsel
         await anyio.sleep(0.5)
         running.discard(ctx.object.name)
         runs.append(ctx.object.name)
-        return Result(again=runs.count(ctx.object.name) < 5)
+        return Result(requeue=runs.count(ctx.object.name) < 5)
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, slow, workers=4)):

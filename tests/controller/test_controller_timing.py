@@ -14,7 +14,7 @@ from informers import get_logger
 from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
 from reconcile.controller.reconcile_run import Outcome
 from reconcile.controller.runner import INITIAL_PRIORITY
-from reconcile.controller.tombstones import Gone
+from reconcile.controller.tombstones import Deleted
 from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
 
 
@@ -36,9 +36,9 @@ def test_failures_count_until_success_or_a_wished_time_and_a_final_error_leaves_
             case "final":
                 raise TerminalError("not like this")
             case "later":
-                return Result(after=1)
+                return Result(requeue_after=1)
             case "again":
-                return Result(again=True)
+                return Result(requeue=True)
         return None
 
     async def scenario(world: World) -> None:
@@ -65,9 +65,9 @@ def test_a_key_keeps_its_priority_through_retries_and_wished_times_unless_the_re
     seen: list[tuple[str, int]] = []
     plan = [
         RuntimeError("no"),
-        Result(after=1),
-        Result(again=True),
-        Result(after=1, priority=7),
+        Result(requeue_after=1),
+        Result(requeue=True),
+        Result(requeue_after=1, priority=7),
         Result(),
         None,
     ]
@@ -102,7 +102,7 @@ def test_again_waits_longer_each_time_in_a_row_and_starts_anew_after_another_res
     async def act(ctx: Context[Toy]) -> Result | None:
         times.append(anyio.current_time())
         step = plan[len(times) - 1] if len(times) <= len(plan) else "done"
-        return {"again": Result(again=True), "later": Result(after=0.5)}.get(step)
+        return {"again": Result(requeue=True), "later": Result(requeue_after=0.5)}.get(step)
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, act, every=30)):
@@ -126,7 +126,7 @@ def test_a_wished_time_is_kept_and_a_sooner_wake_up_takes_its_place() -> None:
 
     async def act(ctx: Context[Toy]) -> Result:
         times.append(anyio.current_time())
-        return Result(after=50)
+        return Result(requeue_after=50)
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, act)):
@@ -149,7 +149,7 @@ def test_after_an_error_only_the_back_off_counts_and_a_final_one_waits_for_a_cha
         times.append(anyio.current_time())
         match len(times):
             case 1:
-                return Result(after=100)
+                return Result(requeue_after=100)
             case 2:
                 raise RuntimeError("no")
             case 3:
@@ -210,7 +210,7 @@ def test_a_result_with_only_a_priority_asks_for_nothing_also_of_a_cleanup() -> N
 
 
 def test_a_result_may_say_its_time_as_a_duration() -> None:
-    assert Result(after=timedelta(minutes=2, milliseconds=500)) == Result(after=120.5)
+    assert Result(requeue_after=timedelta(minutes=2, milliseconds=500)) == Result(requeue_after=120.5)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_result_that_makes_no_sense_is_refused_where_it_is_made(result: dict[s
 
 @given(seconds=st.floats(max_value=0.0, allow_nan=False))
 def test_a_time_that_has_passed_is_now(seconds: float) -> None:
-    assert Result(after=seconds) == Result(after=0.0)
-    assert Result(after=seconds).wants_run
+    assert Result(requeue_after=seconds) == Result(requeue_after=0.0)
+    assert Result(requeue_after=seconds).wants_run
 
 
 @pytest.mark.rule("result-at-once")
@@ -243,7 +243,7 @@ def test_a_key_that_asks_to_run_at_once_is_paced_and_lets_others_pass(after: flo
 
     async def hurry(ctx: Context[Toy]) -> Result | None:
         order.append((ctx.object.name, anyio.current_time()))
-        return Result(after=after) if ctx.object.name == "hasty" else None
+        return Result(requeue_after=after) if ctx.object.name == "hasty" else None
 
     async def scenario(world: World) -> None:
         await world.make("hasty")
@@ -315,7 +315,7 @@ def test_the_timer_does_not_shorten_a_back_off_and_a_sooner_result_counts() -> N
         times.append(anyio.current_time())
         if len(times) < 15:
             raise RuntimeError("no")
-        return Result(after=5) if len(times) < 18 else Result(after=500)
+        return Result(requeue_after=5) if len(times) < 18 else Result(requeue_after=500)
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, note, every=10)):
@@ -374,7 +374,7 @@ def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_th
     told: list[tuple[str, int]] = []
     runs: list[str] = []
 
-    async def forget(gone: Gone[Toy]) -> None:
+    async def forget(gone: Deleted[Toy]) -> None:
         told.append((gone.object.uid, gone.object.spec.size))
         if len(told) < 3:
             raise RuntimeError("not yet")
@@ -383,7 +383,7 @@ def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_th
         runs.append(ctx.object.uid)
 
     async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, note, on_gone=forget)) as manager:
+        async with world.running(Controller(Toy, note, on_deleted=forget)) as manager:
             first = await world.make(size=4)
             await anyio.sleep(2)
             await world.client.delete(first)
@@ -402,16 +402,16 @@ def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_th
 def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def forget(gone: Gone[Toy]) -> None:
+    async def forget(gone: Deleted[Toy]) -> None:
         raise AssertionError("cannot be read")
 
     async def run() -> None:
         from informers import Delta, Snapshot
-        from reconcile.controller.tombstones import Departures
+        from reconcile.controller.tombstones import Tombstones
         from reconcile.runs.requests import Request
 
         raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
-        departures = Departures(Toy, forget)
+        departures = Tombstones(Toy, forget)
         departures.note(Delta(Snapshot.from_json(raw), None))
         for _ in range(2):
             await departures.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
@@ -430,11 +430,11 @@ def test_options_in_seconds_are_above_zero(option: str) -> None:
 def test_a_manager_that_follows_one_namespace_less_has_not_seen_its_objects_go() -> None:
     told: list[str] = []
 
-    async def forget(gone: Gone[Toy]) -> None:
+    async def forget(gone: Deleted[Toy]) -> None:
         told.append(gone.object.name)
 
     async def scenario(world: World) -> None:
-        async with world.running(Controller(Toy, idle, on_gone=forget), namespace="default") as manager:
+        async with world.running(Controller(Toy, idle, on_deleted=forget), namespace="default") as manager:
             await world.make()
             await world.client.create(Toy(metadata=ObjectMeta("b", "kube-system")))
             cache = manager._running.members[0].cache

@@ -13,7 +13,7 @@ from reconcile.controller.declared_writes import Declarations
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
 from reconcile.manager.options import ConfigurationError
-from reconcile.testing import FakeClient, VirtualClock, assert_pure, run_once, simulate
+from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once, simulate
 
 SOURCE = ConfigMap(metadata=ObjectMeta("source", "default"))
 SCALE = ', subresource="scale"'
@@ -88,7 +88,7 @@ def test_a_manager_refuses_under_a_clock_of_tests_and_warns_under_the_real_one()
 @pytest.mark.rule("declared-refused")
 async def test_the_check_of_purity_asks_too() -> None:
     with pytest.raises(UndeclaredWrite):
-        await assert_pure(Controller(ConfigMap, make_secret), SOURCE, FakeClient(SOURCE))
+        await assert_deterministic(Controller(ConfigMap, make_secret), SOURCE, FakeClient(SOURCE))
 
 
 # --- in a cluster -------------------------------------------------------------------------------------------

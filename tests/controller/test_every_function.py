@@ -29,7 +29,7 @@ from reconcile import (
 )
 from reconcile.controller.background import Background
 from reconcile.controller.sources import Surroundings
-from reconcile.controller.tombstones import Gone
+from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.ops.health_checks import report, run_checks
 from reconcile.testing import FakeClient
@@ -129,7 +129,7 @@ PLACES: Mapping[str, Place] = {
     "Controller.reconcile": Place(lambda f, seen: controller(reconcile=f), "either"),
     "Controller.cleanup": Place(lambda f, seen: controller(cleanup=f), "either"),
     "Controller.on_terminating": Place(lambda f, seen: controller(on_terminating=f), "either"),
-    "Controller.on_gone": Place(lambda f, seen: controller(on_gone=f), "async", silent=("garbage",)),
+    "Controller.on_deleted": Place(lambda f, seen: controller(on_deleted=f), "async", silent=("garbage",)),
     "Controller.background": Place(
         lambda f, seen: controller(background=f), "async", silent=("garbage", "never")
     ),
@@ -180,14 +180,14 @@ ASKED_ELSEWHERE: Mapping[str, str] = {
 NO_FUNCTIONS = {
     "Controller": "kind operator finalizer field_manager former_finalizers former_field_managers "
     "selector _labels owns watches reads writes name workers timeout clusters backoff every "
-    "resync replaces storms _triggers",
+    "resync predecessor storms _triggers",
     "Watch": "kind everywhere",
     "Source": "name initial",
     "Predicate": "",
     "InformerOptions": "namespaces labels fields shard metadata_only drop transformed compress",
     "Manager": "controllers transport clusters embedded namespace namespaces name clock sync_seconds "
     "stop_seconds blocking leader_election serve serve_certificates serve_review serve_metrics ready_when "
-    "metrics traces limiter client_qps client_burst workers timeout threads debug caution undeclared "
+    "metrics traces limiter client_qps client_burst workers timeout threads debug takeover undeclared "
     "informers environ",
 }
 
@@ -242,7 +242,7 @@ def test_no_function_ends_the_manager_or_loses_a_change(
         probe = Controller(ConfigMap, lambda ctx: None, name="probe")
         async with world.running(place.make(function, seen), probe) as manager:
             await anyio.sleep(20)
-            if name == "Controller.on_gone":
+            if name == "Controller.on_deleted":
                 await world.client.delete(await world.client.get(Toy, "a", "default"))
                 await anyio.sleep(5)
             if name in ("Controller.cleanup", "Controller.on_terminating"):
@@ -292,14 +292,14 @@ def _held(name: str) -> dict[str, Any]:
 def test_an_object_that_is_gone_is_told_of_until_on_gone_has_taken_it(mode: str) -> None:
     told: list[str] = []
 
-    async def on_gone(gone: Gone[Toy]) -> None:
+    async def on_deleted(gone: Deleted[Toy]) -> None:
         told.append(gone.object.name)
         if len(told) < 4:
             misbehaving(mode)()
 
     async def scenario(world: World) -> None:
         toy = await world.make("a")
-        async with world.running(controller(on_gone=on_gone)):
+        async with world.running(controller(on_deleted=on_deleted)):
             await anyio.sleep(5)
             await world.client.delete(toy)
             await anyio.sleep(5)

@@ -55,8 +55,8 @@ WRONG: Sequence[tuple[Callable[[], Any], str]] = [
     (lambda: Controller(Toy, 5), r"reconcile= expected a function of \(ctx\), got int"),  # type: ignore[arg-type]
     (lambda: Controller(Toy, fits, cleanup=of_two), r"cleanup= is called with"),
     (lambda: Controller(Toy, fits, on_terminating=yields), r"on_terminating= yields is an asynchronous"),
-    (lambda: Controller(Toy, fits, on_gone=of_two), r"on_gone= is called with \(gone\)"),
-    (lambda: Controller(Toy, fits, on_gone=plain), r"on_gone= is an `async def`"),
+    (lambda: Controller(Toy, fits, on_deleted=of_two), r"on_deleted= is called with \(gone\)"),
+    (lambda: Controller(Toy, fits, on_deleted=plain), r"on_deleted= is an `async def`"),
     (lambda: Controller(Toy, fits, background=of_two), r"background= is called with \(given\)"),
     (lambda: Controller(Toy, fits, background=5), r"background= expected a function"),  # type: ignore[arg-type]
     (lambda: Controller(Toy, fits, wakes=plain), r"predicate .* is called with \(old, new\), and plain"),
@@ -125,7 +125,7 @@ def test_what_may_fit_is_taken_whatever_it_is() -> None:
         decorated(of_two),
         functools.partial(Callables().method),
     ):
-        Controller(Toy, function, cleanup=function, on_gone=function, background=function)
+        Controller(Toy, function, cleanup=function, on_deleted=function, background=function)
     Watch(Secret, by=str)
     Watch(Secret, by=yields_plainly)
     Watch(Secret, to=yields_plainly)

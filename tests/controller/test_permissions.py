@@ -9,12 +9,12 @@ from reconcile.controller.permissions import (
     Permission,
     beyond_namespaces,
     lease_permissions,
-    lookout_permissions,
     merged,
     permissions_of,
+    predecessor_permissions,
     review_permissions,
 )
-from reconcile.controller.predecessors import Original
+from reconcile.controller.predecessors import Predecessor
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
 from reconcile.models.versions import is_custom
 from tests.manager.test_manager import Toy
@@ -153,18 +153,18 @@ DEPLOYMENTS = Permission("apps", "deployments", ("list",))
     ("original", "rights"),
     [
         (None, []),
-        (Original("x"), []),
-        (Original("x", leases=("x",)), [LEASES]),
-        (Original("x", deployments=("x",)), [DEPLOYMENTS]),
-        (Original("x", images=("x",)), [DEPLOYMENTS]),
-        (Original("x", leases=("x",), images=("x",)), [LEASES, DEPLOYMENTS]),
+        (Predecessor("x"), []),
+        (Predecessor("x", leases=("x",)), [LEASES]),
+        (Predecessor("x", deployments=("x",)), [DEPLOYMENTS]),
+        (Predecessor("x", images=("x",)), [DEPLOYMENTS]),
+        (Predecessor("x", leases=("x",), images=("x",)), [LEASES, DEPLOYMENTS]),
     ],
 )
 def test_what_is_looked_for_of_another_operator_may_be_listed_and_nothing_else(
-    original: Original | None, rights: list[Permission]
+    original: Predecessor | None, rights: list[Permission]
 ) -> None:
-    others: list[Controller[Any]] = [Controller(Toy, keep), Controller(Plain, keep, replaces=original)]
-    assert lookout_permissions(others) == rights
+    others: list[Controller[Any]] = [Controller(Toy, keep), Controller(Plain, keep, predecessor=original)]
+    assert predecessor_permissions(others) == rights
 
 
 def test_each_reason_why_roles_would_not_do_is_told_once() -> None:

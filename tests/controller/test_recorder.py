@@ -182,7 +182,7 @@ def test_a_reconcile_neither_waits_for_an_event_nor_fails_with_it() -> None:
     async def tell(ctx: Context[Toy]) -> Result:
         runs.append(anyio.current_time())
         ctx.event("Told", f"run {len(runs)}")
-        return Result(after=1)
+        return Result(requeue_after=1)
 
     async def scenario(world: World) -> None:
         stalled = Fault(When("create", "*/events", times=None), SlowReply(1000))

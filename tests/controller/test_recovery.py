@@ -65,7 +65,7 @@ def restless(reconcile: Callable[[Context[Toy]], Awaitable[Any]] = keep_size) ->
     async def again(ctx: Context[Toy]) -> Result:
         await ctx.apply(child(ctx, str(ctx.clock.random())))
         await reconcile(ctx)
-        return Result(after=0.5)
+        return Result(requeue_after=0.5)
 
     return Controller(Toy, again, name="toys", workers=5, owns=[ConfigMap])
 
@@ -261,7 +261,7 @@ def test_one_resource_that_a_gateway_refuses_stops_nothing_else() -> None:
 
     async def count(ctx: Context[ConfigMap]) -> Result:
         seen[ctx.object.name] += 1
-        return Result(after=1)
+        return Result(requeue_after=1)
 
     async def scenario(world: World) -> None:
         await world.client.create(ConfigMap(metadata=ObjectMeta("settings", "default")))

@@ -10,13 +10,13 @@ from attrs import frozen
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.incident import Workload
 from reconcile import (
-    Caution,
     Manager,
     NotFound,
     Object,
     ObjectMeta,
-    OriginalAtWork,
+    PredecessorActive,
     Scale,
+    TakeoverPolicy,
     definition_of,
     resource,
 )
@@ -243,20 +243,20 @@ def test_any_kind_with_a_scale_can_be_sized() -> None:
 # --- in nobody's way ------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("autoscale-caution")
+@pytest.mark.rule("autoscale-takeover")
 def test_it_does_not_start_beside_aibrix() -> None:
     async def run() -> None:
         async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
             kept = deployment("aibrix-controller-manager", 1)
             await there.user.create(kept.with_metadata(namespace="default"))
             manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
-            with pytest.raises(OriginalAtWork, match="AIBrix is at work"):
+            with pytest.raises(PredecessorActive, match="AIBrix is at work"):
                 await manager.run()
 
     simulate(run)
 
 
-@pytest.mark.rule("autoscale-caution")
+@pytest.mark.rule("autoscale-takeover")
 def test_in_shadow_it_decides_and_changes_nothing() -> None:
     async def run() -> None:
         async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
@@ -267,7 +267,11 @@ def test_in_shadow_it_decides_and_changes_nothing() -> None:
             sizes = make_controller(every=EVERY, fetch=net.fetch)
             recorded = FaultyTransport(there.transport)
             shadow = Manager(
-                sizes, transport=recorded, clock=there.clock, environ={}, caution=Caution(dry_run=True)
+                sizes,
+                transport=recorded,
+                clock=there.clock,
+                environ={},
+                takeover=TakeoverPolicy(dry_run=True),
             )
             async with anyio.create_task_group() as group:
                 await group.start(

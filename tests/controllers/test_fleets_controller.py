@@ -10,7 +10,7 @@ from attrs import evolve
 from controllers.fleets import RayClusterFleet
 from controllers.fleets.models import FleetSpec, RollingUpdate, Strategy
 from controllers.fleets.template import canonical, prepared
-from reconcile import LabelSelector, Manager, NotAsDeclared, ObjectMeta, definition_of, encode
+from reconcile import DefinitionMismatch, LabelSelector, Manager, ObjectMeta, definition_of, encode
 from reconcile.blocks import Rollout, revisions_of
 from reconcile.blocks.revisions import TEMPLATE, hash_of, notes_of
 from reconcile.kinds import Pod
@@ -66,7 +66,7 @@ async def test_the_status_of_a_settled_fleet_counts_its_clusters_and_is_then_lef
     assert await condition(world, "Available") == ("True", "MinimumReplicasAvailable")
     assert await condition(world, "Progressing") == ("True", "NewReplicaSetAvailable")
     again = await world.roll()
-    assert (again.writes, again.events, again.result.after) == ([], [], None)
+    assert (again.writes, again.events, again.result.requeue_after) == ([], [], None)
 
 
 @pytest.mark.rule("aibrix-3d-selector")
@@ -164,7 +164,7 @@ async def test_recreate_waits_until_the_last_old_cluster_is_gone_for_good() -> N
     await world.fill()
     waiting = await world.roll()
     assert await world.sizes() == [0]
-    assert waiting.result.after == 15
+    assert waiting.result.requeue_after == 15
     for cluster in await world.clusters():
         await world.client.merge(cluster, {"metadata": {"finalizers": None}}, guard={})
     await world.roll()
@@ -224,8 +224,8 @@ async def test_a_rollout_that_comes_no_further_exceeds_its_deadline() -> None:
     await world.roll()
     await world.fill()
     running = await world.roll()
-    assert running.result.after is not None
-    assert running.result.after <= 61
+    assert running.result.requeue_after is not None
+    assert running.result.requeue_after <= 61
     world.clock.advance(62)
     await world.roll()
     assert await condition(world, "Progressing") == ("False", "ProgressDeadlineExceeded")
@@ -259,7 +259,7 @@ async def test_a_hash_that_collides_is_counted_and_another_is_taken() -> None:
     await world.client.merge(made, {"metadata": {"ownerReferences": None, "labels": None}}, guard={})
     collided = await world.roll()
     assert kinds(collided.events) == ["Warning HashCollision"]
-    assert collided.result.again
+    assert collided.result.requeue
     assert (await world.fleet()).status.collision_count == 1
     await world.roll()
     names = {one.name for one in await world.sets()}
@@ -390,7 +390,7 @@ async def test_a_definition_without_scale_is_an_error_at_the_start() -> None:
     for kind in (*world.fleets.kinds, *world.sets_of.kinds):
         client.serve(kind)
     manager = Manager(world.fleets, world.sets_of, transport=client.transport, clock=client.clock)
-    with pytest.raises(NotAsDeclared, match="no scale subresource"):
+    with pytest.raises(DefinitionMismatch, match="no scale subresource"):
         await manager.run()
 
 

@@ -129,7 +129,7 @@ async def test_a_cluster_is_available_when_it_has_been_ready_for_long_enough() -
     world = await played(1, min_ready_seconds=30)
     await world.serve()
     [run] = await world.fill()
-    assert run.result.after == pytest.approx(30, abs=0.2)
+    assert run.result.requeue_after == pytest.approx(30, abs=0.2)
     assert await status_of(world) == (1, 1, 1, 0)
     world.clock.advance(31)
     await world.fill()

@@ -24,7 +24,7 @@ async def server(*taints: dict[str, str]) -> FakeClient:
 
 
 async def taints_of(client: FakeClient) -> Any:
-    return (await client.get(Node, "n", live=True)).spec.further.get("taints")
+    return (await client.get(Node, "n", live=True)).spec.extra.get("taints")
 
 
 @pytest.mark.parametrize("others", [(), (OTHER,)])

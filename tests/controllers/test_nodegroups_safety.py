@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
-from reconcile import Caution, Manager, OriginalAtWork
+from reconcile import Manager, PredecessorActive, TakeoverPolicy
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.nodegroups import (
@@ -36,58 +36,58 @@ def deployment(image: str) -> dict[str, object]:
     }
 
 
-async def asked(here: World, caution: Caution) -> FaultyTransport:
+async def asked(here: World, takeover: TakeoverPolicy) -> FaultyTransport:
     """A manager for a while, in a world where a pod waits for a node."""
     await here.user.create(group("first", 0, ("0", "3"), **CAPACITIES))
     await here.user.create(autoscaler())
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
     recorded = FaultyTransport(here.transport)
     controller = make_controller(settings=Settings(API))
-    manager = Manager(controller, transport=recorded, clock=here.clock, caution=caution)
+    manager = Manager(controller, transport=recorded, clock=here.clock, takeover=takeover)
     async with manager:
         await anyio.sleep(30)
     return recorded
 
 
-@pytest.mark.rule("node-groups-caution")
+@pytest.mark.rule("node-groups-takeover")
 def test_it_does_not_start_beside_cluster_autoscaler_unless_told_to_take_over() -> None:
     async def run() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
             await here.user.create(deployment(IMAGE))
-            with pytest.raises(OriginalAtWork, match="cluster-autoscaler"):
-                await asked(here, Caution())
+            with pytest.raises(PredecessorActive, match="cluster-autoscaler"):
+                await asked(here, TakeoverPolicy())
             assert await size_of(here.user, "first") == 0
         async with world(0, *definitions(), delays=Delays()) as here:
             await here.user.create(deployment(IMAGE))
-            await asked(here, Caution(take_over=True))
+            await asked(here, TakeoverPolicy(take_over=True))
             assert await size_of(here.user, "first") == 1
 
     simulate(run)
 
 
-@pytest.mark.rule("node-groups-caution")
+@pytest.mark.rule("node-groups-takeover")
 def test_in_shadow_no_group_is_sized() -> None:
     async def run() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
-            recorded = await asked(here, Caution(dry_run=True))
+            recorded = await asked(here, TakeoverPolicy(dry_run=True))
             assert recorded.writes == []
             assert await size_of(here.user, "first") == 0
 
     simulate(run)
 
 
-@pytest.mark.rule("node-groups-caution")
+@pytest.mark.rule("node-groups-takeover")
 def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
     async def run() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
-            await asked(here, Caution(selector="mine=yes"))
+            await asked(here, TakeoverPolicy(selector="mine=yes"))
             assert await size_of(here.user, "first") == 0
             found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
             await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
             recorded = FaultyTransport(here.transport)
             controller = make_controller(settings=Settings(API))
-            caution = Caution(selector="mine=yes")
-            async with Manager(controller, transport=recorded, clock=here.clock, caution=caution):
+            takeover = TakeoverPolicy(selector="mine=yes")
+            async with Manager(controller, transport=recorded, clock=here.clock, takeover=takeover):
                 await anyio.sleep(30)
             assert await size_of(here.user, "first") == 1
 

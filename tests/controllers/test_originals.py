@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from controllers import fleets, registrysecrets, workergroups
-from reconcile import Caution, Client, Controller, Manager, OriginalAtWork
+from reconcile import Client, Controller, Manager, PredecessorActive, TakeoverPolicy
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing import FaultyTransport, VirtualClock, simulate
 from tests.controllers.fleets import fleet
@@ -37,9 +37,11 @@ class Played:
         self.user = Client(transport, field_manager="user", clock=self.clock)
         self.recorded = FaultyTransport(transport)
 
-    async def runs(self, controllers: list[Controller[Any]], caution: Caution, seconds: float = 10.0) -> None:
+    async def runs(
+        self, controllers: list[Controller[Any]], takeover: TakeoverPolicy, seconds: float = 10.0
+    ) -> None:
         manager = Manager(
-            *controllers, transport=self.recorded, clock=self.clock, caution=caution, environ={}
+            *controllers, transport=self.recorded, clock=self.clock, takeover=takeover, environ={}
         )
         async with anyio.create_task_group() as group:
             group.start_soon(self.server.run)
@@ -70,17 +72,17 @@ def deployment(image: str) -> Mapping[str, Any]:
 
 
 async def refused(here: Played, controllers: list[Controller[Any]]) -> str:
-    with pytest.raises((OriginalAtWork, BaseExceptionGroup)) as raised:
-        await here.runs(controllers, Caution())
+    with pytest.raises((PredecessorActive, BaseExceptionGroup)) as raised:
+        await here.runs(controllers, TakeoverPolicy())
     assert here.recorded.writes == []
     error: BaseException = raised.value
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    assert isinstance(error, OriginalAtWork)
+    assert isinstance(error, PredecessorActive)
     return str(error)
 
 
-@pytest.mark.rule("caution-ready-made")
+@pytest.mark.rule("takeover-ready-made")
 @pytest.mark.parametrize("name", READY_MADE)
 def test_a_controller_does_not_start_beside_the_deployment_of_its_original(name: str) -> None:
     controllers, image = READY_MADE[name]
@@ -88,12 +90,12 @@ def test_a_controller_does_not_start_beside_the_deployment_of_its_original(name:
     async def scenario(here: Played) -> None:
         await here.user.create(deployment(image))
         assert "Deployment default/somehow-named has 1 replicas" in await refused(here, controllers)
-        await here.runs(controllers, Caution(take_over=True))
+        await here.runs(controllers, TakeoverPolicy(take_over=True))
 
     played(scenario)
 
 
-@pytest.mark.rule("caution-ready-made")
+@pytest.mark.rule("takeover-ready-made")
 @pytest.mark.parametrize("name", LEASES)
 def test_a_controller_does_not_start_beside_the_lease_of_its_original(name: str) -> None:
     async def scenario(here: Played) -> None:
@@ -107,7 +109,7 @@ def test_a_controller_does_not_start_beside_the_lease_of_its_original(name: str)
     played(scenario)
 
 
-@pytest.mark.rule("caution-ready-made")
+@pytest.mark.rule("takeover-ready-made")
 def test_a_controller_does_not_start_where_another_manager_has_just_written_a_status() -> None:
     async def scenario(here: Played) -> None:
         made = await here.user.create(fleet(1))
@@ -120,29 +122,29 @@ def test_a_controller_does_not_start_where_another_manager_has_just_written_a_st
     played(scenario)
 
 
-@pytest.mark.rule("caution-ready-made")
-@pytest.mark.rule("caution-selector")
+@pytest.mark.rule("takeover-ready-made")
+@pytest.mark.rule("takeover-selector")
 def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> None:
     async def scenario(here: Played) -> None:
         chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
         await here.user.create(chosen)
         await here.user.create(fleet(1, name="other"))
         controllers = [*fleets.make_controllers(), workergroups.make_controller()]
-        await here.runs(controllers, Caution("team=a"))
+        await here.runs(controllers, TakeoverPolicy("team=a"))
         assert any(write.path.endswith("/pods") for write in here.recorded.writes)
         assert not any("other" in str(write.body) + write.path for write in here.recorded.writes)
 
     played(scenario)
 
 
-@pytest.mark.rule("caution-ready-made")
-@pytest.mark.rule("caution-shadow")
+@pytest.mark.rule("takeover-ready-made")
+@pytest.mark.rule("takeover-shadow")
 def test_in_shadow_the_ready_made_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(fleet(2))
         controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]
         with caplog.at_level("INFO", "reconcile.shadow"):
-            await here.runs(controllers, Caution(dry_run=True), 60)
+            await here.runs(controllers, TakeoverPolicy(dry_run=True), 60)
         assert here.recorded.writes == []
 
     played(scenario)

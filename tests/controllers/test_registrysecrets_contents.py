@@ -226,7 +226,7 @@ def test_of_a_secret_with_one_deploy_key_none_is_copied(missing: str) -> None:
 
 
 def test_no_value_is_in_what_a_content_or_a_registry_shows() -> None:
-    registry = Registry(host=HOST, username="robot", password=PASSWORD, further={"token": PASSWORD})
+    registry = Registry(host=HOST, username="robot", password=PASSWORD, extra={"token": PASSWORD})
     shown = repr((registry, contents.given_login(registry), Keys(priv=PASSWORD, pub=PASSWORD)))
     assert PASSWORD not in shown
     assert b64(PASSWORD) not in shown

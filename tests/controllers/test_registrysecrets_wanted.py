@@ -159,5 +159,5 @@ def test_helms_copies_are_taken_over_by_choice_and_only_those_of_this_pipelines_
 
 def test_what_kubero_has_besides_is_kept_and_never_shown() -> None:
     stored = pipeline(webhook={"secret": "s3cr3t"}, git={"keys": {"id": 5, "pub": "s3cr3t"}})
-    assert stored.spec.further == {"webhook": {"secret": "s3cr3t"}}
+    assert stored.spec.extra == {"webhook": {"secret": "s3cr3t"}}
     assert "s3cr3t" not in repr(stored)

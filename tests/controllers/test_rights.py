@@ -11,7 +11,7 @@ from controllers import autoscaling, fleets, registrysecrets, workergroups
 from controllers.nodegroups import Settings
 from controllers.nodegroups import make_controller as make_node_groups
 from reconcile import Client, Controller, Manager, ObjectMeta
-from reconcile.controller.permissions import lookout_permissions, permissions_of
+from reconcile.controller.permissions import permissions_of, predecessor_permissions
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import Namespace, Secret
 from reconcile.testing import FakeClient, simulate
@@ -28,7 +28,7 @@ Story: TypeAlias = Callable[[Client], Awaitable[None]]
 
 def role_of(controllers: Iterable[Controller[Any]]) -> list[Mapping[str, Any]]:
     controllers = list(controllers)
-    rights = [*permissions_of(controllers), *lookout_permissions(controllers)]
+    rights = [*permissions_of(controllers), *predecessor_permissions(controllers)]
     head = {"apiVersion": f"{GROUP}/v1", "metadata": {"name": "operator"}}
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
     reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "operator"}

@@ -21,7 +21,7 @@ from controllers.workergroups.pods import head_pod, worker_pod
 from controllers.workergroups.services import endpoints, head_ingress, head_service, services
 from controllers.workergroups.spec import cluster_view
 from controllers.workergroups.status import failure_of, status_of
-from reconcile import DoesNotFit, encode
+from reconcile import DecodeError, encode
 from reconcile.blocks import NewHost
 from reconcile.models import decode
 
@@ -74,7 +74,7 @@ def make_all(view: ClusterView) -> list[Any]:
 def test_a_spec_is_refused_by_field_or_its_objects_can_be_made(manifest: dict[str, Any]) -> None:
     try:
         read = decode(RayCluster, msgspec.json.encode(manifest))
-    except DoesNotFit:
+    except DecodeError:
         return  # the definition would not have let it through
     view = cluster_view(encode(read))
     plan = plan_cluster(view, [], NOW)

@@ -111,7 +111,7 @@ async def test_who_comes_after_a_crash_finds_that_a_suspension_had_begun() -> No
     await once(client)
     await change(client, suspend=False)
     assert len([write for write in (await once(client)).writes if write.startswith("delete pods")]) == 3
-    assert (await once(client)).result.after is not None
+    assert (await once(client)).result.requeue_after is not None
     await once(client)
     assert len(await pods(client)) == 3
 

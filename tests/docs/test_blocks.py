@@ -29,7 +29,7 @@ from reconcile.commands.explain import chain, head
 from reconcile.commands.main import reconcile
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
 from reconcile.ops.debug_actions import Desk
-from reconcile.storms.purity import Impure
+from reconcile.storms.purity import NondeterministicRun
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
 from tests.commands.helpers import running
 from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, parts, run
@@ -231,7 +231,7 @@ def test_a_storm_is_explained_as_the_page_shows() -> None:
 @checks("docs/how-to/debug-a-storm.md", "python")
 async def test_the_test_of_the_page_finds_a_storm_before_it_happens() -> None:
     test = run("docs/how-to/debug-a-storm.md", sites=storming, WEB=WEB)
-    with pytest.raises(Impure, match="stamp"):
+    with pytest.raises(NondeterministicRun, match="stamp"):
         await test["test_what_a_site_wants_is_a_function_of_what_is_there"]()
 
 

@@ -12,7 +12,7 @@ from tenants import SETTINGS, Tenant, TenantSpec, tenants
 from test_backups import FakeStorage
 
 from reconcile import Client, Controller, Manager, Object, ObjectMeta
-from reconcile.controller.permissions import lookout_permissions, permissions_of
+from reconcile.controller.permissions import permissions_of, predecessor_permissions
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Job, JobSpec
 from reconcile.testing import FakeClient, simulate
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[Controller[Any]], list[Object]]] = {
 
 
 def role_of(controllers: Sequence[Controller[Any]]) -> list[dict[str, Any]]:
-    rights = [*permissions_of(controllers), *lookout_permissions(controllers)]
+    rights = [*permissions_of(controllers), *predecessor_permissions(controllers)]
     head = {"apiVersion": f"{GROUP}/v1", "metadata": {"name": "operator"}}
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
     reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "operator"}

@@ -13,7 +13,7 @@ from informers import (
     Delta,
     InformerOptions,
     Key,
-    NotDeclared,
+    NotCached,
     Resource,
     StatusError,
     Unreachable,
@@ -147,7 +147,7 @@ def test_what_is_declared_later_runs_at_once_and_what_nobody_wants_any_more_stop
             cache.release(CONFIG_MAPS)
             await anyio.sleep(1)
             assert not informer.running
-            with pytest.raises(NotDeclared):
+            with pytest.raises(NotCached):
                 cache.informer(CONFIG_MAPS)
 
     simulate(run)
@@ -326,7 +326,7 @@ def test_what_was_declared_before_the_cache_ran_is_forgotten_without_a_task_to_e
     cache.declare(CONFIG_MAPS)
     cache.release(CONFIG_MAPS)
     assert cache.find(CONFIG_MAPS) is None
-    with pytest.raises(NotDeclared):
+    with pytest.raises(NotCached):
         cache.release(CONFIG_MAPS)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Cache, CacheSyncFailed, Delta, Informer, Key, NotDeclared, Resource, Unreachable
+from informers import Cache, CacheSyncFailed, Delta, Informer, Key, NotCached, Resource, Unreachable
 from informers.transport import Response
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -341,7 +341,7 @@ def test_a_cache_that_cannot_sync_says_why() -> None:
 
 
 def test_reading_an_undeclared_resource_says_how_to_declare_it() -> None:
-    with pytest.raises(NotDeclared, match="name it in owns= or watches="):
+    with pytest.raises(NotCached, match="name it in owns= or watches="):
         Cache(Down()).informer(CONFIG_MAPS)
 
 

@@ -288,7 +288,7 @@ def test_plain_functions_and_further_parts_work_in_several_clusters() -> None:
 
     async def scenario(sites: Sites) -> None:
         await sites.east.make("a", size=6)
-        controller = Controller(Toy, plain, on_gone=forget, background=listen)
+        controller = Controller(Toy, plain, on_deleted=forget, background=listen)
         async with sites.running(controller):
             made = await sites.west.make("b")
             await anyio.sleep(3)

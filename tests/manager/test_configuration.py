@@ -247,7 +247,7 @@ def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is()
         "metrics",
         "traces",
         "limiter",
-        "caution",
+        "takeover",
         "informers",
         "environ",
     }

@@ -9,8 +9,8 @@ from attrs import frozen
 from reconcile import (
     Context,
     Controller,
+    DefinitionMismatch,
     Manager,
-    NotAsDeclared,
     Object,
     ObjectMeta,
     Scale,
@@ -79,7 +79,9 @@ async def installed(change: Any) -> FakeClient:
 )
 async def test_what_the_installed_definition_lacks_is_named(change: Any, missing: str) -> None:
     client = await installed(change)
-    with pytest.raises(NotAsDeclared, match="Apply the definition that `reconcile crds` prints") as caught:
+    with pytest.raises(
+        DefinitionMismatch, match="Apply the definition that `reconcile crds` prints"
+    ) as caught:
         await check_scales(client.transport, [Fleet])
     assert caught.value.missing == (missing,)
 
@@ -101,7 +103,7 @@ async def test_a_manager_does_not_start_on_a_definition_that_cannot_be_scaled() 
         ran.append(ctx.object.name)
 
     await client.create(Fleet(metadata=ObjectMeta("a", "default")))
-    with anyio.fail_after(10), pytest.raises(NotAsDeclared, match="fleets"):
+    with anyio.fail_after(10), pytest.raises(DefinitionMismatch, match="fleets"):
         await Manager(Controller(Fleet, keep), transport=client.transport).run()
     assert ran == []
 
@@ -114,7 +116,7 @@ async def test_a_controller_that_is_added_to_a_running_manager_is_held_to_it_too
         pass
 
     async with Manager(Controller(ConfigMap, keep), transport=client.transport) as manager:
-        with pytest.raises(NotAsDeclared, match=r"\.spec\.replicas has no default there"):
+        with pytest.raises(DefinitionMismatch, match=r"\.spec\.replicas has no default there"):
             await manager.add(Controller(Fleet, keep))
         assert [controller.name for controller in manager.status().controllers] == ["configmap"]
         assert [informer.resource for informer in manager.status().informers] == ["configmaps"]

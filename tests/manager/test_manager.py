@@ -137,7 +137,7 @@ def test_a_run_sees_what_the_run_before_it_wrote_however_late_the_watch_is(seed:
             nonlocal runs
             runs += 1
             await make_one(ctx)
-            return Result(after=0.001 if runs < 20 else None)
+            return Result(requeue_after=0.001 if runs < 20 else None)
 
         async with world.running(Controller(Toy, limited, owns=[ConfigMap])):
             await world.make()
@@ -164,7 +164,7 @@ def test_a_deletion_counts_as_done_in_the_next_run_however_late_the_watch_is(see
                     )
             elif len(children) > 3:
                 await ctx.delete(children[0])
-            return Result(after=0.001 if runs < 20 else None)
+            return Result(requeue_after=0.001 if runs < 20 else None)
 
         async with world.running(Controller(Toy, keep_three, owns=[ConfigMap])):
             await world.make()
@@ -182,7 +182,7 @@ def test_success_starts_the_back_off_afresh() -> None:
         attempts.append(ctx.attempt)
         if len(attempts) in (1, 2, 4):
             raise RuntimeError("no")
-        return Result(after=1) if len(attempts) == 3 else None
+        return Result(requeue_after=1) if len(attempts) == 3 else None
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, fail_now_and_then)):

@@ -244,7 +244,7 @@ def test_a_key_whose_delay_ends_while_the_first_worker_is_busy_is_worked_on_at_o
         if name in began:
             return Result()
         began.add(name)
-        return Result(after=5)
+        return Result(requeue_after=5)
 
     async def scenario(world: World) -> None:
         async with world.running(Controller(Toy, work, workers=2)) as manager:

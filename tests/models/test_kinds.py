@@ -36,7 +36,7 @@ ODD = {"odd": [0, 0.0, False, "", None, {"deep": [{}]}]}
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_class_carries_a_field_that_it_does_not_have(cls: type[Any]) -> None:
     value = structure(cls, {**other_than_default(cls, None), **ODD})
-    assert value.further == ODD
+    assert value.extra == ODD
     assert json.dumps(unstructure(value)["odd"]) == json.dumps(ODD["odd"])
 
 
@@ -65,7 +65,7 @@ ANY = st.recursive(
 
 
 def some(**known: Any) -> st.SearchStrategy[dict[str, Any]]:
-    more = st.dictionaries(st.sampled_from(["volumes", "x-y", "further", "kind"]), ANY, max_size=2)
+    more = st.dictionaries(st.sampled_from(["volumes", "x-y", "extra", "kind"]), ANY, max_size=2)
     fields = st.fixed_dictionaries({}, optional=known)
     return st.builds(lambda one, other: {**one, **other}, more, fields)
 
@@ -101,29 +101,29 @@ def test_a_pod_is_written_with_all_that_was_read(spec: dict[str, Any], status: d
 
 
 def test_the_head_of_an_object_is_no_further_field_and_that_of_a_part_is() -> None:
-    assert decode(Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).further == {}
-    assert structure(PodSpec, {"kind": "odd"}).further == {"kind": "odd"}
+    assert decode(Pod, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}).extra == {}
+    assert structure(PodSpec, {"kind": "odd"}).extra == {"kind": "odd"}
 
 
 @pytest.mark.parametrize("name", ["data", "kind", "metadata"])
 def test_a_further_field_that_has_a_field_of_its_own_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"ConfigMap\.further has '{name}', which has a field of its own"):
-        encode(ConfigMap(metadata=ObjectMeta("a"), further={name: {}}))
+    with pytest.raises(TypeError, match=rf"ConfigMap\.extra has '{name}', which has a field of its own"):
+        encode(ConfigMap(metadata=ObjectMeta("a"), extra={name: {}}))
 
 
 async def test_further_fields_are_applied_and_edited_as_others_are() -> None:
     client = FakeClient()
-    spec = PodSpec(containers=({"name": "c", "image": "i"},), further={"hostNetwork": True, "priority": 0})
+    spec = PodSpec(containers=({"name": "c", "image": "i"},), extra={"hostNetwork": True, "priority": 0})
     live = await client.apply(Intent(Pod, metadata=ObjectMeta("p", "default"), spec=spec))
-    assert (live.spec.further["hostNetwork"], live.spec.further["priority"]) == (True, 0)
+    assert (live.spec.extra["hostNetwork"], live.spec.extra["priority"]) == (True, 0)
     async with client.editing(live) as draft:
-        draft.spec.further["activeDeadlineSeconds"] = 60
+        draft.spec.extra["activeDeadlineSeconds"] = 60
     after = await client.get(Pod, "p", "default")
-    assert (after.spec.further["activeDeadlineSeconds"], after.spec.further["hostNetwork"]) == (60, True)
+    assert (after.spec.extra["activeDeadlineSeconds"], after.spec.extra["hostNetwork"]) == (60, True)
 
 
 def test_what_a_secret_has_further_does_not_show() -> None:
-    assert "hunter2" not in repr(Secret(metadata=ObjectMeta("s"), further={"stringData": {"p": "hunter2"}}))
+    assert "hunter2" not in repr(Secret(metadata=ObjectMeta("s"), extra={"stringData": {"p": "hunter2"}}))
 
 
 @frozen
@@ -146,7 +146,7 @@ def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
     assert client.add({**gate, "spec": {"template": template}})["spec"]["template"] == template
     read = decode(Gate, {**gate, "spec": {"template": template}}).spec.template
     assert read.metadata.labels == {"a": "b"}
-    assert read.spec.further == {"volumes": template["spec"]["volumes"]}
+    assert read.spec.extra == {"volumes": template["spec"]["volumes"]}
     schema = definition_of(Gate)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     inside = schema["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
     assert inside["x-kubernetes-preserve-unknown-fields"] is True
@@ -154,20 +154,20 @@ def test_an_embedded_pod_template_keeps_all_that_a_pod_has() -> None:
 
 @frozen
 class Two:
-    one: Mapping[str, Any] = field(factory=dict, further=True)
-    other: Mapping[str, Any] = field(factory=dict, further=True)
+    one: Mapping[str, Any] = field(factory=dict, extra_fields=True)
+    other: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
 
 @frozen
 class Typed:
-    further: Mapping[str, str] = field(factory=dict, further=True)
+    extra: Mapping[str, str] = field(factory=dict, extra_fields=True)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         (Two, "Two has two fields for further ones: one and other"),
-        (Typed, r"Typed\.further holds further fields: make it `further: Mapping\[str, Any\] = field"),
+        (Typed, r"Typed\.extra holds further fields: make it `extra: Mapping\[str, Any\] = field"),
     ],
 )
 def test_a_field_for_further_ones_is_a_mapping_with_a_default(spec: Any, message: str) -> None:

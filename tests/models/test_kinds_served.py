@@ -54,7 +54,7 @@ MADE: dict[str, Object] = {
     "cluster role": ClusterRole(metadata=ALONE, rules=(READ, PAGES)),
     "aggregated cluster role": ClusterRole(
         metadata=ALONE,
-        further={"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}},
+        extra={"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}},
     ),
     "cluster role binding": ClusterRoleBinding(
         metadata=ALONE,
@@ -86,7 +86,7 @@ MADE: dict[str, Object] = {
         spec=PersistentVolumeSpec(
             capacity={"storage": Quantity("1Gi")},
             access_modes=("ReadWriteOnce",),
-            further={"hostPath": {"path": "/data"}},
+            extra={"hostPath": {"path": "/data"}},
         ),
     ),
     "storage class": StorageClass(metadata=ALONE, provisioner="example.com/disks", reclaim_policy="Delete"),

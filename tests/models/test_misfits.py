@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 from prometheus_client import CollectorRegistry
 
-from reconcile import Context, Controller, DoesNotFit, Object, ObjectMeta, Watch, field, resource
+from reconcile import Context, Controller, DecodeError, Object, ObjectMeta, Watch, field, resource
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
 from tests.manager.test_manager import World, played
@@ -113,7 +113,7 @@ def test_a_misfit_fails_the_run_that_reads_it_and_no_other() -> None:
             ran.append(str(ctx.request))
 
         async def read_twice(ctx: Context[Lamp]) -> None:
-            with pytest.raises(DoesNotFit, match=r"\.spec\.watts"):
+            with pytest.raises(DecodeError, match=r"\.spec\.watts"):
                 _ = ctx.object
             ran.append(ctx.object.name)
 

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from reconcile import (
     Condition,
-    DoesNotFit,
+    DecodeError,
     Object,
     ObjectMeta,
     Schema,
@@ -119,7 +119,7 @@ def test_zeros_are_written_and_only_none_by_default_is_left_out() -> None:
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(spec: dict[str, Any], message: str) -> None:
-    with pytest.raises(DoesNotFit, match=message):
+    with pytest.raises(DecodeError, match=message):
         decode(Every, body(**spec))
 
 

@@ -23,14 +23,14 @@ from controllers.registrysecrets import models as registry_models
 from controllers.workergroups import models as ray_models
 from reconcile import (
     UNSET,
-    DoesNotFit,
+    DecodeError,
     LabelSelector,
     MicroTime,
     Object,
     ObjectMeta,
     Quantity,
     Schema,
-    Unset,
+    UnsetType,
     field,
     kind_of,
     kinds,
@@ -121,7 +121,7 @@ class Burst:
 
 @frozen
 class Everything:
-    three: str | Unset | None = UNSET
+    three: str | UnsetType | None = UNSET
     nullable: str | None = "given"
     speed: Speed = Speed.SLOW
     every: datetime.timedelta = datetime.timedelta(minutes=5)
@@ -184,12 +184,12 @@ def test_a_union_of_classes_is_told_apart_by_its_tag(trigger: dict[str, Any]) ->
     ],
 )
 def test_values_that_do_not_fit_are_told_with_their_paths(spec: dict[str, Any], message: str) -> None:
-    with pytest.raises(DoesNotFit, match=message):
+    with pytest.raises(DecodeError, match=message):
         whole(**spec)
 
 
 def test_the_faults_of_an_object_come_all_at_once_and_as_data() -> None:
-    with pytest.raises(DoesNotFit) as caught:
+    with pytest.raises(DecodeError) as caught:
         whole(speed=9, every=1)
     assert [fault.path for fault in caught.value.faults] == [".spec.speed", ".spec.every"]
 
@@ -274,7 +274,7 @@ class Login:
 
 def test_converters_and_validators_have_their_say() -> None:
     assert structure(Port, {"number": -80}).number == 80
-    with pytest.raises(DoesNotFit, match=r"Port refuses its values: 'protocol' must be in"):
+    with pytest.raises(DecodeError, match=r"Port refuses its values: 'protocol' must be in"):
         structure(Port, {"number": 1, "protocol": "IP"})
 
 
@@ -308,7 +308,7 @@ def test_converters_run_on_what_is_read_wherever_they_are() -> None:
     "body", [{"password": "HUNTER2"}, {"password": 12345}, {"keys": {"HUNTER2": "12345"}}]
 )
 def test_what_is_secret_shows_neither_in_errors_nor_in_repr(body: dict[str, Any]) -> None:
-    with pytest.raises(DoesNotFit) as caught:
+    with pytest.raises(DecodeError) as caught:
         structure(Login, {"user": "u", **body})
     assert "HUNTER2" not in str(caught.value)
     assert "12345" not in str(caught.value)

@@ -21,7 +21,7 @@ from reconcile import (
     Rule,
     Scale,
     Schema,
-    Unset,
+    UnsetType,
     definition_of,
     field,
     resource,
@@ -331,7 +331,7 @@ def test_a_default_that_the_server_cannot_reach_is_refused(spec: Any, default: A
 class NullSpec:
     needed: str | None
     given: str | None = "g"
-    three: str | Unset | None = UNSET
+    three: str | UnsetType | None = UNSET
     left_out: str | None = None
     names: tuple[str | None, ...] = ()
     by_name: Mapping[str, int | None] = field(factory=dict)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 from attrs import evolve, frozen
 
-from reconcile import UNSET, Key, Object, ObjectMeta, Schema, StaleVersion, Unset, kind_of, resource
+from reconcile import UNSET, Key, Object, ObjectMeta, Schema, StaleVersion, UnsetType, kind_of, resource
 from reconcile.client.diff import overlaid, sets_null
 from reconcile.testing import FakeClient
 
@@ -13,12 +13,12 @@ from reconcile.testing import FakeClient
 @frozen
 class Port:
     name: str
-    number: int | Unset | None = UNSET
+    number: int | UnsetType | None = UNSET
 
 
 @frozen
 class GateSpec:
-    colour: str | Unset | None = UNSET
+    colour: str | UnsetType | None = UNSET
     given: str | None = "g"
     ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("name",))] = ()
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 from attrs import frozen
 
-from reconcile import Object, Open, Schema, definition_of, resource
+from reconcile import ExtraFields, Object, Schema, definition_of, resource
 
 
 @frozen
@@ -125,12 +125,12 @@ def test_versions_may_have_other_defaults() -> None:
 
 
 @frozen
-class AnySpec(Open):
+class AnySpec(ExtraFields):
     image: str
 
 
 @frozen
-class AnyOtherSpec(Open):
+class AnyOtherSpec(ExtraFields):
     image: str
     owner: str | None = None
 

@@ -11,7 +11,18 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 
 from controllers.workergroups import RayCluster
-from reconcile import UNSET, Condition, Object, ObjectMeta, Quantity, Schema, Unset, encode, field, resource
+from reconcile import (
+    UNSET,
+    Condition,
+    Object,
+    ObjectMeta,
+    Quantity,
+    Schema,
+    UnsetType,
+    encode,
+    field,
+    resource,
+)
 from reconcile.kinds import Pod
 from reconcile.models import decode
 from reconcile.testing import FakeClient
@@ -45,7 +56,7 @@ class Port:
 class GateSpec:
     image: Annotated[str, Schema(pattern="^[a-z]+:[0-9]$", max_length=9)]
     replicas: Annotated[int, Schema(minimum=0)] = 1
-    colour: str | Unset = UNSET
+    colour: str | UnsetType = UNSET
     speed: Speed = Speed.SLOW
     ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("number",))] = ()
     names: Annotated[

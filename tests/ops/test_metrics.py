@@ -105,9 +105,9 @@ def test_each_way_to_end_a_run_counts_as_controller_runtime_counts_it() -> None:
         done.add(name)
         match name:
             case "again":
-                return Result(again=True)
+                return Result(requeue=True)
             case "after":
-                return Result(after=5)
+                return Result(requeue_after=5)
             case "fails":
                 raise ValueError("the world is not as it should be")
             case "panics":

@@ -27,7 +27,7 @@ from reconcile import (
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.ops import page_connections
 from reconcile.ops.debug_pages import refusal_of
-from reconcile.ops.serving import Address, CannotServe, is_loopback, parse_address
+from reconcile.ops.serving import Address, ServeError, is_loopback, parse_address
 
 
 @frozen
@@ -381,5 +381,5 @@ async def test_a_port_in_use_ends_the_start_and_says_which() -> None:
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         manager = Manager(lamps, transport=InProcessTransport(ApiServer()), serve=address, environ={})
-        with pytest.raises(CannotServe, match=f"cannot serve on {address}"):
+        with pytest.raises(ServeError, match=f"cannot serve on {address}"):
             await manager.run()

@@ -17,7 +17,7 @@ from reconcile import ConfigurationError, Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
 from reconcile.ops.access_reviews import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, Reviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
-from reconcile.ops.serving import CannotServe
+from reconcile.ops.serving import ServeError
 from reconcile.testing import simulate
 
 JSON = {"content-type": "application/json"}
@@ -127,7 +127,7 @@ async def test_a_start_without_a_certificate_says_which_file_is_missing(tmp_path
         serve_certificates=str(tmp_path),
         environ={},
     )
-    with pytest.raises(CannotServe, match=r"cannot read .*tls.crt"):
+    with pytest.raises(ServeError, match=r"cannot read .*tls.crt"):
         await manager.run()
 
 

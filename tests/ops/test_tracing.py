@@ -99,7 +99,7 @@ def test_a_run_links_to_the_run_before_it_and_to_the_span_it_was_triggered_in() 
     async def twice(ctx: Context[Toy]) -> Result | None:
         nonlocal runs
         runs += 1
-        return Result(after=3) if runs == 1 else None
+        return Result(requeue_after=3) if runs == 1 else None
 
     async def scenario(world: World) -> None:
         controller = Controller(Toy, twice)

@@ -330,7 +330,7 @@ def test_when_a_loop_comes_back_after_its_lease_another_leads_and_the_old_one_ha
             except NotLeading:
                 refused.append(loop.time())
                 raise
-        return Result(after=1)
+        return Result(requeue_after=1)
 
     async def scenario(world: World) -> None:
         elections = [LeaderElection("toys", "default", identity=name) for name in ("first", "second")]

@@ -86,13 +86,13 @@ def scenario(reconcile: Keep = keep, *steps: Act, **options: Any) -> Scenario:
 async def restless(ctx: Context[Plot]) -> Result:
     """Tells in its status what time it is, every second."""
     ctx.status(seen=ctx.clock.now().isoformat())
-    return Result(after=1)
+    return Result(requeue_after=1)
 
 
 async def polling(ctx: Context[Plot]) -> Result:
     """Writes its status anew every twenty seconds for no reason."""
     ctx.status(seen=ctx.clock.now().isoformat())
-    return Result(after=20)
+    return Result(requeue_after=20)
 
 
 async def asking(ctx: Context[Plot]) -> None:

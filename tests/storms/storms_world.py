@@ -158,11 +158,11 @@ class Operator:
         child = await ctx.client.find(ConfigMap, "child", "default")
         if child is None:
             await ctx.create(ConfigMap(metadata=ObjectMeta("child"), data={"x": "same"}))
-            return Result(after=2)
+            return Result(requeue_after=2)
         if self.mended:
             return None
         await ctx.client.patch(kind_of(ConfigMap).resource, child.key, {"data": {"x": "same"}}, guard={})
-        return Result(after=2)
+        return Result(requeue_after=2)
 
 
 @define

@@ -229,7 +229,7 @@ def test_a_run_that_waited_for_its_own_status_is_reported_once_with_the_remedy()
             await anyio.sleep(10)
             told = [one for one in await the_events(world) if one["reason"] == "WaitsForItself"]
         assert len(told) == 1
-        assert "Result(again=True)" in told[0]["note"]
+        assert "Result(requeue=True)" in told[0]["note"]
 
     played(scenario)
 
@@ -240,7 +240,7 @@ def test_a_run_that_says_so_or_has_nothing_more_to_do_is_not_reported(again: boo
     async def fine(ctx: Context[Toy]) -> Result | None:
         ctx.status(size=1)
         if again and ctx.object.status.size == 0:
-            return Result(again=True)
+            return Result(requeue=True)
         if again:
             await ctx.apply(Intent(ConfigMap, metadata=ObjectMeta("child"), data={"x": "1"}))
         return None

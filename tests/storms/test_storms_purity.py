@@ -11,11 +11,11 @@ import pytest
 from attrs import evolve
 
 from informers import InformerOptions, Key, Snapshot
-from reconcile import Context, Controller, Impure, Intent, ObjectMeta, SyncContext, Watch
+from reconcile import Context, Controller, Intent, NondeterministicRun, ObjectMeta, SyncContext, Watch
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models.codec import format_time
 from reconcile.storms.purity import impurities, reordered
-from reconcile.testing import FakeClient, VirtualClock, assert_pure, run_once
+from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
 from tests.manager.test_manager import Toy, ToySpec, World, played
 from tests.storms.test_storms_echoes import CONFIG, sent, state
 
@@ -49,8 +49,8 @@ IMPURE: Mapping[str, Wanted] = {
 @pytest.mark.parametrize("what", IMPURE)
 async def test_what_is_no_function_of_the_state_is_an_error_that_names_the_path(what: str) -> None:
     client = a_world()
-    with pytest.raises(Impure, match="generate_once") as error:
-        await assert_pure(keeping(IMPURE[what]), "default/a", client)
+    with pytest.raises(NondeterministicRun, match="generate_once") as error:
+        await assert_deterministic(keeping(IMPURE[what]), "default/a", client)
     assert error.value.paths == ("ConfigMap default/child: .data.x",)
     assert client.transport.writes == []
 
@@ -63,8 +63,8 @@ async def test_the_order_of_a_list_of_objects_is_found_out() -> None:
 
     client = a_world()
     client.add(Toy(metadata=ObjectMeta("b", "default"), spec=ToySpec(size=4)))
-    with pytest.raises(Impure, match=r"Toy default/a/status: \.status\.size"):
-        await assert_pure(Controller(Toy, first), "default/a", client)
+    with pytest.raises(NondeterministicRun, match=r"Toy default/a/status: \.status\.size"):
+        await assert_deterministic(Controller(Toy, first), "default/a", client)
 
 
 async def keep_sorted(ctx: Context[Toy]) -> None:
@@ -83,12 +83,12 @@ forgets = Controller(Toy, keep_unsorted, owns=[ConfigMap])
 
 @pytest.mark.rule("storm-purity")
 async def test_the_order_of_a_set_is_found_out_in_other_interpreters() -> None:
-    with pytest.raises(Impure, match=r"ConfigMap default/child: \.data\.x"):
-        await assert_pure(forgets, "default/a", a_world())
+    with pytest.raises(NondeterministicRun, match=r"ConfigMap default/child: \.data\.x"):
+        await assert_deterministic(forgets, "default/a", a_world())
 
 
 async def test_what_is_a_function_of_the_state_is_pure_in_all_of_them() -> None:
-    await assert_pure(sorts, "default/a", a_world())
+    await assert_deterministic(sorts, "default/a", a_world())
 
 
 async def test_a_run_that_fails_raises_what_it_fails_with() -> None:
@@ -96,7 +96,7 @@ async def test_a_run_that_fails_raises_what_it_fails_with() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await assert_pure(Controller(Toy, fail), "default/a", a_world())
+        await assert_deterministic(Controller(Toy, fail), "default/a", a_world())
 
 
 def noting(child: ConfigMap) -> Mapping[str, str]:
@@ -131,7 +131,9 @@ async def keep_applied(ctx: Context[Toy]) -> None:
 @pytest.mark.rule("storm-purity")
 @pytest.mark.parametrize("keep", [keep_noted, keep_applied])
 async def test_a_note_of_what_the_server_chose_is_a_function_of_the_state(keep: Any) -> None:
-    await assert_pure(Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap]), "default/a", a_world())
+    await assert_deterministic(
+        Controller(Toy, keep, owns=[ConfigMap], writes=[ConfigMap]), "default/a", a_world()
+    )
 
 
 @pytest.mark.rule("storm-purity")
@@ -139,8 +141,8 @@ async def test_the_present_second_is_found_out_also_where_a_child_is_made_in_it(
     def now(ctx: Context[Toy]) -> Mapping[str, str]:
         return {"x": ctx.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
 
-    with pytest.raises(Impure, match=r"\.data\.x"):
-        await assert_pure(keeping(now), "default/a", a_world())
+    with pytest.raises(NondeterministicRun, match=r"\.data\.x"):
+        await assert_deterministic(keeping(now), "default/a", a_world())
 
 
 def due(ctx: Context[Toy]) -> Mapping[str, str]:
@@ -155,7 +157,7 @@ async def test_what_a_schedule_makes_due_is_due_in_both_runs(seconds: float) -> 
     client = a_world()
     assert isinstance(client.clock, VirtualClock)
     client.clock.advance(seconds)
-    await assert_pure(keeping(due), "default/a", client)
+    await assert_deterministic(keeping(due), "default/a", client)
 
 
 @pytest.mark.rule("storm-purity")
@@ -171,9 +173,9 @@ async def test_the_first_run_is_at_the_time_of_the_clients_clock_and_the_second_
     client = a_world()
     assert isinstance(client.clock, VirtualClock)
     client.clock.advance(30 * 86_400)
-    await assert_pure(keeping(note), "default/a", client)
-    with pytest.raises(Impure, match=r"\.data\.x"):
-        await assert_pure(keeping(note), "default/a", client, later=datetime.timedelta(days=1))
+    await assert_deterministic(keeping(note), "default/a", client)
+    with pytest.raises(NondeterministicRun, match=r"\.data\.x"):
+        await assert_deterministic(keeping(note), "default/a", client, later=datetime.timedelta(days=1))
     start = client.clock.now()
     assert [round((time - start).total_seconds()) for time in times] == [0, 11, 60, 60 + 86_400]
 
@@ -189,7 +191,7 @@ def failures_under_debug(controller: Controller[Toy], caplog: pytest.LogCaptureF
             assert await world.client.find(ConfigMap, "child", "default") is not None
 
     played(scenario)
-    return [str(vars(one)["error"]) for one in caplog.records if "Impure" in str(vars(one))]
+    return [str(vars(one)["error"]) for one in caplog.records if "NondeterministicRun" in str(vars(one))]
 
 
 @pytest.mark.rule("storm-purity")
@@ -277,7 +279,7 @@ def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
 
 
 def test_an_impure_run_is_told_where_and_what_helps() -> None:
-    assert str(Impure([".a", ".b"])) == (
+    assert str(NondeterministicRun([".a", ".b"])) == (
         "desired state is not a function of what is there: .a, .b: the same state has to give the same "
         "desired state: leave the time out, sort what comes from a set or a list of objects, and take "
         "passwords and salts from ctx.generate_once"
@@ -319,7 +321,7 @@ async def test_generated_values_are_pure_from_the_first_run_on() -> None:
     seen: list[str] = []
     client, controller = a_world(), generating(seen)
     await run_once(controller, "default/a", client)
-    await assert_pure(controller, "default/a", client)
+    await assert_deterministic(controller, "default/a", client)
 
 
 @pytest.mark.rule("storm-generate-once")

@@ -22,7 +22,7 @@ from reconcile import (
     Scale,
     Schema,
     SyncContext,
-    Unset,
+    UnsetType,
     Unstructured,
     Watch,
     field,
@@ -42,7 +42,7 @@ class SiteSpec:
     image: str
     replicas: Annotated[int, Schema(minimum=0)] = 1
     pull_secret: str | None = None
-    colour: str | Unset | None = UNSET
+    colour: str | UnsetType | None = UNSET
     every: datetime.timedelta = datetime.timedelta(minutes=5)
     memory: Quantity | None = None
     ports: Annotated[tuple[Port, ...], Schema(list_type="map", list_map_keys=("number",))] = ()
@@ -69,9 +69,9 @@ def config_for(site: Site) -> Intent[ConfigMap]:
 
 
 def pod_for(site: Site) -> Intent[Pod]:
-    spec = PodSpec(containers=({"name": "web", "image": site.spec.image},), further={"hostNetwork": True})
-    pod = Pod(metadata=ObjectMeta(site.name), spec=spec, further={})
-    assert_type(pod.spec.further, Mapping[str, Any])
+    spec = PodSpec(containers=({"name": "web", "image": site.spec.image},), extra={"hostNetwork": True})
+    pod = Pod(metadata=ObjectMeta(site.name), spec=spec, extra={})
+    assert_type(pod.spec.extra, Mapping[str, Any])
     return Intent(Pod, metadata=pod.metadata, spec=pod.spec)
 
 
@@ -92,7 +92,7 @@ async def keep_site(ctx: Context[Site]) -> Result | None:
     assert_type(owned, Sequence[ConfigMap])
     ctx.status(replicas=live.status.ready_replicas, selector=selector.text())
     ctx.condition("Ready", live.status.ready_replicas > 0, reason="Pods")
-    return None if site.terminating else Result(after=30)
+    return None if site.terminating else Result(requeue_after=30)
 
 
 def keep_plainly(ctx: SyncContext[Site]) -> Result | None:
@@ -102,7 +102,7 @@ def keep_plainly(ctx: SyncContext[Site]) -> Result | None:
     assert_type(ctx.client.list(ConfigMap), Sequence[ConfigMap])
     with ctx.client.editing(ctx.object) as draft:
         draft.spec.replicas = 3
-    return Result(after=30)
+    return Result(requeue_after=30)
 
 
 plain_sites = Controller(Site, keep_plainly, name="plain", cleanup=keep_plainly, workers=5)

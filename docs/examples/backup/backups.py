@@ -56,7 +56,7 @@ def report(ctx: Context[Backup] | Context[Restore], operation: Operation) -> Res
     ctx.condition("Synced", True, reason="Asked")
     if operation.state == "Running":
         ctx.condition("Complete", "Unknown", reason="Running", message=operation.message)
-        return Result(after=POLL)
+        return Result(requeue_after=POLL)
     succeeded = operation.state == "Succeeded"
     ctx.condition("Complete", succeeded, reason=operation.state, message=operation.message)
     ctx.event(operation.state, operation.message, warning=not succeeded)
@@ -79,7 +79,7 @@ def backups(storage: Storage) -> Controller[Backup]:
             ctx.condition(
                 "Removable", False, reason="InUse", message=f"restored by {', '.join(sorted(users))}"
             )
-            return Result(after=POLL)
+            return Result(requeue_after=POLL)
         with ctx.false_on_failure("Removable", StorageFailed):
             await storage.remove(operation_of(ctx.object))
         return None

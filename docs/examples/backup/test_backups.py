@@ -93,11 +93,11 @@ async def test_a_backup_is_started_once_and_polled_until_it_has_ended() -> None:
     done = await cluster.keep(DAILY)
     assert done.writes == ["patch backups default/daily", "patch backups/status default/daily"]
     done = await cluster.keep(DAILY)
-    assert (done.writes, done.result.after) == ([], POLL)
+    assert (done.writes, done.result.requeue_after) == ([], POLL)
     cluster.storage.end("Succeeded", "12 GiB")
     done = await cluster.keep(DAILY)
     assert done.events == ["Normal Succeeded: 12 GiB"]
-    assert done.result.after is None
+    assert done.result.requeue_after is None
     assert cluster.storage.started == ["back up disk-1"]
 
 
@@ -150,7 +150,7 @@ async def test_a_backup_stays_while_it_is_restored() -> None:
     await cluster.delete(DAILY)
     done = await cluster.keep(DAILY)
     assert done.conditions["Removable"]["message"] == "restored by back"
-    assert done.result.after == POLL
+    assert done.result.requeue_after == POLL
     cluster.storage.end()
     await cluster.keep(BACK)
     await cluster.keep(DAILY)
@@ -161,7 +161,7 @@ async def test_a_backup_that_goes_before_it_is_complete_fails_those_that_wait_fo
     cluster = Cluster(FakeClient(DAILY, BACK))
     await cluster.keep(DAILY)
     await cluster.delete(DAILY)
-    assert (await cluster.keep(DAILY)).result.after == POLL
+    assert (await cluster.keep(DAILY)).result.requeue_after == POLL
     await cluster.keep(BACK)
     assert (await cluster.complete(BACK)).reason == "BackupDeleted"
     await cluster.keep(DAILY)

@@ -99,8 +99,8 @@ async def keep_canary(ctx: Context[Canary]) -> Result | None:
     if ahead.refused and not now.refused:
         ctx.event("RolledBack", f"{ahead.trial} was not available within {spec.step_time}", warning=True)
     if ahead != now:
-        return Result(again=True)
-    return Result(after=now.since + spec.step_time - at) if now.since else None
+        return Result(requeue=True)
+    return Result(requeue_after=now.since + spec.step_time - at) if now.since else None
 
 
 canaries = Controller(Canary, keep_canary, owns=[Deployment])

@@ -40,7 +40,7 @@ async def decided(client: FakeClient) -> Pass:
     """The operator runs until it has nothing more to decide."""
     done = await run_once(canaries, SHOP, client)
     assert done.undeclared == []
-    return await decided(client) if done.result.again else done
+    return await decided(client) if done.result.requeue else done
 
 
 async def a_step(client: FakeClient) -> Pass:
@@ -94,7 +94,7 @@ async def test_an_image_that_does_not_come_up_in_time_is_taken_back() -> None:
     done = await a_step(client)
     assert await sizes(client) == {"shop-stable shop:1": 10}
     assert done.conditions["Ready"]["reason"] == "Refused"
-    assert done.result.after is None  # it waits for another image, and for nothing else
+    assert done.result.requeue_after is None  # it waits for another image, and for nothing else
 
 
 async def test_a_trial_ends_at_once_when_it_is_called_off() -> None:

@@ -66,7 +66,7 @@ async def share(ctx: Context[SharedCertificate]) -> Result | None:
     ctx.prune(Secret)  # copies in namespaces that are not chosen any more
     ctx.status(copies=len(names) - len(taken))
     ctx.condition("Ready", not taken, reason="Taken" if taken else "Copied", message=", ".join(taken))
-    return Result(after=60) if taken else None  # a foreign Secret that goes wakes nobody
+    return Result(requeue_after=60) if taken else None  # a foreign Secret that goes wakes nobody
 
 
 certificates = Controller(

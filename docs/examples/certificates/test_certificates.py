@@ -60,7 +60,7 @@ async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
     done = await run_once(certificates, SHARED, client)
     assert (done.conditions["Ready"]["reason"], done.conditions["Ready"]["message"]) == ("Taken", "b")
     assert (await client.get(Secret, "site-tls", "b")).data == {"tls.crt": "dGhlaXJz"}
-    assert done.result.after == 60
+    assert done.result.requeue_after == 60
 
 
 async def test_while_the_source_is_missing_the_copies_stay() -> None:

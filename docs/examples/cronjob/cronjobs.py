@@ -121,7 +121,7 @@ async def keep_cron_job(ctx: Context[CronJob]) -> Result | None:
     missing = "" if started or spec.suspend else f"the Job of {due:%Y-%m-%d %H:%M} has not been started"
     ctx.condition("OnSchedule", started, reason="OnSchedule" if started else verdict, message=missing)
     ctx.prune(Job, keep=kept(spec, jobs, recorded))
-    return None if spec.suspend else Result(after=upcoming - now)
+    return None if spec.suspend else Result(requeue_after=upcoming - now)
 
 
 cron_jobs = Controller(CronJob, keep_cron_job, owns=[Job])

@@ -69,7 +69,7 @@ async def test_nothing_starts_before_its_time_and_then_one_job_does() -> None:
     client = a_cluster()
     done = await minutes_later(client, 0)
     assert done.writes == ["patch cronjobs/status default/report"]
-    assert done.result.after == pytest.approx(600, abs=1)
+    assert done.result.requeue_after == pytest.approx(600, abs=1)
     done = await minutes_later(client, 10)
     assert done.writes == ["apply jobs default/report-20260101-0010", "patch cronjobs/status default/report"]
     assert (await client.get(CronJob, "report", "default")).status.active == ("report-20260101-0010",)

@@ -69,7 +69,7 @@ def keep_backups(ctx: SyncContext[Database]) -> Result:
         ctx.apply(workloads.backup(due, password_of(db), db.spec.backup_image, host=db.name))
         ctx.status(last_backup=due)
     ctx.prune(Job, keep=[*running, *ended[-db.spec.keep_jobs :]])
-    return Result(after=every - ago)
+    return Result(requeue_after=every - ago)
 
 
 databases = Controller(

@@ -45,8 +45,8 @@ async def test_a_server_that_is_up_gets_its_schema_and_a_first_backup() -> None:
     done = await run_once(databases, SHOP, client)
     assert done.writes == ["apply jobs default/shop-20260101-000000", "patch databases/status default/shop"]
     assert done.undeclared == []
-    assert done.result.after is not None
-    assert done.result.after <= EVERY.total_seconds()
+    assert done.result.requeue_after is not None
+    assert done.result.requeue_after <= EVERY.total_seconds()
     secret = await client.get(Secret, "shop-password", "default")
     assert postgres.passwords["shop.default"] == base64.b64decode(secret.data["password"]).decode()
     assert (await run_once(databases, SHOP, client)).writes == []

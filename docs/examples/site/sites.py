@@ -60,7 +60,7 @@ async def keep_site(ctx: Context[Site]) -> Result | None:
     ready = live.status.ready_replicas
     ctx.status(ready=ready)  # collected, written once at the end, only if changed
     ctx.condition("Ready", ready >= site.spec.replicas, reason="Pods", message=f"{ready} ready")
-    return None  # or Result(after=30); an exception is a retry with back-off
+    return None  # or Result(requeue_after=30); an exception is a retry with back-off
 
 
 async def drop_site(ctx: Context[Site]) -> None:  # cleanup= is what adds the finalizer

@@ -96,7 +96,7 @@ async def keep_tenant(ctx: Context[Tenant]) -> Result | None:
         namespace = await ctx.apply(namespace_for(tenant), adopt=False)
     except AlreadyExists:  # not a tenant's: `kube-system`, say
         ctx.condition("Ready", False, reason="Taken", message="a namespace of its name is not a tenant's")
-        return Result(after=60)  # the deletion of a foreign namespace does not wake this tenant
+        return Result(requeue_after=60)  # the deletion of a foreign namespace does not wake this tenant
     if namespace.terminating:  # it accepts no new objects
         ctx.condition("Ready", False, reason="Terminating", message="its namespace is being deleted")
         return None  # its end wakes this tenant, which then makes it anew

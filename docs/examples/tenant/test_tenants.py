@@ -66,7 +66,7 @@ async def test_a_foreign_namespace_is_not_taken_over() -> None:
     done = await run_once(tenants, system, client)
     assert done.writes == ["patch tenants/status kube-system"]
     assert done.conditions["Ready"]["reason"] == "Taken"
-    assert done.result.after == 60
+    assert done.result.requeue_after == 60
 
 
 async def test_a_tenant_cannot_have_the_namespace_of_the_shared_settings() -> None:

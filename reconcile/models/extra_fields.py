@@ -6,27 +6,27 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from reconcile.models.fields import FURTHER, field
+from reconcile.models.fields import EXTRA, field
 
 
 @frozen(kw_only=True)
-class Open:
-    """Base of classes that carry any further field: `PodSpec(further={"hostNetwork": True})`.
+class ExtraFields:
+    """Base of classes that carry any further field: `PodSpec(extra={"hostNetwork": True})`.
 
-    What is read and has no field of its own is in `further`, by its name in JSON; what is there is
+    What is read and has no field of its own is in `extra`, by its name in JSON; what is there is
     written. In a schema, a class of this sort keeps unknown fields.
     """
 
-    further: Mapping[str, Any] = field(factory=dict, further=True)
+    extra: Mapping[str, Any] = field(factory=dict, extra_fields=True)
 
 
-def further_of(cls: type[Any]) -> str | None:
+def extra_of(cls: type[Any]) -> str | None:
     """The name of the field that holds what the class has no field for; None if it has none.
 
     Raises TypeError for one that is no mapping with a default, and for two.
     """
     attrs.resolve_types(cls)
-    found = [one for one in attrs.fields(cls) if one.metadata.get(FURTHER)]
+    found = [one for one in attrs.fields(cls) if one.metadata.get(EXTRA)]
     if not found:
         return None
     names: list[str] = [one.name for one in found]
@@ -34,7 +34,7 @@ def further_of(cls: type[Any]) -> str | None:
     if others:
         raise TypeError(f"{cls.__name__} has two fields for further ones: {name} and {others[0]}")
     if found[0].type != Mapping[str, Any] or found[0].default is attrs.NOTHING:
-        said = "Mapping[str, Any] = field(factory=dict, further=True)"
+        said = "Mapping[str, Any] = field(factory=dict, extra_fields=True)"
         raise TypeError(f"{cls.__name__}.{name} holds further fields: make it `{name}: {said}`")
     return name
 

@@ -9,13 +9,13 @@ import pytest
 from attrs import evolve
 
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
-from reconcile.controller.predecessors import Original
+from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
-from reconcile.manager.takeover import NO_CAUTION, Caution, OriginalAtWork
+from reconcile.manager.takeover import NO_TAKEOVER, PredecessorActive, TakeoverPolicy
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 
-ORIGINAL = Original(
+ORIGINAL = Predecessor(
     "Rival", leases=("rival-leader",), deployments=("rival-operator",), images=("example.com/rival",)
 )
 
@@ -31,10 +31,10 @@ class Played:
         self.recorded = FaultyTransport(self.transport)
 
     def manager(
-        self, *controllers: Controller[Any], caution: Caution = NO_CAUTION, **options: Any
+        self, *controllers: Controller[Any], takeover: TakeoverPolicy = NO_TAKEOVER, **options: Any
     ) -> Manager:
         return Manager(
-            *controllers, transport=self.recorded, clock=self.clock, caution=caution, environ={}, **options
+            *controllers, transport=self.recorded, clock=self.clock, takeover=takeover, environ={}, **options
         )
 
     async def runs(self, manager: Manager, seconds: float = 5.0) -> None:
@@ -59,7 +59,7 @@ async def stamp(ctx: Context[Pod]) -> None:
 
 def stamps(**options: Any) -> Controller[Pod]:
     return Controller(
-        Pod, stamp, writes=[Pod], name="stamps", replaces=ORIGINAL, **options, operator="example.com"
+        Pod, stamp, writes=[Pod], name="stamps", predecessor=ORIGINAL, **options, operator="example.com"
     )
 
 
@@ -103,13 +103,13 @@ def deployment(name: str, image: str, replicas: int) -> Mapping[str, Any]:
     }
 
 
-async def refusal(here: Played, **caution: Any) -> str:
+async def refusal(here: Played, **takeover: Any) -> str:
     try:
-        await here.runs(here.manager(stamps(), caution=Caution(**caution)))
+        await here.runs(here.manager(stamps(), takeover=TakeoverPolicy(**takeover)))
     except BaseException as error:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        if not isinstance(error, OriginalAtWork):
+        if not isinstance(error, PredecessorActive):
             raise
         if here.writes:
             raise AssertionError(here.writes) from None
@@ -117,7 +117,7 @@ async def refusal(here: Played, **caution: Any) -> str:
     return ""
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_who_wrote_a_status_of_late_is_named_and_nothing_is_written() -> None:
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 540)
@@ -129,7 +129,7 @@ def test_who_wrote_a_status_of_late_is_named_and_nothing_is_written() -> None:
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_who_wrote_a_status_long_ago_is_not_at_work() -> None:
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 660)
@@ -139,7 +139,7 @@ def test_who_wrote_a_status_long_ago_is_not_at_work() -> None:
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_own_writes_to_a_status_are_not_anothers() -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(pod())
@@ -150,7 +150,7 @@ def test_own_writes_to_a_status_are_not_anothers() -> None:
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 @pytest.mark.parametrize(("seconds", "found"), [(10, True), (120, False)])
 def test_a_lease_counts_while_it_is_renewed(seconds: float, found: bool) -> None:
     async def scenario(here: Played) -> None:
@@ -161,7 +161,7 @@ def test_a_lease_counts_while_it_is_renewed(seconds: float, found: bool) -> None
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 @pytest.mark.parametrize(
     ("name", "image", "replicas", "found"),
     [
@@ -182,7 +182,7 @@ def test_a_deployment_counts_by_its_name_or_its_image(
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_told_to_take_over_it_starts_all_the_same() -> None:
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 0)
@@ -192,7 +192,7 @@ def test_told_to_take_over_it_starts_all_the_same() -> None:
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_a_controller_that_is_added_looks_as_well() -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(deployment("rival-operator", "some", 1))
@@ -200,14 +200,14 @@ def test_a_controller_that_is_added_looks_as_well() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(here.server.run)
             await group.start(manager.run)
-            with pytest.raises(OriginalAtWork):
+            with pytest.raises(PredecessorActive):
                 await manager.add(stamps())
             group.cancel_scope.cancel()
 
     played(scenario)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(deployment("rival-operator", "some", 1))
@@ -219,33 +219,33 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.L
     assert any("cannot look for another operator" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_of_several_clusters_one_with_the_original_is_enough_to_stop() -> None:
     async def scenario(here: Played) -> None:
         beside = Played()
         await here.user.create(deployment("rival-operator", "some", 1))
         ways = {"east": beside.recorded, "west": here.recorded}
         manager = Manager(stamps(), clusters=ways, clock=here.clock, environ={})
-        with pytest.raises((OriginalAtWork, BaseExceptionGroup)):
+        with pytest.raises((PredecessorActive, BaseExceptionGroup)):
             await here.runs(manager)
         assert here.writes == []
 
     played(scenario)
 
 
-@pytest.mark.rule("caution-selector")
+@pytest.mark.rule("takeover-selector")
 def test_a_selector_limits_a_manager_to_what_has_the_labels() -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(pod("mine", labels={"team": "a"}))
         await here.user.create(pod("theirs", labels={"team": "b"}))
-        await here.runs(here.manager(stamps(cleanup=stamp), caution=Caution("team in (a,c)")))
+        await here.runs(here.manager(stamps(cleanup=stamp), takeover=TakeoverPolicy("team in (a,c)")))
         assert here.writes
         assert all("/pods/mine" in write for write in here.writes)
 
     played(scenario)
 
 
-@pytest.mark.rule("caution-selector")
+@pytest.mark.rule("takeover-selector")
 def test_what_a_chosen_object_controls_is_chosen_too() -> None:
     async def make_child(ctx: Context[ConfigMap]) -> None:
         await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"of-{ctx.object.name}"}})
@@ -259,7 +259,7 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
         await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
         above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
         below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
-        await here.runs(here.manager(above, below, caution=Caution("team=a")))
+        await here.runs(here.manager(above, below, takeover=TakeoverPolicy("team=a")))
         found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
         assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
 
@@ -268,13 +268,13 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
 
 def test_what_is_no_selector_is_refused() -> None:
     with pytest.raises(ValueError, match="selector"):
-        Caution("a=b=c,,(")
+        TakeoverPolicy("a=b=c,,(")
 
 
 # --- in shadow --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("caution-shadow")
+@pytest.mark.rule("takeover-shadow")
 def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     async def everything(ctx: Context[ConfigMap]) -> None:
         await ctx.client.merge(ctx.object, {"data": {"size": "2"}})
@@ -299,7 +299,7 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
             operator="example.com",
         )
         with caplog.at_level(logging.INFO, "reconcile.shadow"):
-            await here.runs(here.manager(controller, caution=Caution("do", dry_run=True)), 10)
+            await here.runs(here.manager(controller, takeover=TakeoverPolicy("do", dry_run=True)), 10)
         assert here.recorded.writes == []
         assert [one.name for one in await here.user.list(Secret, "default")] == []
         assert (await here.user.get(ConfigMap, "settings", "default")).data == {"size": "1"}
@@ -316,14 +316,14 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
     assert len([record for record in lines if record.method == "DELETE"]) == 1  # type: ignore[attr-defined]
 
 
-@pytest.mark.rule("caution-shadow")
+@pytest.mark.rule("takeover-shadow")
 def test_in_shadow_nobody_leads_and_others_may_be_at_work() -> None:
     from reconcile import LeaderElection
 
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 0)
         manager = here.manager(
-            stamps(), caution=Caution(dry_run=True), leader_election=LeaderElection("mine", "default")
+            stamps(), takeover=TakeoverPolicy(dry_run=True), leader_election=LeaderElection("mine", "default")
         )
         await here.runs(manager)
         assert here.recorded.writes == []
@@ -331,7 +331,7 @@ def test_in_shadow_nobody_leads_and_others_may_be_at_work() -> None:
     played(scenario)
 
 
-@pytest.mark.rule("caution-shadow")
+@pytest.mark.rule("takeover-shadow")
 @pytest.mark.parametrize("kind", ["merge", "json", "scale", "update"])
 def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out(kind: str) -> None:
     from reconcile.manager.shadow import ShadowTransport
@@ -374,5 +374,5 @@ def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out
 def test_what_a_manager_is_told_by_text_is_its_caution() -> None:
     manager = Manager(environ={"RECONCILE_SELECTOR": "a=b", "RECONCILE_TAKE_OVER": "true"})
     manager.configure({"dry_run": True})
-    assert manager.options.caution == Caution("a=b", dry_run=True, take_over=True)
-    assert evolve(manager.options.caution, selector="").selector == ""
+    assert manager.options.takeover == TakeoverPolicy("a=b", dry_run=True, take_over=True)
+    assert evolve(manager.options.takeover, selector="").selector == ""

@@ -12,7 +12,7 @@ from tests.commands.helpers import running
 OPERATOR = """
 import anyio
 
-from reconcile import Client, Controller, Manager, ObjectMeta, Original
+from reconcile import Client, Controller, Manager, ObjectMeta, Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Lease
 
@@ -40,7 +40,8 @@ async def keep(ctx):
     print("kept", ctx.object.name, flush=True)
 
 
-settings = Controller(ConfigMap, keep, name="settings", replaces=Original("Rival", leases=("rival-leader",)))
+RIVAL = Predecessor("Rival", leases=("rival-leader",))
+settings = Controller(ConfigMap, keep, name="settings", predecessor=RIVAL)
 manager = Manager(settings, transport=transport)
 """
 
@@ -52,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.rule("caution-original")
+@pytest.mark.rule("takeover-predecessor")
 def test_a_command_beside_the_original_ends_with_a_line_that_names_it(here: Path) -> None:
     with running("run", "cautious_operator:manager", home=here) as command:
         assert command.process.wait(timeout=30) == 2
@@ -64,7 +65,7 @@ def test_a_command_beside_the_original_ends_with_a_line_that_names_it(here: Path
         assert "kept" not in command.said
 
 
-@pytest.mark.rule("caution-selector")
+@pytest.mark.rule("takeover-selector")
 def test_told_to_take_over_a_command_keeps_what_its_selector_says(here: Path) -> None:
     flags = ("--take-over", "--selector", "team=a")
     with running("run", "cautious_operator:manager", *flags, home=here) as command:
@@ -73,7 +74,7 @@ def test_told_to_take_over_a_command_keeps_what_its_selector_says(here: Path) ->
         assert "kept two" not in command.said
 
 
-@pytest.mark.rule("caution-shadow")
+@pytest.mark.rule("takeover-shadow")
 def test_in_shadow_a_command_logs_what_it_would_write(here: Path) -> None:
     with running("run", "cautious_operator:manager", "--dry-run", home=here) as command:
         command.wait_for("kept two")
