@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from reconcile.commands.top import summary
+from reconcile.commands.top_command import summary
 
 ROWS = 12
 
@@ -28,7 +28,7 @@ class Shown:
     """Whether tracebacks are shown."""
 
 
-class Screen(Protocol):
+class DevScreen(Protocol):
     """Where it is shown."""
 
     def showing(self) -> AbstractContextManager[object]:
@@ -40,13 +40,13 @@ class Screen(Protocol):
         ...
 
 
-def make_screen(console: Console) -> Screen:
+def make_screen(console: Console) -> DevScreen:
     """The view, or lines where the console is no terminal."""
-    return _View(console) if console.is_terminal and not console.is_dumb_terminal else _Lines(console)
+    return _DevView(console) if console.is_terminal and not console.is_dumb_terminal else _DevLines(console)
 
 
 @define
-class _View:
+class _DevView:
     console: Console
     _live: Live = field(init=False)
 
@@ -127,7 +127,7 @@ def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 @define
-class _Lines:
+class _DevLines:
     """A line for each thing that is new."""
 
     console: Console

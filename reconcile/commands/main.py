@@ -7,15 +7,15 @@ import sys
 import click
 from attrs import frozen
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 
 
 @frozen
-class Entry:
+class Subcommand:
     """A subcommand that is not imported yet."""
 
     target: str
-    """Module and attribute: `reconcile.commands.apiserver:apiserver`."""
+    """Module and attribute: `reconcile.commands.apiserver_command:apiserver`."""
     summary: str
     """Its line in `reconcile --help`."""
     example: tuple[str, ...]
@@ -32,80 +32,80 @@ class Entry:
 
 
 COMMANDS = {
-    "init": Entry(
-        "reconcile.commands.init:init",
+    "init": Subcommand(
+        "reconcile.commands.init_command:init",
         "Make a folder with a small operator that is right.",
         ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
     ),
-    "demo": Entry(
-        "reconcile.commands.demo:demo",
+    "demo": Subcommand(
+        "reconcile.commands.demo_command:demo",
         "Play incidents on the original's logic and on ours.",
         ("reconcile demo --once",),
     ),
-    "dev": Entry(
-        "reconcile.commands.dev:dev",
+    "dev": Subcommand(
+        "reconcile.commands.dev_command:dev",
         "Run an operator while you write it, on a cluster of its own.",
         ("reconcile dev greeter",),
     ),
-    "run": Entry(
-        "reconcile.commands.run:run",
+    "run": Subcommand(
+        "reconcile.commands.run_command:run",
         "Run controllers on a cluster, or on an embedded one.",
         ("reconcile run sites:manager --embedded",),
     ),
-    "manifests": Entry(
-        "reconcile.commands.manifests:manifests",
+    "manifests": Subcommand(
+        "reconcile.commands.manifests_command:manifests",
         "Print what runs an operator in a cluster, with the least rights.",
         (
             "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
             "kubectl apply -k deploy",
         ),
     ),
-    "explain": Entry(
-        "reconcile.commands.explain:explain",
+    "explain": Subcommand(
+        "reconcile.commands.explain_command:explain",
         "Say why an object was reconciled, and with what result.",
         (
             "reconcile explain Site default/web",
             "reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090",
         ),
     ),
-    "top": Entry(
-        "reconcile.commands.top:top",
+    "top": Subcommand(
+        "reconcile.commands.top_command:top",
         "Show the busiest keys, queues and informers of a manager.",
         ("reconcile top", "reconcile top --once --json --manager http://127.0.0.1:9090"),
     ),
-    "trigger": Entry(
-        "reconcile.commands.trigger:trigger",
+    "trigger": Subcommand(
+        "reconcile.commands.trigger_command:trigger",
         "Have an object reconciled now.",
         ("reconcile trigger Site default/web",),
     ),
-    "pause": Entry(
-        "reconcile.commands.trigger:pause",
+    "pause": Subcommand(
+        "reconcile.commands.trigger_command:pause",
         "Let an object rest until it is resumed.",
         ("reconcile pause Site default/web",),
     ),
-    "resume": Entry(
-        "reconcile.commands.trigger:resume", "Undo pause.", ("reconcile resume Site default/web",)
+    "resume": Subcommand(
+        "reconcile.commands.trigger_command:resume", "Undo pause.", ("reconcile resume Site default/web",)
     ),
-    "apiserver": Entry(
-        "reconcile.commands.apiserver:apiserver",
+    "apiserver": Subcommand(
+        "reconcile.commands.apiserver_command:apiserver",
         "Run the embedded API server by itself.",
         (
             "reconcile apiserver --port 8443 --nodes 3 --workloads --kubeconfig-out kubeconfig",
             "kubectl --kubeconfig kubeconfig get nodes",
         ),
     ),
-    "crds": Entry(
-        "reconcile.commands.crds:crds",
+    "crds": Subcommand(
+        "reconcile.commands.crds_command:crds",
         "Print the CustomResourceDefinitions of model classes.",
         ("reconcile crds sites --out crds",),
     ),
-    "models": Entry(
-        "reconcile.commands.models:models",
+    "models": Subcommand(
+        "reconcile.commands.models_command:models",
         "Write model classes for a CustomResourceDefinition.",
         ("reconcile models crd.yaml --out site.py",),
     ),
-    "check": Entry(
-        "reconcile.commands.check:check",
+    "check": Subcommand(
+        "reconcile.commands.check_command:check",
         "Say what is wrong with the models of a module.",
         ("reconcile check sites --against installed.yaml",),
     ),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 from reconcile.commands.targets import load_manager, targets_of
 from reconcile.manager.manager import Manager
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 from reconcile.controller.declaration import Controller
 from reconcile.manager.manager import Manager
 from reconcile.ops.entry_points import CONTROLLERS, entries, load

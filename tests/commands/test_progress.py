@@ -9,7 +9,7 @@ import pytest
 
 from reconcile import Controller, Manager
 from reconcile.commands import progress as progressing
-from reconcile.commands import run as running
+from reconcile.commands import run_command
 from reconcile.commands.progress import progress
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, simulate
@@ -51,7 +51,7 @@ def test_run_names_the_lists_that_it_waits_for(caplog: pytest.LogCaptureFixture)
         manager = Manager(
             Controller(ConfigMap, idle), transport=client.transport, clock=client.clock, environ={}
         )
-        with running.telling_what_is_late(manager):
+        with run_command.telling_what_is_late(manager):
             async with manager:
                 await anyio.sleep(60)
 

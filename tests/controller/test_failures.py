@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import reconcile
 from informers import get_logger
 from reconcile import Context, Controller, SyncContext, TerminalError, configure_logging
-from reconcile.commands.explain import chain
-from reconcile.commands.top import summary
+from reconcile.commands.explain_command import chain
+from reconcile.commands.top_command import summary
 from reconcile.kinds import ConfigMap
 from reconcile.runs.failures import (
     ERRORS_REMEMBERED,

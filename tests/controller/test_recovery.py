@@ -16,7 +16,7 @@ from rich.console import Console
 
 from informers import OutcomeUnknown, Response, Unreachable
 from reconcile import ApiError, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
-from reconcile.commands.top import _screen, summary
+from reconcile.commands.top_command import _screen, summary
 from reconcile.kinds import ConfigMap
 from reconcile.manager.options import CLIENT_BURST, CLIENT_QPS
 from tests.controller.outage import (

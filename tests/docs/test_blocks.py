@@ -25,7 +25,7 @@ from reconcile import (
     resource,
 )
 from reconcile.client.manifest_text import manifest_of
-from reconcile.commands.explain import chain, head
+from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
 from reconcile.ops.debug_actions import Desk

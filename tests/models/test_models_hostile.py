@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconcile.commands.errors import Problem
-from reconcile.commands.models import source_of_definition
+from reconcile.commands.models_command import source_of_definition
+from reconcile.commands.problems import Problem
 from reconcile.models.generating import source_of
 from tests.models.test_models_generating import OWN
 

@@ -127,7 +127,7 @@ def test_the_work_of_the_library_is_not_blamed_on_the_author(caplog: pytest.LogC
             True,
         ),
         (["reconcile/embedded/server.py", STANDARD + "json/decoder.py"], STANDARD + "json/decoder.py", True),
-        (["reconcile/commands/dev.py", "/home/me/site.py"], "/home/me/site.py", True),
+        (["reconcile/commands/dev_command.py", "/home/me/site.py"], "/home/me/site.py", True),
         ([SITE + "aiohttp/web.py"], SITE + "aiohttp/web.py", True),
         (
             ["reconcile/controller/runner.py", SITE + "mine/a.py", SITE + "requests/api.py"],

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from reconcile import Context, Controller, Manager, Object, definition_of, resource, unstructured
-from reconcile.commands.cluster import embedded_cluster
-from reconcile.commands.dev import Development
-from reconcile.commands.dev_reloading import Sources
+from reconcile.commands.dev_command import Development
+from reconcile.commands.dev_sources import Sources
+from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.operators import Operator
 from reconcile.testing import Apply, FakeClient, ManagerOf, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor

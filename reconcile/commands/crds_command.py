@@ -9,8 +9,8 @@ from typing import Any
 import click
 import yaml
 
-from reconcile.commands.errors import Problem, writing_files
-from reconcile.commands.kinds import models_in
+from reconcile.commands.model_classes import models_in
+from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 from reconcile.commands.targets import load_module
 from reconcile.models import Object, definition_of

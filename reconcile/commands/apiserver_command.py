@@ -16,9 +16,9 @@ from attrs import frozen
 
 from informers.clock import SystemClock
 from reconcile.client.client import Client
-from reconcile.commands.cluster import FIELD_MANAGER, cannot_listen
-from reconcile.commands.errors import Problem
-from reconcile.commands.stopping import alone, on_signal
+from reconcile.commands.embedded_cluster import FIELD_MANAGER, cannot_listen
+from reconcile.commands.error_groups import without_groups
+from reconcile.commands.problems import Problem
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.listener.admin_kubeconfig import (
@@ -27,6 +27,7 @@ from reconcile.embedded.listener.admin_kubeconfig import (
     write_kubeconfig,
 )
 from reconcile.manager.manager import Manager
+from reconcile.manager.signals import on_signal
 from reconcile.ops.log_setup import configure_logging
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads
 
@@ -35,7 +36,7 @@ _NODES = 1000
 
 
 @frozen
-class Options:
+class ApiServerOptions:
     """What was asked for on the command line."""
 
     port: int
@@ -114,7 +115,7 @@ def apiserver(
     configure_logging()
     logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
     tls = not insecure_http
-    options = Options(port, token, kubeconfig_out, tls, nodes, workloads, rbac, as_json)
+    options = ApiServerOptions(port, token, kubeconfig_out, tls, nodes, workloads, rbac, as_json)
     with _kubeconfig_path(options.kubeconfig) as path:
         anyio.run(_serve_until_stopped, options, path)
 
@@ -153,9 +154,9 @@ def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
         yield Path(folder) / "kubeconfig"
 
 
-async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
+async def _serve_until_stopped(options: ApiServerOptions, kubeconfig: Path) -> None:
     server = ApiServer(rbac=options.rbac)
-    with anyio.CancelScope() as scope, on_signal(scope.cancel), alone():
+    with anyio.CancelScope() as scope, on_signal(scope.cancel), without_groups():
         async with AsyncExitStack() as stack:
             try:
                 face = await stack.enter_async_context(
@@ -174,7 +175,7 @@ async def _serve_until_stopped(options: Options, kubeconfig: Path) -> None:
         click.echo("\nstopped")
 
 
-async def _start_nodes(tasks: TaskGroup, server: ApiServer, options: Options) -> None:
+async def _start_nodes(tasks: TaskGroup, server: ApiServer, options: ApiServerOptions) -> None:
     nodes = SimulatedNodes(options.nodes)
     await nodes.register(Client(InProcessTransport(server), field_manager=FIELD_MANAGER))
     workloads = SimulatedWorkloads().controllers if options.workloads else ()

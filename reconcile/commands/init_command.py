@@ -14,12 +14,12 @@ import click
 from attrs import frozen
 
 from informers import ApiError
-from reconcile.commands.crds import as_yaml
-from reconcile.commands.definitions import read_definition
-from reconcile.commands.errors import Problem, writing_files
+from reconcile.commands.crds_command import as_yaml
+from reconcile.commands.definition_file import read_definition
 from reconcile.commands.init_sample import sample_of, stored_version
 from reconcile.commands.init_wheel import wheel
-from reconcile.commands.models import source_of_definition
+from reconcile.commands.models_command import source_of_definition
+from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 
 _TEMPLATES = Path(__file__).parent / "templates"

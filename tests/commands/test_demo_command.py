@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from reconcile.commands import main
-from reconcile.commands.demo import commands_in
-from reconcile.commands.playing import Play, Played, Playing
-from reconcile.commands.screen import incident_table, result_line
+from reconcile.commands.demo_command import commands_in
+from reconcile.commands.demo_screen import incident_table, result_line
+from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
 from reconcile.simulation import Incident, Verdict
 from tests.commands import fake_incidents
 from tests.commands.helpers import Command, running
@@ -48,7 +48,7 @@ def offer(monkeypatch: pytest.MonkeyPatch) -> Offer:
 
     def use(*incidents: Incident) -> None:
         by_name = {incident.name: incident for incident in incidents}
-        monkeypatch.setattr("reconcile.commands.demo.bundled_incidents", lambda: by_name)
+        monkeypatch.setattr("reconcile.commands.demo_command.bundled_incidents", lambda: by_name)
 
     fake_incidents.SEEN.clear()
     use(fake_incidents.quick)
@@ -148,7 +148,7 @@ def test_an_incident_that_breaks_has_shown_nothing_and_fails_the_run(
 def test_an_incident_that_does_not_end_is_given_up(
     offer: Offer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("reconcile.commands.playing.TIME_LIMIT", 0.2)
+    monkeypatch.setattr("reconcile.commands.incident_play.TIME_LIMIT", 0.2)
     offer(fake_incidents.endless)
     assert main(["demo", "--once"]) == 1
     assert "it took longer than 0.2 s" in capsys.readouterr().out
@@ -194,14 +194,14 @@ def test_a_port_in_use_is_one_line_and_leaves_nothing(
 # --- on the screen -----------------------------------------------------------------------------
 
 
-def held() -> Play:
-    play = Play(fake_incidents.quick, now="ours: watching for 8 s, with 200 events a second")
-    play.original = Played(Verdict(ok=False, deleted=3, created=2))
-    play.ours = Played(Verdict(ok=True, deleted=1, created=0))
+def held() -> IncidentPlay:
+    play = IncidentPlay(fake_incidents.quick, now="ours: watching for 8 s, with 200 events a second")
+    play.original = SideResult(Verdict(ok=False, deleted=3, created=2))
+    play.ours = SideResult(Verdict(ok=True, deleted=1, created=0))
     return play
 
 
-def rendered(play: Play, width: int) -> str:
+def rendered(play: IncidentPlay, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(incident_table([play], 3.0, width))
     assert isinstance(console.file, io.StringIO)
@@ -218,13 +218,13 @@ def test_the_table_fits_and_says_all_without_colours(width: int) -> None:
 
 
 def test_the_table_shows_how_long_a_side_has_been_played() -> None:
-    play = Play(fake_incidents.quick, original=Playing(since=1.0))
+    play = IncidentPlay(fake_incidents.quick, original=SideRunning(since=1.0))
     assert "playing 2 s" in rendered(play, 110)
 
 
 def test_a_failed_incident_is_told_in_capitals() -> None:
-    play = Play(fake_incidents.quick, sabotaged=True)
-    play.original = play.ours = Played(Verdict(ok=False, deleted=3, created=2))
+    play = IncidentPlay(fake_incidents.quick, sabotaged=True)
+    play.original = play.ours = SideResult(Verdict(ok=False, deleted=3, created=2))
     assert "FAILED" in rendered(play, 110)
     assert "sabotaged" in rendered(play, 110)
 

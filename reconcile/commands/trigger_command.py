@@ -4,10 +4,10 @@ import json
 
 import click
 
-from reconcile.commands.asking import Manager, manager_options, named
+from reconcile.commands.debug_client import DebugClient, manager_options, named
 
 
-def _act(action: str, done: str, kind: str, name: str, as_json: bool, manager: Manager) -> None:
+def _act(action: str, done: str, kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
     told = manager.post(f"/debug/{action}", **named(kind, name))
     if as_json:
         click.echo(json.dumps(told))
@@ -20,7 +20,7 @@ def _act(action: str, done: str, kind: str, name: str, as_json: bool, manager: M
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @manager_options
-def trigger(kind: str, name: str, as_json: bool, manager: Manager) -> None:
+def trigger(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
     """Have an object reconciled now, also where a storm has slowed it down.
 
     KIND is a kind, its plural, or the name of a controller.
@@ -33,7 +33,7 @@ def trigger(kind: str, name: str, as_json: bool, manager: Manager) -> None:
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @manager_options
-def pause(kind: str, name: str, as_json: bool, manager: Manager) -> None:
+def pause(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
     """Let an object rest: it is not reconciled until it is resumed, or the manager starts anew.
 
     What would have it reconciled meanwhile is remembered. KIND is a kind, its plural, or the name of a
@@ -47,7 +47,7 @@ def pause(kind: str, name: str, as_json: bool, manager: Manager) -> None:
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @manager_options
-def resume(kind: str, name: str, as_json: bool, manager: Manager) -> None:
+def resume(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
     """Undo pause: what happened meanwhile is reconciled now.
 
     KIND is a kind, its plural, or the name of a controller.

@@ -8,10 +8,10 @@ from attrs import define, field, frozen
 
 from informers import get_logger
 from informers.kubernetes import connect
-from reconcile.commands.cluster import Cluster
-from reconcile.commands.stopping import first_error
+from reconcile.commands.embedded_cluster import EmbeddedCluster
 from reconcile.kinds import Namespace
 from reconcile.models import ObjectMeta
+from reconcile.runs.supervision import first_error
 from reconcile.simulation import Incident, Logic, Report, Stage, Verdict
 
 TIME_LIMIT = 60.0
@@ -23,14 +23,14 @@ _log = get_logger("reconcile.demo")
 
 
 @frozen
-class Playing:
+class SideRunning:
     """An incident is being played on one logic, since that time of the event loop."""
 
     since: float
 
 
 @frozen
-class Played:
+class SideResult:
     """What came of it. `broken` says why it could not be played to its end, and is empty if it was."""
 
     verdict: Verdict
@@ -38,7 +38,7 @@ class Played:
 
 
 @define
-class Play:
+class IncidentPlay:
     """One incident of the demo: what happens now, and what came of it on either side.
 
     With `sabotaged` the original's logic stands in place of ours as well.
@@ -47,13 +47,13 @@ class Play:
     incident: Incident
     sabotaged: bool = False
     now: str = "waiting"
-    original: Playing | Played | None = None
-    ours: Playing | Played | None = field(default=None)
+    original: SideRunning | SideResult | None = None
+    ours: SideRunning | SideResult | None = field(default=None)
 
     @property
     def finished(self) -> bool:
         """Whether both sides were played."""
-        return isinstance(self.original, Played) and isinstance(self.ours, Played)
+        return isinstance(self.original, SideResult) and isinstance(self.ours, SideResult)
 
     @property
     def holds(self) -> bool:
@@ -62,7 +62,7 @@ class Play:
         An original that happens to get through is worth a note, not a failure: it is not what is
         shown here. A stage that broke has shown nothing, on whichever side.
         """
-        if not isinstance(self.original, Played) or not isinstance(self.ours, Played):
+        if not isinstance(self.original, SideResult) or not isinstance(self.ours, SideResult):
             return False
         return self.ours.verdict.ok and not self.original.broken and not self.ours.broken
 
@@ -71,11 +71,11 @@ class Play:
         """What a reader of the verdict should know besides."""
         notes = []
         for side, played in (("original", self.original), ("ours", self.ours)):
-            if isinstance(played, Played) and played.broken:
+            if isinstance(played, SideResult) and played.broken:
                 notes.append(f"{self.incident.name}: {side}: could not be played: {played.broken}")
-        if isinstance(self.original, Played) and self.original.verdict.ok:
+        if isinstance(self.original, SideResult) and self.original.verdict.ok:
             notes.append(f"{self.incident.name}: the original did not fail this time")
-        if isinstance(self.ours, Played) and not self.ours.verdict.ok and self.ours.verdict.explanation:
+        if isinstance(self.ours, SideResult) and not self.ours.verdict.ok and self.ours.verdict.explanation:
             notes.append(f"{self.incident.name}: {self.ours.verdict.explanation}")
         return notes
 
@@ -88,14 +88,14 @@ class Play:
         return {**report, "original": _counts(self.original)}
 
 
-def _counts(side: Playing | Played | None) -> dict[str, object]:
-    if not isinstance(side, Played):
+def _counts(side: SideRunning | SideResult | None) -> dict[str, object]:
+    if not isinstance(side, SideResult):
         return {}
     counts = {**side.verdict.to_json(), "seconds": round(side.verdict.seconds, 2)}
     return {**counts, "broken": side.broken} if side.broken else counts
 
 
-async def play_all(plays: Sequence[Play], cluster: Cluster) -> None:
+async def play_all(plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
     """Play every incident; how far each is can be read from `plays` all the time.
 
     One after the other: an incident is a load, and two would take the processor from each other.
@@ -104,15 +104,15 @@ async def play_all(plays: Sequence[Play], cluster: Cluster) -> None:
         await _play_both(play, cluster)
 
 
-async def _play_both(play: Play, cluster: Cluster) -> None:
-    play.original = Playing(anyio.current_time())
+async def _play_both(play: IncidentPlay, cluster: EmbeddedCluster) -> None:
+    play.original = SideRunning(anyio.current_time())
     play.original = await _play_side(play, "original", "original", cluster)
-    play.ours = Playing(anyio.current_time())
+    play.ours = SideRunning(anyio.current_time())
     play.ours = await _play_side(play, "ours", "original" if play.sabotaged else "ours", cluster)
     play.now = "done"
 
 
-async def _play_side(play: Play, side: Side, logic: Logic, cluster: Cluster) -> Played:
+async def _play_side(play: IncidentPlay, side: Side, logic: Logic, cluster: EmbeddedCluster) -> SideResult:
     def report(line: str) -> None:
         play.now = f"{side}: {line}"
         _log.info("incident", incident=play.incident.name, side=side, logic=logic, now=line)
@@ -125,17 +125,17 @@ async def _play_side(play: Play, side: Side, logic: Logic, cluster: Cluster) -> 
                 play.incident, f"{play.incident.name}-{side}", logic, cluster, report
             )
             _log.info("verdict", incident=play.incident.name, side=side, **verdict.to_json())
-            return Played(verdict)
+            return SideResult(verdict)
         broken = f"it took longer than {TIME_LIMIT:g} s" if limit.cancelled_caught else "it was cancelled"
     except Exception as error:
         _log.exception("incident broke", incident=play.incident.name, side=side)
         cause = first_error(error) if isinstance(error, BaseExceptionGroup) else error
         broken = f"{type(cause).__name__}: {cause}"
-    return Played(Verdict(ok=False, seconds=anyio.current_time() - started), broken)
+    return SideResult(Verdict(ok=False, seconds=anyio.current_time() - started), broken)
 
 
 async def _play_in_namespace(
-    incident: Incident, namespace: str, logic: Logic, cluster: Cluster, report: Report
+    incident: Incident, namespace: str, logic: Logic, cluster: EmbeddedCluster, report: Report
 ) -> Verdict:
     await cluster.make_namespace(namespace)
     observer = await connect(cluster.kubeconfig)

@@ -11,30 +11,31 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from reconcile.commands.playing import Play, Played, Playing
+from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
 
 _REFRESH = 0.25
 _NARROW = 100
 
 
-class Screen(Protocol):
+class DemoScreen(Protocol):
     """Where the demo shows how far the incidents are."""
 
     def showing(self) -> AbstractContextManager[object]:
         """While inside, `refresh` may be called."""
         ...
 
-    def refresh(self, plays: Sequence[Play]) -> None:
+    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
         """Show how far they are now."""
         ...
 
 
-def make_screen(console: Console) -> Screen:
+def make_screen(console: Console) -> DemoScreen:
     """The table, or plain lines where the console is no terminal."""
-    return _Table(console) if console.is_terminal and not console.is_dumb_terminal else _Lines(console)
+    is_live = console.is_terminal and not console.is_dumb_terminal
+    return _LiveTable(console) if is_live else _ProgressLines(console)
 
 
-async def keep_showing(screen: Screen, plays: Sequence[Play]) -> None:
+async def keep_showing(screen: DemoScreen, plays: Sequence[IncidentPlay]) -> None:
     """Refresh until cancelled, and once more then."""
     with screen.showing():
         try:
@@ -46,7 +47,7 @@ async def keep_showing(screen: Screen, plays: Sequence[Play]) -> None:
 
 
 @define
-class _Table:
+class _LiveTable:
     console: Console
     _live: Live = field(init=False)
 
@@ -54,11 +55,11 @@ class _Table:
         self._live = Live(console=self.console, auto_refresh=False)
         return self._live
 
-    def refresh(self, plays: Sequence[Play]) -> None:
+    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
         self._live.update(incident_table(plays, anyio.current_time(), self.console.width), refresh=True)
 
 
-def incident_table(plays: Sequence[Play], time: float, width: int) -> Table:
+def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
     """Two lines an incident: what it is and what happens now, what the original did, what ours did."""
     narrow = width < _NARROW
     counts = 12 if narrow else 22
@@ -82,24 +83,24 @@ def _folded(counts: str, narrow: bool) -> str:
     return counts.replace(", ", ",\n") if narrow else counts
 
 
-def _side(side: Playing | Played | None, time: float) -> str:
+def _side(side: SideRunning | SideResult | None, time: float) -> str:
     match side:
         case None:
             return "-"
-        case Playing(since):
+        case SideRunning(since):
             return f"playing {time - since:.0f} s"
-        case Played(verdict, broken):
+        case SideResult(verdict, broken):
             return "broke" if broken else verdict.counts() or ("ok" if verdict.ok else "not ok")
 
 
-def _verdict(play: Play) -> Text:
+def _verdict(play: IncidentPlay) -> Text:
     if not play.finished:
         return Text("...")
     return Text("holds", "bold green") if play.holds else Text("FAILED", "bold red")
 
 
 @define
-class _Lines:
+class _ProgressLines:
     console: Console
     _shown: dict[str, str] = field(factory=dict)
     _started: float | None = None
@@ -107,7 +108,7 @@ class _Lines:
     def showing(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def refresh(self, plays: Sequence[Play]) -> None:
+    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
         if self._started is None:
             self._started = anyio.current_time()
         for play in plays:
@@ -120,7 +121,7 @@ class _Lines:
                 )
 
 
-def result_line(play: Play) -> str:
+def result_line(play: IncidentPlay) -> str:
     """`original: 3 deleted, 2 created | ours: 1 deleted, 0 created | holds`."""
     ours = "ours, sabotaged" if play.sabotaged else "ours"
     sides = f"original: {_side(play.original, 0)} | {ours}: {_side(play.ours, 0)}"

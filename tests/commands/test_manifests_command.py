@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from sites import Site, SiteSpec, sites
 
 from reconcile import Client, Context, Controller, Manager, Object, ObjectMeta, Watch, Write
-from reconcile.commands.errors import Problem
 from reconcile.commands.main import reconcile
+from reconcile.commands.problems import Problem
 from reconcile.controller.permissions import permissions_of, predecessor_permissions
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import service_account

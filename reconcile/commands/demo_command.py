@@ -14,13 +14,14 @@ import yaml
 from attrs import define, field, frozen
 from rich.console import Console
 
-from reconcile.commands.cluster import Cluster, embedded_cluster
-from reconcile.commands.errors import Problem
-from reconcile.commands.playing import Play, play_all
-from reconcile.commands.screen import keep_showing, make_screen
-from reconcile.commands.stopping import INTERRUPTED, alone, on_signal
+from reconcile.commands.demo_screen import keep_showing, make_screen
+from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
+from reconcile.commands.error_groups import without_groups
+from reconcile.commands.incident_play import IncidentPlay, play_all
+from reconcile.commands.problems import Problem
 from reconcile.commands.targets import bundled_controllers
 from reconcile.manager.manager import Manager
+from reconcile.manager.signals import INTERRUPTED, on_signal
 from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.ops.log_setup import configure_logging
 from reconcile.simulation import Incident, bundled_incidents
@@ -31,7 +32,7 @@ _NODES = 3
 
 
 @frozen
-class Options:
+class DemoOptions:
     """What was asked for on the command line."""
 
     once: bool
@@ -45,7 +46,7 @@ class Options:
 @click.option(
     "--json", "report", metavar="FILE", type=click.Path(path_type=Path), help="Write what was counted."
 )
-@click.option("--only", metavar="NAME", multiple=True, help="Play this incident, and others named so.")
+@click.option("--only", metavar="NAME", multiple=True, help="Play only this incident; may be repeated.")
 @click.option(
     "--sabotage", metavar="NAME", help="Put the original's logic in place of ours there. Implies --once."
 )
@@ -67,7 +68,7 @@ def demo(
     neither read nor written. Afterwards the server stays up, with the bundled controllers, until
     Ctrl-C.
     """
-    options = Options(once or sabotage is not None, report, sabotage, port)
+    options = DemoOptions(once or sabotage is not None, report, sabotage, port)
     incidents = _chosen(_load_incidents(), only)
     if sabotage is not None and sabotage not in incidents:
         raise _unknown(sabotage, incidents)
@@ -129,7 +130,7 @@ def _tidy(folder: Path, *, keep_log: bool) -> None:
 class Demo:
     """One run of the demo, from set-up to Ctrl-C."""
 
-    options: Options
+    options: DemoOptions
     incidents: Mapping[str, Incident]
     manager: Manager
     folder: Path
@@ -137,8 +138,8 @@ class Demo:
 
     async def run(self) -> int:
         """Play, report, stay; returns the exit status."""
-        plays = [Play(one, one.name == self.options.sabotage) for one in self.incidents.values()]
-        with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel):
+        plays = [IncidentPlay(one, one.name == self.options.sabotage) for one in self.incidents.values()]
+        with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with embedded_cluster(self.folder, port=self.options.port, nodes=_NODES) as cluster:
                 await self._set_up(cluster)
                 await self._play(plays, cluster)
@@ -155,7 +156,7 @@ class Demo:
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True, markup=False)
 
-    async def _set_up(self, cluster: Cluster) -> None:
+    async def _set_up(self, cluster: EmbeddedCluster) -> None:
         self._say(f"API server on {cluster.url}, {cluster.nodes} simulated nodes")
         kinds = [kind for controller in self.manager.controllers for kind in controller.kinds]
         installed = await cluster.install(kinds)
@@ -163,7 +164,7 @@ class Demo:
             self._say(f"installed {', '.join(resource.name for resource in installed)}")
         self._say(f"logs go to {self.folder / 'demo.log'}")
 
-    async def _play(self, plays: Sequence[Play], cluster: Cluster) -> None:
+    async def _play(self, plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
         if not plays:
             raise Problem(
                 "no incident is installed", "install the distribution anew: pip install reconcile-runtime"
@@ -178,7 +179,7 @@ class Demo:
             for note in play.notes:
                 self._say(f"note: {note}")
 
-    def _report(self, plays: Sequence[Play]) -> None:
+    def _report(self, plays: Sequence[IncidentPlay]) -> None:
         if self.options.report is not None:
             text = msgspec.json.encode({"incidents": [play.to_json() for play in plays]})
             self.options.report.write_bytes(msgspec.json.format(text) + b"\n")
@@ -192,7 +193,7 @@ class Demo:
         else:
             self._say(f"all {len(plays)} incidents hold")
 
-    async def _stay(self, cluster: Cluster) -> None:
+    async def _stay(self, cluster: EmbeddedCluster) -> None:
         samples = [sample_of(entry) for entry in entries(CONTROLLERS)]
         manager = self.manager.on(cluster.transport())
         async with anyio.create_task_group() as group:
@@ -201,7 +202,7 @@ class Demo:
                 await _apply(sample, cluster)
             self._invite(cluster, commands_in(samples))
 
-    def _invite(self, cluster: Cluster, commands: Sequence[str]) -> None:
+    def _invite(self, cluster: EmbeddedCluster, commands: Sequence[str]) -> None:
         names = ", ".join(controller.name for controller in self.manager.controllers)
         self._say(f"\n{names} keep running until Ctrl-C. In another terminal:\n")
         for command in (f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}", *commands):
@@ -215,7 +216,7 @@ def commands_in(samples: Sequence[str]) -> Sequence[str]:
     return [command for _, command in sorted(proposed)]
 
 
-async def _apply(sample: str, cluster: Cluster) -> None:
+async def _apply(sample: str, cluster: EmbeddedCluster) -> None:
     """Create what a sample holds."""
     client = cluster.client
     for manifest in yaml.safe_load_all(sample):

@@ -19,12 +19,12 @@ from attrs import evolve
 from click.testing import CliRunner
 from rich.console import Console
 
-from reconcile.commands.cluster import embedded_cluster
-from reconcile.commands.dev import Development
-from reconcile.commands.dev_reloading import Sources
+from reconcile.commands.dev_command import Development
 from reconcile.commands.dev_screen import Shown, make_screen, runs_of, view_of
-from reconcile.commands.errors import Problem
+from reconcile.commands.dev_sources import Sources
+from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.main import reconcile
+from reconcile.commands.problems import Problem
 from tests.commands.helpers import Command, running
 
 KUBECTL = shutil.which("kubectl")

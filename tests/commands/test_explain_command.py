@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from reconcile import Context, Controller, Intent, Manager, ObjectMeta
 from reconcile.commands import main
-from reconcile.commands.explain import chain, head
-from reconcile.commands.top import rate, summary
+from reconcile.commands.explain_command import chain, head
+from reconcile.commands.top_command import rate, summary
 from reconcile.controller.run_history import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
 from reconcile.ops.debug_pages import is_local_name
@@ -114,7 +114,7 @@ async def test_follow_goes_on_with_each_run_until_it_is_interrupted(
         if waits == 1:
             main(["trigger", "Toy", "default/a", "--manager", f"http://{address}"])
 
-    monkeypatch.setattr("reconcile.commands.explain.time.sleep", wait)
+    monkeypatch.setattr("reconcile.commands.explain_command.time.sleep", wait)
     async with operating(capsys) as operator:
         address = operator.address
         ran = await operator.command("explain", "Toy", "default/a", "--follow", *form)

@@ -14,14 +14,14 @@ from typing import Any
 import click
 from attrs import frozen
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 
 DEFAULT = "http://127.0.0.1:8080"
 SECONDS = 10.0
 
 
 @frozen
-class Manager:
+class DebugClient:
     """Where a manager serves /debug, and how to be let in."""
 
     url: str
@@ -98,7 +98,7 @@ def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_manager
 
 
-def _manager(url: str, token_file: Path | None, ca: str | None) -> Manager:
+def _manager(url: str, token_file: Path | None, ca: str | None) -> DebugClient:
     if "://" not in url:
         url = f"http://{url}"
     if not url.startswith(("http://", "https://")):
@@ -109,7 +109,7 @@ def _manager(url: str, token_file: Path | None, ca: str | None) -> Manager:
             Path(ca).open("rb").close()
     except OSError as error:
         raise Problem(f"cannot read {error.filename}", error.strerror or str(error)) from None
-    return Manager(url, token, ca)
+    return DebugClient(url, token, ca)
 
 
 def named(kind: str, name: str) -> Mapping[str, str]:

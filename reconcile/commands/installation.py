@@ -24,7 +24,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 @frozen
-class Deployed:
+class Installation:
     """An operator as it is to run. Without `namespaces` it works in all of them.
 
     `namespace` is where its pods and its Lease are. `lease` is the name of that.
@@ -45,7 +45,7 @@ class Deployed:
     stop_seconds: float = 30.0
 
 
-def documents_of(operator: Deployed, definitions: Sequence[Document]) -> Mapping[str, Sequence[Document]]:
+def documents_of(operator: Installation, definitions: Sequence[Document]) -> Mapping[str, Sequence[Document]]:
     """The files of a kustomize base, by their names, in the order in which they can be applied."""
     files: dict[str, Sequence[Document]] = {}
     for definition in definitions:
@@ -71,7 +71,7 @@ def kustomization(files: Iterable[str]) -> Document:
 # --- rights -------------------------------------------------------------------------------------------
 
 
-def _roles(operator: Deployed) -> Iterable[Document]:
+def _roles(operator: Installation) -> Iterable[Document]:
     rights = permissions_of(operator.controllers, owner_finalizers=operator.owner_finalizers)
     if not operator.namespaces:
         rights = [*rights, *predecessor_permissions(operator.controllers)]
@@ -87,7 +87,7 @@ def _roles(operator: Deployed) -> Iterable[Document]:
 
 
 def _granted(
-    operator: Deployed, name: str, rights: Sequence[Permission], namespace: str | None
+    operator: Installation, name: str, rights: Sequence[Permission], namespace: str | None
 ) -> Iterable[Document]:
     """A role and its binding: of one namespace, or, for None, of the whole cluster."""
     prefix = "Cluster" if namespace is None else ""
@@ -102,7 +102,7 @@ def _granted(
     }
 
 
-def _metrics_reader(operator: Deployed) -> Document:
+def _metrics_reader(operator: Installation) -> Document:
     """What may be bound to the account of whatever collects metrics."""
     role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
     return {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
@@ -111,7 +111,7 @@ def _metrics_reader(operator: Deployed) -> Document:
 # --- what runs ------------------------------------------------------------------------------------------
 
 
-def arguments_of(operator: Deployed) -> Sequence[str]:
+def arguments_of(operator: Installation) -> Sequence[str]:
     """What `reconcile` is told in a pod."""
     namespaces = [f"--namespaces={','.join(operator.namespaces)}"] if operator.namespaces else []
     return [
@@ -126,7 +126,7 @@ def arguments_of(operator: Deployed) -> Sequence[str]:
     ]
 
 
-def _deployment(operator: Deployed) -> Document:
+def _deployment(operator: Installation) -> Document:
     selected = _selected(operator)
     pod = {
         "serviceAccountName": operator.name,
@@ -144,7 +144,7 @@ def _deployment(operator: Deployed) -> Document:
     }
 
 
-def _container(operator: Deployed) -> Document:
+def _container(operator: Installation) -> Document:
     return {
         "name": "manager",
         "image": operator.image,
@@ -162,12 +162,12 @@ def _container(operator: Deployed) -> Document:
     }
 
 
-def _page(operator: Deployed, path: str) -> Document:
+def _page(operator: Installation, path: str) -> Document:
     page: Document = {"path": path, "port": "serve"}
     return {**page, "scheme": "HTTPS"} if operator.tls else page
 
 
-def _budget(operator: Deployed) -> Document:
+def _budget(operator: Installation) -> Document:
     """At most one pod may be evicted at a time; so a single replica does not hold up the drain of a node."""
     return {
         **_object("policy/v1", "PodDisruptionBudget", operator, operator.name),
@@ -175,12 +175,12 @@ def _budget(operator: Deployed) -> Document:
     }
 
 
-def _selected(operator: Deployed) -> Document:
+def _selected(operator: Installation) -> Document:
     return {"app.kubernetes.io/name": operator.name, "app.kubernetes.io/instance": operator.name}
 
 
 def _object(
-    api_version: str, kind: str, operator: Deployed, name: str, namespace: str | None = None
+    api_version: str, kind: str, operator: Installation, name: str, namespace: str | None = None
 ) -> Document:
     """The head of an object, in the operator's namespace; an empty one is for what has none."""
     where = operator.namespace if namespace is None else namespace

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from reconcile.commands.definitions import read_definition
-from reconcile.commands.errors import Problem, writing_files
+from reconcile.commands.definition_file import read_definition
+from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 from reconcile.models.generating import source_of
 

@@ -37,7 +37,7 @@ class Problem(click.ClickException):
         click.echo(f"error: {' '.join(self.message.split())}", file=file or sys.stderr)
 
 
-class Died(Problem):
+class ManagerEnded(Problem):
     """A command that stays up has ended, and not for its arguments: exit status 1, where those give 2."""
 
     exit_code = 1

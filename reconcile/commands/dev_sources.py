@@ -9,8 +9,8 @@ from types import ModuleType
 
 from attrs import define, field
 
-from reconcile.commands.errors import Problem
 from reconcile.commands.operators import Operator, load_operator
+from reconcile.commands.problems import Problem
 
 _FOREIGN = ("site-packages", "dist-packages")
 

@@ -19,15 +19,15 @@ from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
-from reconcile.commands.cluster import embedded_cluster
-from reconcile.commands.errors import Died, Problem
+from reconcile.commands.embedded_cluster import embedded_cluster
+from reconcile.commands.error_groups import without_groups
+from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
-from reconcile.commands.stopping import Stop, alone, on_signal
 from reconcile.commands.targets import load_manager
 from reconcile.manager.manager import Manager
 from reconcile.manager.options import OPTIONS, ConfigurationError, from_flags
 from reconcile.manager.server_readiness import NOT_READY, until_ready
-from reconcile.manager.signals import handling, in_loop
+from reconcile.manager.signals import Stop, handling, in_loop, on_signal
 from reconcile.manager.takeover import PredecessorActive
 from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
@@ -41,7 +41,7 @@ _log = get_logger("reconcile")
 
 
 @frozen
-class Options:
+class ConnectionOptions:
     """What was asked for on the command line."""
 
     kubeconfig: str | None
@@ -90,7 +90,7 @@ def run(
     my_module:manager, where the attribute is a Manager, a Controller or a list of Controllers; the
     current directory is searched first.
     """
-    options = Options(kubeconfig, context, yes)
+    options = ConnectionOptions(kubeconfig, context, yes)
     configure_logging(level="DEBUG" if verbose else "INFO")
     manager = load_manager(targets)
     try:
@@ -116,12 +116,12 @@ def run(
         raise Problem(str(failed)) from None
 
 
-def _refuse_cluster_options(options: Options, what: str) -> None:
+def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
     if options.kubeconfig is not None or options.context is not None:
         raise Problem(f"--kubeconfig and --context say nothing to {what}", "leave them out")
 
 
-def choose_connection(options: Options, namespace: str) -> Connection:
+def choose_connection(options: ConnectionOptions, namespace: str) -> Connection:
     """Which cluster is meant, said on the first line and agreed to. Nothing is sent yet. Raises Problem.
 
     It is asked for before the event loop runs: a question there could not be interrupted.
@@ -136,7 +136,7 @@ def choose_connection(options: Options, namespace: str) -> Connection:
     return connection
 
 
-def _find_connection(options: Options) -> Connection:
+def _find_connection(options: ConnectionOptions) -> Connection:
     found = find_kubeconfig(options.kubeconfig, options.context, os.environ)
     if found == "in-cluster":
         return load_in_cluster()[0]
@@ -155,7 +155,7 @@ def _ask() -> None:
         raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")
 
 
-async def _run_connected(manager: Manager, connection: Connection, options: Options) -> int:
+async def _run_connected(manager: Manager, connection: Connection, options: ConnectionOptions) -> int:
     try:
         transport = await _connect(connection, options)
     except ConfigurationProblem as problem:
@@ -170,7 +170,7 @@ async def _run_connected(manager: Manager, connection: Connection, options: Opti
     return 0
 
 
-async def _connect(agreed: Connection, options: Options) -> KubernetesTransport:
+async def _connect(agreed: Connection, options: ConnectionOptions) -> KubernetesTransport:
     context = None if agreed.context == "in-cluster" else agreed.context
     transport = await connect(options.kubeconfig, context)
     if transport.connection != agreed:
@@ -262,7 +262,7 @@ async def _run_embedded(manager: Manager) -> int:
 @contextmanager
 def _stoppable() -> Iterator[Stop]:
     """What a signal ends: at first whatever is inside, later what `Stop.act` says."""
-    with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel) as stop:
+    with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel) as stop:
         yield stop
     click.echo("\nstopped")
 
@@ -281,7 +281,7 @@ async def _until_stopped(manager: Manager) -> None:
     except (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive):
         raise
     except Exception as error:
-        raise Died(f"the manager has ended: {described(error)}") from error
+        raise ManagerEnded(f"the manager has ended: {described(error)}") from error
 
 
 @contextmanager

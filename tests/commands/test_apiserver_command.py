@@ -205,7 +205,7 @@ def test_a_mistyped_command_is_one_line(
 def test_help_names_the_commands_without_importing_them() -> None:
     probe = (
         "import sys; from reconcile.commands import main; status = main(['--help']); "
-        "assert 'reconcile.commands.apiserver' not in sys.modules; sys.exit(status)"
+        "assert 'reconcile.commands.apiserver_command' not in sys.modules; sys.exit(status)"
     )
     shown = subprocess.run(
         (sys.executable, "-c", probe), capture_output=True, text=True, cwd=ROOT, check=False

@@ -14,13 +14,14 @@ from attrs import define, evolve, field
 from rich.console import Console
 
 from informers import ApiError
-from reconcile.commands.cluster import Cluster, embedded_cluster
-from reconcile.commands.dev_reloading import Sources
 from reconcile.commands.dev_screen import Shown, make_screen
-from reconcile.commands.errors import Problem
+from reconcile.commands.dev_sources import Sources
+from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
+from reconcile.commands.error_groups import without_groups
 from reconcile.commands.operators import Operator
-from reconcile.commands.stopping import alone, on_signal
+from reconcile.commands.problems import Problem
 from reconcile.manager.manager import Manager
+from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
 from reconcile.ops.log_setup import configure_logging
@@ -90,7 +91,7 @@ class Development:
 
     async def run(self, folder: Path, nodes: int, workloads: bool, port: int) -> None:
         """Until a signal."""
-        with alone(), anyio.CancelScope() as scope, on_signal(scope.cancel):
+        with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with (
                 embedded_cluster(folder, port=port, nodes=nodes, workloads=workloads) as cluster,
                 anyio.create_task_group() as group,
@@ -99,7 +100,7 @@ class Development:
                 while True:
                     await self._work(cluster)
 
-    async def _work(self, cluster: Cluster) -> None:
+    async def _work(self, cluster: EmbeddedCluster) -> None:
         """Run the operator until its files have changed and the new ones can be imported."""
         ended = anyio.Event()
         async with anyio.create_task_group() as group:
@@ -112,7 +113,7 @@ class Development:
             group.cancel_scope.cancel()
         self.operator = operator
 
-    async def _run(self, cluster: Cluster, ended: anyio.Event) -> None:
+    async def _run(self, cluster: EmbeddedCluster, ended: anyio.Event) -> None:
         """Run the manager once; what ends it is told, and then it is the next change that helps."""
         self._starts += 1
         try:
@@ -129,14 +130,14 @@ class Development:
             self._running = None
             ended.set()
 
-    async def _run_manager(self, cluster: Cluster) -> None:
+    async def _run_manager(self, cluster: EmbeddedCluster) -> None:
         running = self._manager(cluster)
         await self._prepare(cluster, running)
         self._running = running
         self._tell_start()
         await running.run()
 
-    def _manager(self, cluster: Cluster) -> Manager:
+    def _manager(self, cluster: EmbeddedCluster) -> Manager:
         self.operator.manager.configure()
         running = self.operator.manager.on(cluster.transport())
         options = evolve(running.options, leader_election=None, stop_seconds=STOP_SECONDS)
@@ -150,7 +151,7 @@ class Development:
         if self._running is not None and self._running.address:
             self._address = self._running.address
 
-    async def _prepare(self, cluster: Cluster, running: Manager) -> None:
+    async def _prepare(self, cluster: EmbeddedCluster, running: Manager) -> None:
         for versions in families(kind for controller in running.controllers for kind in controller.kinds):
             await cluster.client.apply(definition_of(*versions))
         for namespace in running.options.kept_to:
@@ -176,14 +177,14 @@ class Development:
 
     # --- what is shown ----------------------------------------------------------------------------
 
-    async def _show(self, cluster: Cluster) -> None:
+    async def _show(self, cluster: EmbeddedCluster) -> None:
         screen = make_screen(self.console)
         with screen.showing():
             while True:
                 screen.refresh(await self._shown(cluster))
                 await anyio.sleep(LOOK_SECONDS)
 
-    async def _shown(self, cluster: Cluster) -> Shown:
+    async def _shown(self, cluster: EmbeddedCluster) -> Shown:
         running = self._running
         head = [f"API server on {cluster.url}, {cluster.nodes} simulated nodes"]
         head.append(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
@@ -194,7 +195,7 @@ class Development:
         state = {} if running is None else running.state()
         return Shown(head, self.note, await self._objects(cluster), state, self.verbose)
 
-    async def _objects(self, cluster: Cluster) -> Sequence[tuple[str, str, str]]:
+    async def _objects(self, cluster: EmbeddedCluster) -> Sequence[tuple[str, str, str]]:
         found = []
         for controller in self.operator.manager.controllers:
             resource = kind_of(controller.kind).resource

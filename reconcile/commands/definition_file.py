@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import yaml
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

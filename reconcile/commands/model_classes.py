@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.commands.errors import Problem
+from reconcile.commands.problems import Problem
 from reconcile.models import Object
 
 

@@ -11,8 +11,8 @@ from attrs import field, frozen
 from informers import AlreadyExists, Resource, Transport
 from informers.clock import SystemClock
 from reconcile.client.client import Client
-from reconcile.commands.errors import Problem
-from reconcile.commands.stopping import alone
+from reconcile.commands.error_groups import without_groups
+from reconcile.commands.problems import Problem
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import Face, serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
@@ -26,7 +26,7 @@ FIELD_MANAGER = "reconcile"
 
 
 @frozen
-class Cluster:
+class EmbeddedCluster:
     """An embedded cluster that runs. Its nodes take pods, `kubeconfig` leads kubectl to it."""
 
     url: str
@@ -65,7 +65,7 @@ class Cluster:
 @asynccontextmanager
 async def embedded_cluster(
     folder: Path, *, port: int = 0, nodes: int = 3, workloads: bool = False
-) -> AsyncIterator[Cluster]:
+) -> AsyncIterator[EmbeddedCluster]:
     """An embedded cluster, until the context is left; its kubeconfig is written into `folder`.
 
     With `workloads`, Deployments, StatefulSets and Jobs make pods.
@@ -73,7 +73,7 @@ async def embedded_cluster(
     """
     server = ApiServer()
     kubeconfig = folder / "kubeconfig"
-    with alone():
+    with without_groups():
         async with AsyncExitStack() as stack:
             try:
                 token = SystemClock().uuid().hex
@@ -84,7 +84,7 @@ async def embedded_cluster(
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
             tasks.start_soon(server.run)
-            cluster = Cluster(face.url, kubeconfig, nodes, server)
+            cluster = EmbeddedCluster(face.url, kubeconfig, nodes, server)
             simulated = SimulatedNodes(nodes)
             await simulated.register(cluster.client)
             played = SimulatedWorkloads().controllers if workloads else ()

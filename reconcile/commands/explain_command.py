@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from reconcile.commands.asking import Manager, manager_options, named
+from reconcile.commands.debug_client import DebugClient, manager_options, named
 
 PERIOD = 1.0
 
@@ -18,7 +18,7 @@ PERIOD = 1.0
 @click.option("--follow", "-f", is_flag=True, help="Go on, with each run as it ends, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; with --follow one run a line.")
 @manager_options
-def explain(kind: str, name: str, follow: bool, as_json: bool, manager: Manager) -> None:
+def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugClient) -> None:
     """Say why an object was reconciled, and what came of it.
 
     KIND is a kind, its plural, or the name of a controller. The last runs of the object are shown, oldest

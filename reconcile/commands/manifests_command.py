@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from reconcile.commands.crds import as_yaml, json_list
-from reconcile.commands.errors import Problem, writing_files
-from reconcile.commands.manifests_documents import Deployed, Document, documents_of, kustomization
+from reconcile.commands.crds_command import as_yaml, json_list
+from reconcile.commands.installation import Document, Installation, documents_of, kustomization
 from reconcile.commands.operators import Operator, load_operator
+from reconcile.commands.problems import Problem, writing_files
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.options import ConfigurationError
 from reconcile.models import definition_of
@@ -75,7 +75,7 @@ def manifests(
     options = operator.manager.options
     election = options.leader_election
     kept_to = options.kept_to if namespaces is None else _namespaces(namespaces)
-    deployed = Deployed(
+    deployed = Installation(
         name=operator.name,
         lease=operator.name if election is None else election.name,
         namespace=_label(namespace or f"{operator.name}-system", "--namespace"),
@@ -100,7 +100,7 @@ def manifests(
         click.echo(_text([document for documents in files.values() for document in documents]), nl=False)
 
 
-def _check(deployed: Deployed, operator: Operator) -> None:
+def _check(deployed: Installation, operator: Operator) -> None:
     bundled = next((target for target in operator.targets if ":" not in target), "")
     if bundled:
         raise Problem(

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from reconcile.commands.asking import Manager, manager_options
+from reconcile.commands.debug_client import DebugClient, manager_options
 
 PERIOD = 2.0
 KEYS = 15
@@ -21,7 +21,7 @@ KEYS = 15
 @click.option("--once", is_flag=True, help="Show it once and end.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, once.")
 @manager_options
-def top(once: bool, as_json: bool, manager: Manager) -> None:
+def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
     RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
