@@ -1,6 +1,8 @@
 """The house: what each package ships, how large a room may be, which room may know which."""
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,15 @@ LINES_OF_A_ROOM = 500
 LONG_FILES: dict[str, str] = {}
 
 # What the API server may take from the floor below it, so that it could be lifted out of this house.
-SEAMS = ("informers.transport", "informers.clock", "informers.errors", "informers.resource")
+SEAMS = (
+    "informers.apimachinery",
+    "informers.broadcast",
+    "informers.clock",
+    "informers.errors",
+    "informers.loopback",
+    "informers.resource",
+    "informers.transport",
+)
 
 # What a bundled controller may import: the names that any operator's author has.
 PUBLIC = (
@@ -117,6 +127,26 @@ def test_the_embedded_server_knows_only_itself_and_the_seams() -> None:
         if within(name, *PACKAGES) and not within(name, "reconcile.embedded", *SEAMS)
     }
     assert strangers == set()
+
+
+def test_the_rules_that_client_and_server_share_import_only_each_other() -> None:
+    strangers = {
+        f"{name_of(file)} imports {name}"
+        for file in modules("informers/apimachinery")
+        for name in imports(file)
+        if within(name, *PACKAGES) and not within(name, "informers.apimachinery")
+    }
+    assert strangers == set()
+
+
+def test_what_the_embedded_server_takes_from_below_needs_no_http_library() -> None:
+    names = [name_of(file) for file in modules("informers") if within(name_of(file), *SEAMS)]
+    assert len(names) > len(SEAMS)
+    heavy = "{'aiohttp', 'kubernetes_asyncio', 'yarl', 'yaml'}"
+    check = (
+        f"import sys; {'; '.join(f'import {name}' for name in names)}; print({heavy} & sys.modules.keys())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", check], cwd=ROOT, text=True) == "set()\n"
 
 
 def test_bundled_controllers_are_written_on_public_names_alone() -> None:

@@ -1,0 +1,62 @@
+"""Field selectors: `metadata.name=a,spec.nodeName!=b`, with `\\` before a sign that belongs to a value."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+_TERM: Final = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+_PARTS: Final = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
+_VALUE: Final = re.compile(r"(?:[^\\,=]|\\[\\,=])*", re.DOTALL)
+
+
+@frozen
+class FieldTerm:
+    """One condition: the text at a dotted path is `value`, or with `equal=False` is not."""
+
+    path: str
+    value: str
+    equal: bool = True
+
+    def matches(self, text: str) -> bool:
+        """Whether the text that stands at the path meets it."""
+        return (text == self.value) is self.equal
+
+
+def parse_field_selector(text: str) -> tuple[FieldTerm, ...]:
+    """The conditions of a field selector, all of which must be met.
+
+    Raises:
+        ValueError: A term is not a comparison, or its value is escaped wrongly; the text says which.
+    """
+    return tuple(_term(term, text) for term in _TERM.findall(text))
+
+
+def field_selector_text(terms: Mapping[str, str]) -> str:
+    """The selector of objects whose fields, by dotted path, have exactly these values."""
+    return ",".join(f"{path}={_escaped(value)}" for path, value in terms.items())
+
+
+def text_at(obj: Mapping[str, Any], path: str) -> str:
+    """The scalar at a dotted path as field selectors compare it; empty where there is none."""
+    value: Any = obj
+    for step in path.strip(".").split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _term(term: str, text: str) -> FieldTerm:
+    match = _PARTS.fullmatch(term)
+    if match is None:
+        raise ValueError(f"invalid selector: '{text}'; can't understand '{term}'")
+    path, sign, value = match.groups()
+    if not _VALUE.fullmatch(value):
+        raise ValueError(f"invalid field selector: invalid or missing escape in value: {value}")
+    return FieldTerm(path, re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL), sign != "!=")
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"([\\,=])", r"\\\1", value)

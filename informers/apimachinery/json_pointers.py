@@ -1,0 +1,22 @@
+"""JSON pointers (RFC 6901): `/spec/template`, with `~1` for a slash and `~0` for a tilde within a step."""
+
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1024)
+def pointer_steps(pointer: str) -> tuple[str, ...]:
+    """The steps of a pointer, none for the empty one, which means the whole document.
+
+    Raises:
+        ValueError: It does not begin with a slash.
+    """
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(
+            f"{pointer!r} is not a JSON pointer: expected /spec/template, or nothing for the whole object"
+        )
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+
+
+def pointer_below(pointer: str, step: str) -> str:
+    """The pointer to a member of what stands at another."""
+    return f"{pointer}/{step.replace('~', '~0').replace('/', '~1')}"

@@ -1,0 +1,20 @@
+"""The metadata that a server sets, whatever a client sends."""
+
+from typing import Final
+
+SET_BY_SERVER: Final = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Fields of `metadata` that a server sets, and that the manifest of a new object leaves out."""
+
+SET_BY_EVERY_WRITE: Final = frozenset({"generation", "managedFields", "resourceVersion"})
+"""Those that may differ after any write, even one that changed nothing else."""
