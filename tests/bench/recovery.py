@@ -10,7 +10,7 @@ import anyio
 
 from reconcile import Controller
 from tests.controller.outage import World, fair, played, refused
-from tests.manager.test_manager import Toy, keep_size
+from tests.helpers.managers import Toy, keep_size
 
 KEYS = 10_000
 OUTAGES = (1, 10, 60)

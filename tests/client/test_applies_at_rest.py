@@ -13,7 +13,7 @@ from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Namespace
 from reconcile.testing import FakeClient
 from tests.client.cached_client import applies, cached, refresh
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 
 CONFIG = kind_of(ConfigMap).resource
 DEPLOYMENT = kind_of(Deployment).resource

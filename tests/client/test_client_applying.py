@@ -12,7 +12,7 @@ from reconcile.client.apply_marks import REMEMBERED, AppliedIntents, Place, inte
 from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, ToySpec, ToyStatus
+from tests.helpers.managers import Toy, ToySpec, ToyStatus
 
 PATH = "/api/v1/namespaces/default/configmaps/c"
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -10,7 +10,7 @@ from reconcile.client.own_writes import Journal
 from reconcile.kinds import ConfigMap, Deployment, Pod
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, simulate
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -26,7 +26,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 
 async def ensure_one(ctx: Context[Toy]) -> None:

@@ -15,7 +15,7 @@ from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms import echoes, report
 from reconcile.storms.guard import StormGuard
 from tests.client.test_consistency import ensure_one
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 MARK = 77
 """The size of the toys that a server sends with something nested within."""

@@ -21,7 +21,7 @@ from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from reconcile.models import kind_of
 from reconcile.testing import VirtualClock, simulate
 from tests.client.test_consistency import ensure_one
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 ETCD = '{"kind":"Status","status":"Failure","message":"etcdserver: request timed out","code":500}'
 STARTING = json.dumps(

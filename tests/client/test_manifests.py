@@ -9,7 +9,7 @@ from reconcile import Context, Controller, Object, ObjectMeta
 from reconcile.client.manifest_text import manifest_of
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 TEXT = """
 # What the shop needs.

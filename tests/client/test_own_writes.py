@@ -39,7 +39,7 @@ from reconcile.testing import (
     simulate,
 )
 from reconcile.testing.lines import whole_lines
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource
 CREATE = "*/configmaps"

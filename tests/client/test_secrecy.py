@@ -27,7 +27,7 @@ from reconcile import Cause, Context, Controller, ObjectMeta, Watch
 from reconcile.client.redaction import HIDDEN, SecretValues, is_sensitive, redact_event, redacted, seen
 from reconcile.kinds import Event, Secret
 from reconcile.ops.log_setup import configure_logging
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 PASSWORD = "correct-horse-battery"
 NESTED = "staple-in-a-docker-config"

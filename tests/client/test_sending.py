@@ -38,7 +38,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 LATER = {"retry_after": 1.0}
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})

@@ -31,7 +31,7 @@ from reconcile import (
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, FaultyTransport, LateTransport, run_once, simulate
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 
 @frozen

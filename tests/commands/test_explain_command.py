@@ -22,7 +22,7 @@ from reconcile.controller.run_history import Slots, count_end, ends_of_last_minu
 from reconcile.kinds import ConfigMap
 from reconcile.ops.debug_pages import is_local_name
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, ToySpec
+from tests.helpers.managers import Toy, ToySpec
 
 
 @define

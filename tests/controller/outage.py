@@ -12,7 +12,7 @@ from reconcile import Client, Context, Controller, Manager, ObjectMeta, definiti
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.testing import VirtualClock, simulate
-from tests.manager.test_manager import Toy, ToySpec
+from tests.helpers.managers import Toy, ToySpec
 
 Weather = Callable[[str, str], "Response | Exception | float | None"]
 """An answer, an error, seconds until the request is given up, or None, by method and path."""

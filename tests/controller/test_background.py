@@ -8,7 +8,7 @@ import pytest
 
 from reconcile import Context, Controller, LeaderElection
 from reconcile.controller.background import Background
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 
 
 class Tasks:

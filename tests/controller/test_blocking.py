@@ -30,7 +30,7 @@ from reconcile import (
 from reconcile.controller.blocking import InStep, Threads
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, RealWorldError, run_once, simulate
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 
 LOG = get_logger("t")
 

@@ -22,7 +22,7 @@ from reconcile.runs.run_record import READS_KEPT, RunRecord, Sent
 from reconcile.storms.echoes import REMEMBERED as ECHOES_REMEMBERED
 from reconcile.storms.echoes import Echoes
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, keep_size
+from tests.helpers.managers import Toy, keep_size
 from tests.storms.test_storms_echoes import sent, state
 from workqueue import Item
 from workqueue.causes import MAX_CAUSES, NO_CAUSES, joined

@@ -27,7 +27,7 @@ from reconcile import (
 from reconcile.controller.selected_objects import is_left_alone, narrowed
 from reconcile.kinds import ConfigMap, LabelRequirement, LabelSelector, Secret
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, run_once, sweep
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 
 BLUE, RED = {"team": "blue"}, {"team": "red"}
 

@@ -11,7 +11,7 @@ from reconcile import Condition, Context, Controller, ObjectMeta, Write
 from reconcile.conditions import find_condition, is_true, merge_conditions
 from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector, PodCondition
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy, ToyStatus
+from tests.helpers.managers import Toy, ToyStatus
 
 TYPES = st.sampled_from("ABCD")
 STATUSES = st.sampled_from(["True", "False", "Unknown"])

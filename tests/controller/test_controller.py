@@ -12,7 +12,7 @@ from reconcile import Context, Controller, Manager, ObjectMeta, Result, Watch
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import Delay, Fault, FaultPlan, When
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 
 def sized(size: int) -> Callable[[Toy], Toy]:

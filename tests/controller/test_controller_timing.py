@@ -15,7 +15,7 @@ from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout
 from reconcile.controller.reconcile_run import Outcome
 from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.tombstones import Deleted
-from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
+from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 
 
 async def idle(ctx: Context[Toy]) -> None:

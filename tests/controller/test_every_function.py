@@ -33,7 +33,7 @@ from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.ops.health_checks import report, run_checks
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
+from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 
 # --- functions that misbehave ------------------------------------------------------------------------
 

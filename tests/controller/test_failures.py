@@ -33,7 +33,7 @@ from reconcile.runs.failures import (
     place_text,
 )
 from reconcile.runs.frames import Frame, authors, is_library
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 ROOT = Path(__file__).parents[2]
 PLAIN = logging.Formatter("%(message)s")

@@ -21,7 +21,7 @@ from reconcile import (
 )
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 
 async def fits(ctx: Any) -> None:

@@ -24,7 +24,7 @@ from reconcile.controller.key_mapping import wakes
 from reconcile.controller.wake_failures import WakeFailures
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import kind_of
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 
 
 class Runs:

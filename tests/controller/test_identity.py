@@ -25,7 +25,7 @@ from reconcile.client.former_managers import has_applied, joined, renamed
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.models import kind_of
 from reconcile.testing import Apply, Delete, FakeClient, Scenario, run_once, sweep
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 MAP = ConfigMap(metadata=ObjectMeta("map", "default"), data={"a": "1"})
 

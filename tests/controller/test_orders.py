@@ -14,8 +14,8 @@ from informers import CacheSyncFailed
 from reconcile import Context, Controller, LeaderElection, LeadershipLost, Manager, ObjectMeta
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Fault, FaultPlan, Refuse, When
+from tests.helpers.managers import Toy, World, played
 from tests.manager.test_life import broken
-from tests.manager.test_manager import Toy, World, played
 
 Kind = Literal["add", "remove", "pause", "resume", "make", "change", "outage", "fault", "usurp"]
 

@@ -27,7 +27,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.testing import LateTransport, VirtualClock, simulate
 from reconcile.testing.answers import refusal
 from reconcile.testing.faults import Refuse
-from tests.manager.test_manager import Toy, ToySpec
+from tests.helpers.managers import Toy, ToySpec
 
 TOYS = 20
 BURST = 60

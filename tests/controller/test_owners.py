@@ -11,7 +11,7 @@ from reconcile import Context, Controller, Intent, ObjectMeta, OwnerReference
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.owners import AlreadyOwned, can_own, controller_of, is_owned, with_owner, without_owner
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 OWNER = ConfigMap(metadata=ObjectMeta("owner", "default", uid="u1"))
 CHILD = Secret(metadata=ObjectMeta("child", "default"))

@@ -17,7 +17,7 @@ from reconcile.controller.permissions import (
 from reconcile.controller.predecessors import Predecessor
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Node, Pod, Secret
 from reconcile.models.versions import is_custom
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 READ = ("get", "list", "watch")
 EVENTS = Permission("events.k8s.io", "events", ("create", "patch"))

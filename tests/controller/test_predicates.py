@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from informers import Snapshot
 from reconcile import Context, Controller, predicates
 from reconcile.predicates import Predicate, as_predicate, updates
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 VERDICTS = st.sampled_from([True, False, None])
 

@@ -17,7 +17,7 @@ from reconcile import (
 from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, RefuseAsStale, When, run_once
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 TOY = Toy(metadata=ObjectMeta("toy", "default"))
 NO_FAULTS = FaultPlan()

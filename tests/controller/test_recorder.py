@@ -32,7 +32,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 NEW = Resource("events.k8s.io", "v1", "Event", "events")
 CORE = Resource("", "v1", "Event", "events")

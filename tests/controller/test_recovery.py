@@ -31,7 +31,7 @@ from tests.controller.outage import (
     silent,
     unavailable,
 )
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 NOTICED = 1.0
 """Seconds within which the end of an outage is noticed."""

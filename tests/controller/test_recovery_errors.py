@@ -13,7 +13,7 @@ from reconcile.controller.recovery import is_of_outage
 from reconcile.kinds import ConfigMap
 from reconcile.testing import simulate
 from tests.controller.outage import World, child, fair, played, refused
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 AT_REST = 2.0
 """Seconds after an outage within which all is done that takes no time itself."""

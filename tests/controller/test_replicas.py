@@ -22,7 +22,7 @@ from reconcile.replicas import (
     replica_of,
 )
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

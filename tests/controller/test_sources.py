@@ -13,7 +13,7 @@ from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.sources import SYNCED, Source, Surroundings, Synced, ticker
 from reconcile.runs.requests import Named
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 
 class Notes:

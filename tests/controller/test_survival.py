@@ -11,7 +11,7 @@ import pytest
 from reconcile import Context, Controller, Interrupted, Manager, ObjectMeta, Request
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 # --- ways to be cancelled that nothing asked for -----------------------------------------------------
 

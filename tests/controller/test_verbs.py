@@ -10,7 +10,7 @@ from reconcile.controller.permissions import permissions_of
 from reconcile.controller.rbac_verbs import REQUEST_VERBS, check_verb, ordered
 from reconcile.kinds import ConfigMap, Pod, ServiceAccount
 from reconcile.testing import FakeClient, run_once
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 
 @resource("rbac.authorization.k8s.io/v1", namespaced=False)

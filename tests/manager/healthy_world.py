@@ -12,7 +12,7 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms.report import Storm
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource
 TOYS = kind_of(Toy).resource

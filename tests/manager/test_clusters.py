@@ -28,7 +28,7 @@ from reconcile import (
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.testing import LateTransport, VirtualClock, simulate
-from tests.manager.test_manager import Toy, ToySpec, keep_size
+from tests.helpers.managers import Toy, ToySpec, keep_size
 
 
 class Site(PassingTransport):

@@ -37,7 +37,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from tests.manager.test_manager import Toy, World
+from tests.helpers.managers import Toy, World
 
 TERMS = LeaseTerms()
 NO_FAULTS = FaultPlan()

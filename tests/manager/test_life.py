@@ -15,7 +15,7 @@ import pytest
 
 from reconcile import Context, Controller, Manager, Unreachable
 from reconcile.embedded import InProcessTransport
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from informers import CacheSyncFailed
 from reconcile import Context, Controller, LeaderElection, Manager, Object, ObjectMeta, Watch, resource
 from reconcile.kinds import ConfigMap, Secret
-from tests.manager.test_manager import Toy, ToySpec, World, keep_size, played
+from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 
 
 @frozen

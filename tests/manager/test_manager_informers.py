@@ -9,7 +9,7 @@ from informers import Cache, InformerOptions
 from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of
 from reconcile.kinds import ConfigMap, Pod, Secret
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 
 def cache_of(informers: dict[type[Object], InformerOptions]) -> Cache:

@@ -21,7 +21,7 @@ from reconcile.controller.sources import Surroundings
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
 from tests.controller.test_sources import Notes
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 
 async def idle(ctx: Context[Any]) -> None:

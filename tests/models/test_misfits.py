@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from reconcile import Context, Controller, DecodeError, Object, ObjectMeta, Watch, field, resource
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
-from tests.manager.test_manager import World, played
+from tests.helpers.managers import World, played
 
 SECRET = "do-not-show-this"
 

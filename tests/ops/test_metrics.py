@@ -24,7 +24,7 @@ from reconcile.ops.metrics import (
     is_panic,
 )
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, Refuse, When
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 from workqueue import QueueStatus
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"

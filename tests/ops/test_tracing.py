@@ -15,7 +15,7 @@ from opentelemetry.trace import StatusCode
 from reconcile import Context, Controller, ObjectMeta, Result
 from reconcile.kinds import ConfigMap
 from reconcile.ops.tracing import REMEMBERED, Traces, plural_of
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 
 class Traced:

@@ -29,7 +29,7 @@ from reconcile import (
 from reconcile.kinds import ConfigMap
 from reconcile.ops.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall, place_of
 from reconcile.testing import FakeClient, VirtualTimeLoop
-from tests.manager.test_manager import Toy, World, keep_size, played
+from tests.helpers.managers import Toy, World, keep_size, played
 
 ROOT = Path(__file__).parents[2]
 SITE = f"{sysconfig.get_path('purelib')}/"

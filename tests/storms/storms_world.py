@@ -12,7 +12,7 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.manager.manager import Manager
 from reconcile.storms.guard import StormGuard
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 FIELDS = ("config-data", "config-label", "secret-data", "status", "own-annotation", "own-spec")
 OTHER = "the-other-writer"

@@ -25,8 +25,8 @@ from reconcile import (
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.storms.changes import Spot
+from tests.helpers.managers import Toy, World, played
 from tests.manager.healthy_world import Healthy, alarms
-from tests.manager.test_manager import Toy, World, played
 from tests.storms.storms_world import Case, guard_of, play, until
 
 CONFIG = kind_of(ConfigMap).resource

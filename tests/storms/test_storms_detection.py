@@ -10,7 +10,7 @@ from reconcile import kind_of
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms.changes import ABSENT, PRESENT, WHOLE, Spot
 from reconcile.storms.detection import UNMADE, WINDOW, Hit, Loop, Origin, find_loop
-from tests.manager.test_manager import Toy
+from tests.helpers.managers import Toy
 
 CONFIG = kind_of(ConfigMap).resource
 CHILD = Key("default", "child")

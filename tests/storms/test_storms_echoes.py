@@ -15,7 +15,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.runs.run_record import Sent
 from reconcile.storms import Echoes, News, is_echo
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
-from tests.manager.test_manager import Toy, World, played
+from tests.helpers.managers import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource
 A, C = Request("default", "a"), Key("default", "c")

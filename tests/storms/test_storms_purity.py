@@ -16,7 +16,7 @@ from reconcile.kinds import ConfigMap, Secret
 from reconcile.models.codec import format_time
 from reconcile.storms.purity import impurities, reordered
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
-from tests.manager.test_manager import Toy, ToySpec, World, played
+from tests.helpers.managers import Toy, ToySpec, World, played
 from tests.storms.test_storms_echoes import CONFIG, sent, state
 
 Wanted = Callable[[Context[Toy]], Mapping[str, str]]
