@@ -79,11 +79,11 @@ class FakeClient(Client):
             self._make_namespace(metadata["namespace"])
         body["metadata"] = metadata
         collection = resource.path(metadata.get("namespace", ""))
-        stored = self._send_now("POST", collection, body)
+        stored = self.request("POST", collection, body)
         if not body.get("status") or stored.get("status") == body["status"]:
             return stored
         patch = {"status": body["status"]}
-        return self._send_now("PATCH", f"{collection}/{stored['metadata']['name']}/status", patch)
+        return self.request("PATCH", f"{collection}/{stored['metadata']['name']}/status", patch)
 
     def fail(self, verb: Verb, kind: type[Object] | str, error: Failure, times: int | None = 1) -> None:
         """Let the next `times` requests (None: all) of `verb` for objects of `kind` fail.
@@ -96,7 +96,7 @@ class FakeClient(Client):
 
     def _make_namespace(self, name: str) -> None:
         if self.server.handle(ApiRequest("GET", f"/api/v1/namespaces/{name}")).status == 404:  # type: ignore[union-attr]
-            self._send_now("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
     def _resource_of(self, manifest: Mapping[str, Any]) -> Resource:
         group, slash, version = str(manifest.get("apiVersion", "")).partition("/")
@@ -110,16 +110,20 @@ class FakeClient(Client):
             )
         return Resource(group, version, served.kind, served.plural, served.namespaced)
 
-    def _send_now(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A request of the test itself: at once, without faults and without a record."""
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send one request past the client and return the decoded answer; a PATCH is a merge patch.
+
+        It is the administrator's, no fault meets it and no record keeps it: for what a test puts on the
+        server, or reads there, in a form that the models do not have. Raises the server's error.
+        """
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = ApiRequest(method, path, {}, {"content-type": kind}, msgspec.json.encode(body))
-        answer = self.server.handle(request)
+        content = b"" if body is None else msgspec.json.encode(body)
+        answer = self.server.handle(ApiRequest(method, path, {}, {"content-type": kind}, content))
         assert not isinstance(answer, Watch)
         if answer.status >= 400:
             raise error_from_response(answer.status, answer.headers, answer.body, f"{method} {path}")
-        stored: dict[str, Any] = msgspec.json.decode(answer.body)
-        return stored
+        decoded: dict[str, Any] = msgspec.json.decode(answer.body)
+        return decoded
 
 
 def _has_no_status(obj: Object) -> bool:

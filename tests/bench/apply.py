@@ -67,7 +67,7 @@ def _name(number: int) -> str:
 
 async def _stored(fake: FakeClient, writer: Client, intent: Intent[ConfigMap] | Intent[Deployment]) -> bytes:
     made = await writer.apply(intent)
-    return msgspec.json.encode(fake._send_now("GET", kind_of(made).resource.path(*made.key), {}))
+    return msgspec.json.encode(fake.request("GET", kind_of(made).resource.path(*made.key)))
 
 
 def _renamed(body: bytes, number: int) -> bytes:

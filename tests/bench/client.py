@@ -74,7 +74,7 @@ def _cached(fake: FakeClient, of: Client | None = None) -> Client:
     """A client (or `of`, with what it remembers) whose cache holds what the server has."""
     cache = Cache(fake.transport, clock=fake.clock)
     path = kind_of(Site).resource.path()
-    listed = fake._send_now("GET", path, {})
+    listed = fake.request("GET", path)
     informer = cache.declare(kind_of(Site).resource)
     informer.mark_applies("bench")
     items = [informer._read(msgspec.json.encode(item)) for item in listed["items"]]

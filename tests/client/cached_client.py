@@ -34,7 +34,7 @@ def refresh(fake: FakeClient, client: Client) -> None:
     """The cache comes to know all that there is."""
     assert client.cache is not None
     for informer in client.cache:
-        listed: dict[str, Any] = fake._send_now("GET", informer.resource.path(), {})
+        listed: dict[str, Any] = fake.request("GET", informer.resource.path())
         items = [informer._read(msgspec.json.encode(item)) for item in listed["items"]]
         chosen = [item for item in items if informer.selects(item)]
         informer.store.replace(chosen, int(listed["metadata"]["resourceVersion"]))

@@ -50,7 +50,7 @@ async def all_applied(client: Client, intents: Iterable[Intent[Any]]) -> None:
 async def test_over_ten_thousand_children_that_another_process_applied_not_one_is_sent() -> None:
     fake = FakeClient()
     await fake.with_options(field_manager="mine").apply(config("c-number", x="number"))
-    (made,) = fake._send_now("GET", CONFIG.path("default"), {})["items"]
+    (made,) = fake.request("GET", CONFIG.path("default"))["items"]
     text = msgspec.json.encode(made)
     client = cached(fake, CONFIG)
     assert client.cache is not None
@@ -89,14 +89,14 @@ async def test_what_the_server_writes_in_its_own_words_is_applied_once_by_each_p
     client = cached(fake, DEPLOYMENT)
     for _ in range(3):
         await client.apply(deployment())
-        fake._send_now("PATCH", DEPLOYMENT.path("default", "d", "status"), {"status": {"replicas": 1}})
+        fake.request("PATCH", DEPLOYMENT.path("default", "d", "status"), {"status": {"replicas": 1}})
         refresh(fake, client)
     assert applies(fake) == 1
     restarted = cached(fake, DEPLOYMENT)
     for number in range(3):
         await restarted.apply(deployment())
         status = {"status": {"observedGeneration": number}}
-        fake._send_now("PATCH", DEPLOYMENT.path("default", "d", "status"), status)
+        fake.request("PATCH", DEPLOYMENT.path("default", "d", "status"), status)
         refresh(fake, restarted)
     assert applies(fake) == 2
 
@@ -136,7 +136,7 @@ async def test_drift_is_repaired_before_and_after_a_restart(restart: bool, chang
     client = cached(fake, DEPLOYMENT)
     wanted = deployment(replicas=2)
     await client.apply(wanted)
-    fake._send_now("PATCH", DEPLOYMENT.path("default", "d"), change)
+    fake.request("PATCH", DEPLOYMENT.path("default", "d"), change)
     client = cached(fake, DEPLOYMENT) if restart else client
     refresh(fake, client)
     repaired = await client.apply(wanted)
@@ -241,7 +241,7 @@ async def test_where_the_cache_has_less_than_the_object_it_is_read_instead_of_ap
         assert live.data == {"x": "1"}
         refresh(fake, client)
     assert applies(fake) == 1
-    fake._send_now("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})
+    fake.request("PATCH", CONFIG.path("default", "c"), {"data": {"x": "drifted"}})
     refresh(fake, client)
     assert (await client.apply(config(x="1"))).data == {"x": "1"}
 

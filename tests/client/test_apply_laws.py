@@ -97,7 +97,7 @@ class Gadgets:
     def refresh(self) -> None:
         """The cache hears of everything."""
         informer = self.cache.informer(GADGETS)
-        listed = self.fake._send_now("GET", GADGETS.path(), {})
+        listed = self.fake.request("GET", GADGETS.path())
         items = [informer._read(msgspec.json.encode(item)) for item in listed["items"]]
         informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
 
@@ -116,7 +116,7 @@ class Gadgets:
     def update(self, change: Mapping[str, Any]) -> None:
         """Somebody else writes without applying."""
         if self.version():
-            self.fake._send_now("PATCH", PATH, change)
+            self.fake.request("PATCH", PATH, change)
 
     async def applied(self, intent: Mapping[str, Any], subresource: str = "") -> bool:
         """Whether the operator sent it."""

@@ -128,7 +128,7 @@ async def test_modify_runs_again_on_fresh_state_when_somebody_was_faster() -> No
         nonlocal raced
         if raced < 2:
             raced += 1
-            client._send_now(
+            client.request(
                 "PATCH", "/api/v1/namespaces/default/configmaps/settings", {"data": {"a": str(10 * raced)}}
             )
         return config.replace(data={**config.data, "a": str(int(config.data["a"]) + 1)})

@@ -181,10 +181,10 @@ async def test_drift_is_repaired_while_foreign_changes_beside_it_cause_no_apply(
     await client.apply(deployment(2))
     path = "/apis/apps/v1/namespaces/default/deployments/d"
     for second in range(5):
-        client._send_now("PATCH", f"{path}/status", {"status": {"readyReplicas": second}})
+        client.request("PATCH", f"{path}/status", {"status": {"readyReplicas": second}})
         await client.apply(deployment(2))
     assert applies(client) == 1
-    client._send_now("PATCH", path, {"spec": {"replicas": 7}})
+    client.request("PATCH", path, {"spec": {"replicas": 7}})
     live = await client.apply(deployment(2))
     assert (applies(client), live["spec"]["replicas"]) == (2, 2)
 
@@ -201,7 +201,7 @@ async def test_a_value_that_the_server_writes_in_its_own_way_is_no_drift() -> No
     await client.apply(manifest)
     for number in range(3):
         labels = {"metadata": {"labels": {"n": str(number)}}}
-        client._send_now("PATCH", "/api/v1/namespaces/default/pods/p", labels)
+        client.request("PATCH", "/api/v1/namespaces/default/pods/p", labels)
         await client.apply(manifest)
     assert applies(client) == 1
 

@@ -194,8 +194,8 @@ async def test_what_a_foreign_writer_added_meanwhile_survives() -> None:
         "spec": {"later": {"x": [1]}},
     }
     condition = {"type": "Foreign", "status": "True", "reason": "R", "message": "", "x": 1}
-    client._send_now("PATCH", PATH, foreign)
-    client._send_now("PATCH", f"{PATH}/status", {"status": {"conditions": [condition], "more": 1}})
+    client.request("PATCH", PATH, foreign)
+    client.request("PATCH", f"{PATH}/status", {"status": {"conditions": [condition], "more": 1}})
     async with client.editing(plan) as draft:
         draft.spec.count = 2
     with pytest.raises(StaleVersion):
@@ -215,7 +215,7 @@ async def test_what_a_foreign_writer_added_meanwhile_survives() -> None:
 async def test_a_list_that_somebody_else_changed_meanwhile_is_not_overwritten() -> None:
     client = planned()
     plan = await client.get(Plan, "p", "default")
-    client._send_now("PATCH", PATH, {"spec": {"steps": [{"name": "theirs"}]}})
+    client.request("PATCH", PATH, {"spec": {"steps": [{"name": "theirs"}]}})
     with pytest.raises(StaleVersion):
         async with client.editing(plan) as draft:
             draft.spec.steps[0].image = "a:2"
@@ -274,7 +274,7 @@ async def test_modify_does_not_go_on_with_a_namesake() -> None:
     client = planned()
 
     def replaced(plan: Plan) -> Plan:
-        client._send_now("DELETE", PATH, {})
+        client.request("DELETE", PATH, {})
         client.add(PLAN)
         return plan.replace(spec=Spec(count=9))
 

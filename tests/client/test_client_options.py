@@ -64,7 +64,7 @@ async def test_a_pod_has_the_grace_that_it_is_given(grace: int | None, gone: boo
     found = await client.find(Pod, "p", "default")
     assert (found is None) is gone
     if found is not None:
-        body = client._send_now("GET", "/api/v1/namespaces/default/pods/p", {})
+        body = client.request("GET", "/api/v1/namespaces/default/pods/p")
         assert body["metadata"]["deletionGracePeriodSeconds"] == (30 if grace is None else grace)
 
 
@@ -76,7 +76,7 @@ async def test_a_pod_is_bound_and_evicted_through_its_subresources() -> None:
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
     await client.bound(journal).create_subresource(pod, "binding", binding)
     assert journal
-    body = client._send_now("GET", "/api/v1/namespaces/default/pods/p", {})
+    body = client.request("GET", "/api/v1/namespaces/default/pods/p")
     assert body["spec"]["nodeName"] == "n"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     await client.create_subresource(pod, "eviction", eviction)

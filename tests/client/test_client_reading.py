@@ -37,7 +37,7 @@ def cached(client: FakeClient) -> Client:
     cache = Cache(client.transport, clock=client.clock)
     informer = cache.declare(CONFIG)
     informer.store.add_index("tier", lambda snapshot: [snapshot.labels.get("tier")])
-    listed = client._send_now("GET", CONFIG.path(), {})
+    listed = client.request("GET", CONFIG.path())
     items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
     informer.store.replace(items, int(listed["metadata"]["resourceVersion"]))
     return Client(client.transport, cache=cache, clock=client.clock)
@@ -217,7 +217,7 @@ def test_two_scalers_both_count() -> None:
         def one_more(replicas: int) -> int:
             seen.append(replicas)
             if len(seen) == 1:
-                client._send_now("PATCH", path, {"spec": {"replicas": replicas + 1}})
+                client.request("PATCH", path, {"spec": {"replicas": replicas + 1}})
             return replicas + 1
 
         assert await client.scale(made, one_more) == 5

@@ -241,7 +241,7 @@ def test_a_deletion_decided_behind_the_server_is_decided_again() -> None:
         client = FakeClient(ConfigMap(metadata=ObjectMeta("c", "default")))
         cache = Cache(client.transport, clock=client.clock)
         informer = cache.declare(CONFIG)
-        listed = client._send_now("GET", CONFIG.path(), {})
+        listed = client.request("GET", CONFIG.path())
         version = int(listed["metadata"]["resourceVersion"])
         items = [Snapshot.from_json(msgspec.json.encode(item)) for item in listed["items"]]
         informer.store.replace(items, version - 1)
@@ -271,7 +271,7 @@ def test_a_child_under_a_generated_name_decided_behind_the_server_is_decided_aga
         client = FakeClient(ConfigMap(metadata=ObjectMeta("c-x7", "default")))
         cache = Cache(client.transport, clock=client.clock)
         informer = cache.declare(CONFIG)
-        version = int(client._send_now("GET", CONFIG.path(), {})["metadata"]["resourceVersion"])
+        version = int(client.request("GET", CONFIG.path())["metadata"]["resourceVersion"])
         informer.store.replace([], version - 1)
         root = Client(client.transport, cache=cache, clock=client.clock)
         bound, other = root.bound(Journal()), root.bound(Journal())

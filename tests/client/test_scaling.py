@@ -75,7 +75,7 @@ async def test_the_replicas_are_owned_by_apply_and_nothing_else_is() -> None:
         await autoscaler.apply_scale(fleet, 3)
     assert await autoscaler.apply_scale(fleet, 3, force=True) == 3
     assert await replicas(client, Deployment) == 3
-    stored = client._send_now("GET", kind_of(Deployment).resource.path("default", "f"), {})
+    stored = client.request("GET", kind_of(Deployment).resource.path("default", "f"))
     (entry,) = [one for one in stored["metadata"]["managedFields"] if one["manager"] == "autoscaler"]
     assert (entry["operation"], entry["subresource"]) == ("Apply", "scale")
     assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}}}

@@ -82,19 +82,19 @@ def served(*objects: Object) -> FakeClient:
     client = FakeClient(*objects)
     client.serve(Box)
     loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition = client._send_now("GET", DEFINITION, {})
+    definition = client.request("GET", DEFINITION)
     (version,) = definition["spec"]["versions"]
     properties = version["schema"]["openAPIV3Schema"]["properties"]
     for name in ("spec", "status"):
         properties[name] |= loose
     properties["spec"]["properties"]["parts"]["items"] |= loose
     properties["status"]["properties"]["conditions"]["items"] |= loose
-    client._send_now("PATCH", DEFINITION, {"spec": {"versions": [version]}})
+    client.request("PATCH", DEFINITION, {"spec": {"versions": [version]}})
     return client
 
 
 async def stored(client: FakeClient) -> dict[str, Any]:
-    found: dict[str, Any] = client._send_now("GET", PATH, {})
+    found: dict[str, Any] = client.request("GET", PATH)
     return found
 
 
@@ -204,7 +204,7 @@ def test_what_somebody_adds_between_our_read_and_our_write_survives(
                 patch = {"metadata": {"ownerReferences": [reference]}}
             if name == "unknown field of a part" and write in (edit_a_part, modify):
                 patch = {"spec": {"parts": [{"name": "p", "theirs": 0}]}}
-            client._send_now("PATCH", f"{PATH}{subresource}", patch)
+            client.request("PATCH", f"{PATH}{subresource}", patch)
             added.append(patch)
         before = await stored(client)
         await again(client, box, write)
@@ -297,7 +297,7 @@ def test_after_an_apply_there_is_the_intent_and_what_others_own_and_nothing_else
                 mine = Client(client.transport, clock=client.clock, field_manager="mine")
             await mine.apply(Intent(ConfigMap, metadata=metadata, data=intent))
             assert dict((await client.get(ConfigMap, "c", "default")).data) == {**theirs, **intent}
-            managed = client._send_now("GET", "/api/v1/namespaces/default/configmaps/c", {})
+            managed = client.request("GET", "/api/v1/namespaces/default/configmaps/c")
             owned = {
                 one["manager"]: set(one["fieldsV1"].get("f:data", {})) - {"."}
                 for one in managed["metadata"]["managedFields"]

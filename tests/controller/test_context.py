@@ -228,7 +228,7 @@ async def test_an_object_that_does_not_fit_the_model_is_a_lasting_error_with_its
     client = FakeClient()
     client.serve(Thing)
     definition = {"spec": {"versions": [_version(loose)]}}
-    client._send_now(
+    client.request(
         "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com", definition
     )
     client.add(

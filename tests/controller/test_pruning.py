@@ -194,7 +194,7 @@ async def test_a_namesake_that_took_the_place_of_a_child_is_spared(monkeypatch: 
     async def too_late(self: Any, resource: Any, *args: Any, **options: Any) -> Any:
         found = await listed(self, resource, *args, **options)
         if resource.kind == "ConfigMap":
-            client._send_now("DELETE", resource.path("default", "b"), {})
+            client.request("DELETE", resource.path("default", "b"), {})
             client.add(ConfigMap(metadata=ObjectMeta("b", "default"), data={"v": "theirs"}))
         return found
 

@@ -109,7 +109,7 @@ async def test_an_event_that_has_expired_is_made_anew() -> None:
     recorder.record(await subject(client), FINE)
     await recorder.flush()
     (event,) = await written(client)
-    client._send_now("DELETE", NEW.path("default", event["metadata"]["name"]), {})
+    client.request("DELETE", NEW.path("default", event["metadata"]["name"]), {})
     recorder.record(await subject(client), FINE)
     await recorder.flush()
     assert [event["series"]["count"] for event in await written(client)] == [2]

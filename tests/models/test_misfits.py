@@ -43,10 +43,10 @@ async def served(world: World) -> None:
     fake = FakeClient.__new__(FakeClient)
     fake.server = world.server
     fake.serve(Lamp)
-    definition = fake._send_now("GET", DEFINITION, {})
+    definition = fake.request("GET", DEFINITION)
     (version,) = definition["spec"]["versions"]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] = loose
-    fake._send_now("PATCH", DEFINITION, {"spec": {"versions": [version]}})
+    fake.request("PATCH", DEFINITION, {"spec": {"versions": [version]}})
 
 
 def lamp(name: str, **spec: Any) -> dict[str, Any]:

@@ -131,6 +131,18 @@ def test_a_class_that_is_no_answer_is_refused() -> None:
             FakeClient().fail("patch", Site, vague)
 
 
+async def test_a_request_of_the_test_itself_is_neither_recorded_nor_met_by_a_fault() -> None:
+    client = FakeClient(site())
+    client.fail("*", ConfigMap, ServerError, times=None)
+    path = "/api/v1/namespaces/default/configmaps"
+    client.request("POST", path, {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    client.request("PATCH", f"{path}/c", {"data": {"b": "2"}})
+    assert client.request("GET", f"{path}/c")["data"] == {"a": "1", "b": "2"}
+    with pytest.raises(NotFound):
+        client.request("DELETE", f"{path}/other")
+    assert client.transport.requests == []
+
+
 @pytest.mark.rule("kit-unit")
 def test_a_unit_test_takes_less_than_5_ms() -> None:
     async def test() -> Any:

@@ -112,7 +112,7 @@ async def test_dev_installs_both_and_takes_up_what_has_changed(tmp_path: Path) -
 async def test_a_definition_that_is_installed_keeps_the_version_that_it_stores() -> None:
     client = FakeClient(definition_of(OldestDoor))
     client.serve(Door)
-    answer = client._send_now(
+    answer = client.request(
         "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/doors.example.com", {}
     )
     stored = {version["name"]: version["storage"] for version in answer["spec"]["versions"]}
