@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from reconcile.predicates import Predicate
     from reconcile.runs.requests import Cause, Request, Result, TerminalError
     from reconcile.storms import Storms
-    from reconcile.storms.purity import NondeterministicRun
+    from reconcile.storms.determinism import NondeterministicRun
     from workqueue import Backoff
 
 __all__ = [

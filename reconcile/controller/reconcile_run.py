@@ -30,7 +30,12 @@ from reconcile.runs.failures import Failed, Member, described, identity_of, memb
 from reconcile.runs.requests import Cause, Request, Result, TerminalError
 from reconcile.runs.run_record import RunRecord
 from reconcile.storms import Echoes
-from reconcile.storms.purity import NondeterministicRun, impurities, reordered, without_server_set
+from reconcile.storms.determinism import (
+    NondeterministicRun,
+    rendering_differences,
+    reordered_lists,
+    without_server_set,
+)
 
 T = TypeVar("T", bound=Object)
 
@@ -185,7 +190,7 @@ class Passes(Generic[T]):
         if self.rendering or self.debug:
             record.rendered = {}
         if client.cache is not None:
-            record.told = partial(self.echoes.wrote, request)
+            record.told = partial(self.echoes.expect, request)
             causes = self.echoes.begin(request, causes)
         record.causes = causes
         reconcile_id = f"{int(client.clock.random() * _IDS):08x}"
@@ -300,7 +305,7 @@ class Passes(Generic[T]):
         done = context.client.run
         assert done is not None
         renderings = without_server_set((record.rendered, record.sent), (done.rendered or {}, done.sent))
-        found = [*impurities(*renderings), *reordered(done.sent)]
+        found = [*rendering_differences(*renderings), *reordered_lists(done.sent)]
         if found:
             raise NondeterministicRun(found)
         return result

@@ -13,7 +13,7 @@ from reconcile.controller.reconcile_run import Outcome
 from reconcile.runs.failures import Member
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Place
-from reconcile.storms.report import written
+from reconcile.storms.storm_report import describe_write
 from workqueue import Item, QueueMetrics
 
 RUNS_OF_A_KEY = 5
@@ -195,7 +195,7 @@ def _past(run: Run, now: float) -> PastRun:
         outcome.name,
         outcome.message,
         () if record is None else record.reads,
-        () if record is None or not record.sent else tuple(map(written, record.sent[:WRITES_KEPT])),
+        () if record is None or not record.sent else tuple(map(describe_write, record.sent[:WRITES_KEPT])),
         outcome.at if outcome.error is not None else "",
         tuple(outcome.members) if outcome.error is not None else (),
     )

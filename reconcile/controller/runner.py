@@ -31,7 +31,7 @@ from reconcile.controller.wake_failures import WakeFailures
 from reconcile.models import DecodeError, Object, decode, kind_of
 from reconcile.runs.failures import Failures
 from reconcile.runs.requests import Cause, Request, Result
-from reconcile.storms import News
+from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
 from workqueue.causes import NO_CAUSES, Causes, joined
@@ -293,7 +293,7 @@ class Runner(Generic[T]):
             ) and not is_left_alone(seen, delta):
                 self._hear(request, cause_of(self._primary, delta, key), delta)
                 return
-        self._passes.echoes.passes(request, self._primary.resource, delta)
+        self._passes.echoes.discard(request, self._primary.resource, delta)
 
     def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
         """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
@@ -301,13 +301,13 @@ class Runner(Generic[T]):
             request = request._replace(cluster=self.cluster)
         resource = cause.resource
         assert resource is not None
-        news = self._passes.echoes.hears(request, resource, delta)
-        if news is News.COVERED:
+        origin = self._passes.echoes.classify(request, resource, delta)
+        if origin is Origin.SEEN:
             return
-        if news is News.ECHO:
+        if origin is Origin.OWN:
             cause = evolve(cause, echo=True)
-        elif self.guard.wary:
-            self.guard.hears(request, resource, delta)
+        elif self.guard.tracking:
+            self.guard.note_trigger(request, resource, delta)
         self.enqueue_at(request, cause, INITIAL_PRIORITY if delta.initial or delta.resync else 0)
 
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
@@ -372,8 +372,8 @@ class Runner(Generic[T]):
 
     async def _reconcile(self, item: Item[Request], limit: Limit, task: asyncio.Task[Any] | None) -> None:
         causes: Sequence[Cause] = item.causes
-        if self.guard.wary:
-            causes = await self.guard.begin(item.key, causes)
+        if self.guard.tracking:
+            causes = await self.guard.explain(item.key, causes)
         with self.history.run(item, task) as run:
             try:
                 outcome = run.outcome = await self._outcome(item, causes, limit)
@@ -390,13 +390,13 @@ class Runner(Generic[T]):
         self._follow_up(item, outcome)
         record = outcome.record
         if record is not None and (record.sent or self.guard.storming):
-            look = await self.guard.ended(
+            look = await self.guard.run_ended(
                 item.key, record, outcome.result, record.primary, run.ended, repeated=outcome.repeated
             )
             if look is not None:
                 self.queue.add_after(item.key, look, priority=item.priority, cause=_STORM)
         else:
-            self.guard.rested(item.key, run.ended)
+            self.guard.idle_run_ended(item.key, run.ended)
 
     async def _outcome(self, item: Item[Request], causes: Sequence[Cause], limit: Limit) -> Outcome:
         if self.controller.background is not None:

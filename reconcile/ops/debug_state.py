@@ -15,7 +15,7 @@ from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.failures import DistinctError
 from reconcile.runs.frames import Frame, authors
 from reconcile.runs.requests import Cause, Request
-from reconcile.storms.report import read
+from reconcile.storms.storm_report import describe_read
 from workqueue import Item
 
 KEYS_SHOWN = 1000
@@ -88,7 +88,7 @@ def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
         "seconds": round(run.seconds, 6),
         "attempt": run.attempt,
         "causes": _causes(run.causes),
-        "read": [read(resource, key) for resource, key in run.reads],
+        "read": [describe_read(resource, key) for resource, key in run.reads],
         "wrote": list(run.writes),
         "result": run.result,
         "error": run.error,

@@ -1,6 +1,6 @@
-"""Keys that keep waking themselves: which news are echoes, what a loop is, and what is done about one."""
+"""Keys that keep waking themselves: how they are found, reported and slowed down."""
 
-from reconcile.storms.echoes import Echoes, News, is_echo
+from reconcile.storms.echoes import Echoes, Origin, is_echo
 from reconcile.storms.policy import Storms
 
-__all__ = ["Echoes", "News", "Storms", "is_echo"]
+__all__ = ["Echoes", "Origin", "Storms", "is_echo"]

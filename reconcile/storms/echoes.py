@@ -1,4 +1,4 @@
-"""Which news are echoes of a key's own writes, and which of them still have to wake it."""
+"""Which changes are echoes of a key's own writes, and which of them still have to wake it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
@@ -14,45 +14,47 @@ from reconcile.runs.run_record import Sent
 _Version: TypeAlias = tuple[Resource, Key, int]
 
 REMEMBERED = 10_000
-"""Keys whose writes are remembered; those of the oldest wake, like anybody's, once there are more."""
+"""Keys whose writes are remembered. Beyond that the echoes of the oldest key wake it, as foreign changes do:
+that costs a run and loses nothing."""
 
 SERVER_SET = ("resourceVersion", "generation", "managedFields")
 
 
-class News(Enum):
-    """What a change is to a key: somebody else's; its own; its own, and seen by a run that has begun."""
+class Origin(Enum):
+    """Where a change comes from, for one key."""
 
     FOREIGN = "foreign"
-    ECHO = "echo"
-    COVERED = "covered"
+    OWN = "own"
+    SEEN = "seen"
+    """Its own, and a run that has begun reads a cache which shows it."""
 
 
 @define
 class _Expected:
-    """A write whose echo is to come; once that is here, only what it was is kept, for further handlers."""
+    """A write whose echo is to come. Once that has come, only its origin is kept, for further handlers."""
 
     sent: Sent | None
-    covered: bool = False
-    heard: News | None = None
+    seen: bool = False
+    origin: Origin | None = None
     since: int = 0
 
 
 @define(eq=False)
 class Echoes:
-    """The writes of each key of which the watch has not told yet.
+    """The writes of each key that the watch has not delivered yet.
 
-    A run begins by waiting until the cache shows all that the runs before it wrote, so it covers their
-    echoes: those wake nobody any more. The first echo of a run that nobody covers wakes, so that "add a
-    finalizer, return" goes on. What is not certainly an echo is not one. A key without unheard writes
-    takes no memory. `resources` are those whose changes are heard of here; None: all.
+    A run begins by waiting until the cache shows all that the runs before it wrote, so it has seen their
+    echoes, and those wake the key no more. Otherwise the first echo of a run wakes the key, so that "add a
+    finalizer, return" goes on. What is not certainly an echo counts as foreign. A key without expected echoes
+    takes no memory. Only writes to `resources`, whose changes may wake the controller, are remembered; None:
+    all.
     """
 
     resources: Collection[Resource] | None = None
-
     _expected: dict[Request, dict[_Version, _Expected]] = field(factory=dict, init=False)
 
-    def wrote(self, request: Request, sent: Sent) -> None:
-        """A run of that key has sent this."""
+    def expect(self, request: Request, sent: Sent) -> None:
+        """A run of that key has sent this write."""
         written = sent.written
         if written is None or sent.dry or sent.base == written:
             return
@@ -64,43 +66,45 @@ class Echoes:
         versions[sent.resource, sent.key, written.version] = _Expected(sent)
 
     def begin(self, request: Request, causes: Sequence[Cause]) -> Sequence[Cause]:
-        """A run begins; its causes, with those marked that are echoes which came before their answers."""
+        """A run begins; returns its causes, with echoes marked that came before the answers to writes."""
         versions = self._expected.get(request)
         if versions is None:
             return causes
         marked = [self._marked(versions, cause) for cause in causes]
         for version, expected in [*versions.items()]:
-            expected.covered = True
-            if expected.heard is not None:
+            expected.seen = True
+            if expected.origin is not None:
                 del versions[version]
         if not versions:
             del self._expected[request]
         return marked
 
     def end(self, request: Request, wrote: bool) -> None:
-        """A run ended. One that wrote nothing began after all echoes: what is left will not come."""
+        """A run ended. If it wrote nothing, it began after all echoes: those still expected will not come."""
         if not wrote:
             self._expected.pop(request, None)
 
-    def hears(self, request: Request, resource: Resource, delta: Delta) -> News:
-        """What a change is to that key; several handlers may ask about one change."""
+    def classify(self, request: Request, resource: Resource, delta: Delta) -> Origin:
+        """Where a change comes from, for that key. Several handlers may ask about one change."""
         versions = self._expected.get(request)
         new = delta.new
         if versions is None or new is None or delta.resync:
-            return News.FOREIGN
+            return Origin.FOREIGN
         expected = versions.get((resource, new.key, new.version))
         if expected is None:
-            return News.FOREIGN
+            return Origin.FOREIGN
         since = 0 if delta.old is None else delta.old.version
         if expected.sent is not None:
-            expected.heard = News.FOREIGN
+            expected.origin = Origin.FOREIGN
             if is_echo(expected.sent, delta.old, new):
-                expected.heard = News.COVERED if expected.covered else News.ECHO
+                expected.origin = Origin.SEEN if expected.seen else Origin.OWN
+            # The answer is as large as the object: it is let go, and the origin kept for other handlers.
             expected.sent, expected.since = None, since
-        assert expected.heard is not None
-        return expected.heard if since == expected.since else News.FOREIGN
+        assert expected.origin is not None
+        # A store that was behind delivers the version from another start: with it came a foreign change.
+        return expected.origin if since == expected.since else Origin.FOREIGN
 
-    def passes(self, request: Request, resource: Resource, delta: Delta) -> None:
+    def discard(self, request: Request, resource: Resource, delta: Delta) -> None:
         """A change concerns that key and does not wake it."""
         versions = self._expected.get(request)
         if versions is None or delta.new is None:
@@ -130,7 +134,7 @@ def is_echo(sent: Sent, old: Snapshot | None, new: Snapshot) -> bool:
     """Whether the change from `old` to `new` is that write alone.
 
     `new` is the very version that the write returned, `old` the very state that it was computed from, and
-    nothing differs but what was written: two changes told as one are not an echo.
+    nothing differs but what was written: two changes that arrive as one are not an echo.
     """
     if sent.written is None or new != sent.written:
         return False
@@ -142,14 +146,14 @@ def is_echo(sent: Sent, old: Snapshot | None, new: Snapshot) -> bool:
 
 
 def _names_version(body: Any, version: int) -> bool:
-    """Whether the server carried the write out only for that version."""
+    """Whether the write was for that version only, so that the server would have refused it on any other."""
     if isinstance(body, Mapping):
         named: Any = (body.get("metadata") or {}).get("resourceVersion")
         return bool(named == str(version))
     if not isinstance(body, Sequence) or isinstance(body, str | bytes):
         return False
     return any(
-        one.get("path") == "/metadata/resourceVersion" and one.get("value") == str(version) for one in body
+        step.get("path") == "/metadata/resourceVersion" and step.get("value") == str(version) for step in body
     )
 
 
@@ -168,7 +172,7 @@ _ABSENT = object()
 
 
 def _explained(body: Any, old: Any, new: Any) -> bool:
-    """Whether every difference between two states is what `body` says there; None takes away."""
+    """Whether `body` says every difference between two states; None in it removes a field."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return all(
             _explained(_member(body, name), old.get(name, _ABSENT), new.get(name, _ABSENT))

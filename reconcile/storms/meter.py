@@ -8,87 +8,88 @@ from attrs import define, evolve, field
 from informers import Delta, Key, Resource, Snapshot
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
-from reconcile.storms.changes import Spot, differences, paths_of, steps_of
-from reconcile.storms.detection import WINDOW, Hit, Origin
+from reconcile.storms.changes import FieldRef, differences, effects_of, paths_of
+from reconcile.storms.detection import WINDOW, FieldWrite, WokenBy
 
-WARM_SECONDS = 120.0
-"""Two runs with writes within so many seconds warm a key."""
+ACTIVE_SECONDS = 120.0
+"""Two runs with writes within this many seconds make a key active. Rarer writes are no storm."""
 
-WARM_KEYS = 1000
-"""Among so many keys at once a loop is looked for. Others have to wait until one of these is found to be in a
-loop, or comes to rest: were they to take each other's place, no key would be known for long enough."""
-SPOTS = 64
-HITS = 16
+ACTIVE_KEYS = 1000
+"""How many keys are searched for a loop at a time. Others wait until one of these is found to be in a loop,
+or comes to rest: if they took each other's places, no key would be followed for long enough."""
+FIELDS_A_KEY = 64
+WRITES_A_FIELD = 16
+"""More than any threshold of `detection`, so that a full history can always prove a loop."""
 
 
 @define(eq=False)
-class Warm:
+class ActiveKey:
     """The writes of a key that keeps writing, and the last change of an object that woke it."""
 
     primary: tuple[Resource, Key]
     runs: int = 0
     writes: int = 0
     last_write: float = 0.0
-    trails: dict[Spot, deque[Hit]] = field(factory=dict)
+    histories: dict[FieldRef, deque[FieldWrite]] = field(factory=dict)
     trigger: tuple[Resource, Snapshot | None, Snapshot] | None = None
     echo: Cause | None = None
     foreign: Cause | None = None
     spec: Snapshot | None = None
-    deleted: deque[tuple[Resource, Key]] = field(factory=lambda: deque(maxlen=SPOTS))
+    deleted: deque[tuple[Resource, Key]] = field(factory=lambda: deque(maxlen=FIELDS_A_KEY))
     written: dict[tuple[Resource, Key], tuple[str, ...]] = field(factory=dict)
     manager: str = ""
     writes_of: tuple[Resource, Key] | None = None
     reads: int = 0
 
-    def hears(self, resource: Resource, delta: Delta) -> None:
-        """Somebody else's change wakes the key."""
+    def note_trigger(self, resource: Resource, delta: Delta) -> None:
+        """A foreign change wakes the key."""
         self.trigger = (resource, delta.old, delta.last)
 
     def spec_changed(self, primary: Snapshot) -> bool:
-        """Whether somebody wants something else than before, in fields that the key itself does not write."""
+        """Whether the spec has changed in fields that the key itself does not write."""
         before = self.spec
         if before is None or before.generation == primary.generation:
             return False
         if not before.is_same_object(primary):
             return True
-        own = {spot.path for spot in self.trails if (spot.resource, spot.key) == self.primary}
+        own = {ref.path for ref in self.histories if (ref.resource, ref.key) == self.primary}
         paths = (path for path, _, _ in differences(before, primary))
         return any(path not in own and not path.startswith((".status", ".metadata")) for path in paths)
 
-    def note(self, sent: Sequence[Sent], causes: Sequence[Cause], now: float) -> list[Spot]:
-        """A run has ended that wrote; returns where."""
+    def note(self, sent: Sequence[Sent], causes: Sequence[Cause], now: float) -> list[FieldRef]:
+        """Note the writes of a run that has ended; returns the fields."""
         causes = [self._owned(cause) for cause in causes]
         self.writes += len(sent)
         self.last_write = now
-        steps = [step for one in sent for step in steps_of(one)]
-        made = any(step.made for step in steps)
+        effects = [effect for one in sent for effect in effects_of(one)]
+        made = any(effect.made for effect in effects)
         self.echo = next((cause for cause in causes if cause.echo), None)
         self.foreign = next((cause for cause in causes if cause.key is not None and not cause.echo), None)
-        for step in steps:
-            if step.spot not in self.trails and len(self.trails) >= SPOTS:
+        for effect in effects:
+            if effect.ref not in self.histories and len(self.histories) >= FIELDS_A_KEY:
                 continue
-            trail = self.trails.setdefault(step.spot, deque(maxlen=HITS))
-            trail.append(Hit(now, origin_of(causes, step.spot), step.after, made))
+            history = self.histories.setdefault(effect.ref, deque(maxlen=WRITES_A_FIELD))
+            history.append(FieldWrite(now, woken_by_of(causes, effect.ref), effect.after, made))
         self.written = {(one.resource, one.key): paths_of(one) for one in sent}
         self.deleted.extend((one.resource, one.key) for one in sent if one.method == "DELETE")
         for one in sent:
             if (one.resource, one.key) == self.primary and one.written is not None:
                 self.spec = one.written
-        return [step.spot for step in steps]
+        return [effect.ref for effect in effects]
 
     def _owned(self, cause: Cause) -> Cause:
-        """A cause that is the end of an object which the key deleted is its own, though it is no echo."""
+        """Mark the end of an object that the key deleted as its own; no version tells that it is an echo."""
         if cause.verb == "deleted" and (cause.resource, cause.key) in self.deleted:
             return evolve(cause, echo=True)
         return cause
 
 
-def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:
-    """What woke a run, as it looks from a field that the run then wrote."""
-    at_spot = [cause for cause in causes if (cause.resource, cause.key) == (spot.resource, spot.key)]
-    if any(not cause.echo for cause in at_spot):
+def woken_by_of(causes: Sequence[Cause], ref: FieldRef) -> WokenBy:
+    """What woke a run, seen from a field that the run then wrote."""
+    at_ref = [cause for cause in causes if (cause.resource, cause.key) == (ref.resource, ref.key)]
+    if any(not cause.echo for cause in at_ref):
         return "reverted"
-    if at_spot:
+    if at_ref:
         return "echo"
     if any(cause.key is not None and not cause.echo for cause in causes):
         return "other"
@@ -98,85 +99,85 @@ def origin_of(causes: Sequence[Cause], spot: Spot) -> Origin:
 
 
 @define
-class Cold:
-    """A key that wrote: since when, and what more, if it keeps writing."""
+class WatchedKey:
+    """A key that wrote at `since`, and its writes once it keeps writing."""
 
     since: float
-    warm: Warm | None = None
+    active: ActiveKey | None = None
 
 
 @define(eq=False)
 class Meter:
-    """What each key of a controller wrote of late. A key that does not write leaves nothing."""
+    """What each key of a controller wrote lately. A key that does not write takes no memory."""
 
     resource: Resource
-    keys: dict[Request, Cold] = field(factory=dict, init=False)
-    _warm: dict[Request, Warm] = field(factory=dict, init=False)
-    _looked_at: dict[Request, Warm] = field(factory=dict, init=False)
+    keys: dict[Request, WatchedKey] = field(factory=dict, init=False)
+    _active: dict[Request, ActiveKey] = field(factory=dict, init=False)
+    _candidates: dict[Request, ActiveKey] = field(factory=dict, init=False)
     _full_until: float = field(default=float("-inf"), init=False)
 
     @property
-    def any_warm(self) -> bool:
+    def any_active(self) -> bool:
         """Whether any key keeps writing."""
-        return bool(self._warm)
+        return bool(self._active)
 
-    def warm(self, request: Request) -> Warm | None:
-        """The trails of a key, if it keeps writing."""
-        return self._warm.get(request)
+    def active(self, request: Request) -> ActiveKey | None:
+        """The writes of a key, if it keeps writing."""
+        return self._active.get(request)
 
     def quiet(self, request: Request, now: float) -> None:
-        """A run has ended that wrote nothing."""
-        cold = self.keys.get(request)
-        if cold is None:
+        """Note a run that wrote nothing."""
+        watched = self.keys.get(request)
+        if watched is None:
             return
-        last = cold.since if cold.warm is None else cold.warm.last_write
-        if now - last > (WARM_SECONDS if cold.warm is None else WINDOW):
+        last = watched.since if watched.active is None else watched.active.last_write
+        if now - last > (ACTIVE_SECONDS if watched.active is None else WINDOW):
             self.forget(request)
-        elif cold.warm is not None:
-            cold.warm.runs += 1
+        elif watched.active is not None:
+            watched.active.runs += 1
 
     def wrote(
         self, request: Request, primary: Snapshot, sent: Sequence[Sent], causes: Sequence[Cause], now: float
-    ) -> list[Spot]:
-        """A run has ended that wrote, on that state of its object; returns where, if the key is warm."""
-        cold = self.keys.get(request)
-        if cold is None or self._begins_anew(cold, primary, now):
+    ) -> list[FieldRef]:
+        """Note a run that wrote, on that state of its object; returns the fields, if the key is active."""
+        watched = self.keys.get(request)
+        if watched is None or self._starts_afresh(watched, primary, now):
             self.forget(request)
-            self.keys[request] = Cold(now)
+            self.keys[request] = WatchedKey(now)
             return []
-        warm = cold.warm
-        if warm is None:
+        active = watched.active
+        if active is None:
             if not self._has_room(now):
-                cold.since = now
+                watched.since = now
                 return []
-            warm = Warm((self.resource, request.key), runs=1)
-            cold.warm = self._warm[request] = self._looked_at[request] = warm
-        warm.runs += 1
-        warm.spec = primary
-        return warm.note(sent, causes, now)
+            active = ActiveKey((self.resource, request.key), runs=1)
+            watched.active = self._active[request] = self._candidates[request] = active
+        active.runs += 1
+        active.spec = primary
+        return active.note(sent, causes, now)
 
     def found(self, request: Request) -> None:
-        """The key is in a loop: there is room for another one to be looked at."""
-        self._looked_at.pop(request, None)
+        """The key is in a loop: search another one in its place."""
+        self._candidates.pop(request, None)
 
-    def _begins_anew(self, cold: Cold, primary: Snapshot, now: float) -> bool:
-        if cold.warm is None:
-            return now - cold.since > WARM_SECONDS
-        return cold.warm.spec_changed(primary)
+    def _starts_afresh(self, watched: WatchedKey, primary: Snapshot, now: float) -> bool:
+        if watched.active is None:
+            return now - watched.since > ACTIVE_SECONDS
+        return watched.active.spec_changed(primary)
 
     def forget(self, request: Request) -> None:
-        """The key begins anew."""
+        """Start the key afresh."""
         self.keys.pop(request, None)
-        self._warm.pop(request, None)
-        self._looked_at.pop(request, None)
+        self._active.pop(request, None)
+        self._candidates.pop(request, None)
 
     def _has_room(self, now: float) -> bool:
-        if len(self._looked_at) < WARM_KEYS:
+        if len(self._candidates) < ACTIVE_KEYS:
             return True
-        if now <= self._full_until:  # writes only get later: the oldest needs no second look before that
+        if now <= self._full_until:  # writes only get later, so the oldest is not searched again before that
             return False
-        oldest = min(self._looked_at, key=lambda request: self._looked_at[request].last_write)
-        self._full_until = self._looked_at[oldest].last_write + WARM_SECONDS
+        oldest = min(self._candidates, key=lambda request: self._candidates[request].last_write)
+        self._full_until = self._candidates[oldest].last_write + ACTIVE_SECONDS
         if now <= self._full_until:
             return False
         self.forget(oldest)

@@ -1,4 +1,4 @@
-"""What a controller's author may choose about storms."""
+"""What the author of a controller may choose about storms."""
 
 from attrs import field, frozen, validators
 
@@ -9,10 +9,10 @@ LONGEST = 300.0
 class Storms:
     """What is done about keys that keep waking themselves.
 
-    With `detect`, their writes are metered, and a key in a loop is named and slowed down: to one run each
-    `longest` seconds (at most 300) in the end. With `condition`, a condition `ReconcileStorm` says so on the
-    object too, by server-side apply under the field manager `<controller>-storms`, once when a storm begins
-    and once when it ends; nothing is written to the object otherwise.
+    With `detect`, their writes are metered, and a key in a loop is reported and slowed down, in the end to
+    one run every `longest` seconds (at most 300). With `condition`, the object also gets a condition
+    `ReconcileStorm`, by server-side apply under the field manager `<field manager>-storms`: written once when
+    a storm begins and once when it ends. Nothing else is written to the object.
     """
 
     detect: bool = True

@@ -24,7 +24,12 @@ from reconcile.controller.reconcile_run import Passes
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
 from reconcile.runs.requests import Request
-from reconcile.storms.purity import NondeterministicRun, Rendering, impurities, without_server_set
+from reconcile.storms.determinism import (
+    NondeterministicRun,
+    Rendering,
+    rendering_differences,
+    without_server_set,
+)
 from reconcile.testing.clock import START, VirtualClock
 from reconcile.testing.fake import FakeClient
 from reconcile.testing.once import request_of
@@ -62,7 +67,7 @@ async def assert_deterministic(
     start = _start(client.clock.now(), later)
     one = await _rendered(controller, request, client, start, turned=False)
     other = await _rendered(controller, request, client, start + later, turned=True)
-    found = list(impurities(*without_server_set(one, other)))
+    found = list(rendering_differences(*without_server_set(one, other)))
     place = _place_of(controller)
     if not found and place is not None:
         asked = await _question(controller, request, client, place)

@@ -46,19 +46,19 @@ async def _guarded(requests: Sequence[Request], delta: Delta, cause: Cause) -> f
     empty = time.process_time() - began
     began = time.process_time()
     for request in requests:
-        echoes.hears(request, RESOURCE, delta)
-        guard.hears(request, RESOURCE, delta)
+        echoes.classify(request, RESOURCE, delta)
+        guard.note_trigger(request, RESOURCE, delta)
         assert not guard.storming
-        assert not guard.wary
+        assert not guard.tracking
         known = echoes.begin(request, causes)
         record = RunRecord()
         record.causes = known
         record.saw(RESOURCE, request.key)
         echoes.end(request, wrote=bool(record.sent))
         if record.sent or guard.storming:
-            await guard.ended(request, record, result, delta.new, began)
+            await guard.run_ended(request, record, result, delta.new, began)
         else:
-            guard.rested(request, began)
+            guard.idle_run_ended(request, began)
     return time.process_time() - began - empty
 
 
@@ -85,13 +85,13 @@ async def _bytes_per_key() -> float:
         request = Request("default", f"key-{number}")
         record = RunRecord()
         sent = Sent("PATCH", RESOURCE, key, "", body, base, written)
-        record.told = lambda one, request=request: echoes.wrote(request, one)  # type: ignore[misc]
+        record.told = lambda one, request=request: echoes.expect(request, one)  # type: ignore[misc]
         record.asked(sent)
-        await guard.ended(request, record, Result(), base, float(number))
-        echoes.hears(request, RESOURCE, Delta(base, written))
+        await guard.run_ended(request, record, Result(), base, float(number))
+        echoes.classify(request, RESOURCE, Delta(base, written))
         echoes.begin(request, ())
         echoes.end(request, wrote=False)
-        guard.rested(request, float(number) + 1)
+        guard.idle_run_ended(request, float(number) + 1)
     gc.collect()
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()

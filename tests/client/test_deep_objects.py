@@ -12,7 +12,7 @@ from informers import StreamingResponse
 from informers.transport import PassingTransport
 from reconcile import Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.storms import echoes, report
+from reconcile.storms import echoes, storm_report
 from reconcile.storms.guard import StormGuard
 from tests.client.test_consistency import ensure_one
 from tests.helpers.managers import Toy, World, keep_size, played
@@ -66,10 +66,10 @@ def fail(*_: Any, **__: Any) -> Any:
     [
         (echoes, "_explains"),
         (echoes, "_names_version"),
-        (report, "paths_of"),
+        (storm_report, "paths_of"),
         (StormGuard, "_look_for_loop"),
-        (StormGuard, "_look_for_steps"),
-        (StormGuard, "_known"),
+        (StormGuard, "_look_for_status_waits"),
+        (StormGuard, "_explained"),
     ],
     ids=lambda broken: broken[1],
 )

@@ -23,7 +23,7 @@ from reconcile.storms.echoes import REMEMBERED as ECHOES_REMEMBERED
 from reconcile.storms.echoes import Echoes
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, keep_size
-from tests.storms.test_storms_echoes import sent, state
+from tests.storms.test_echoes import sent, state
 from workqueue import Item
 from workqueue.causes import MAX_CAUSES, NO_CAUSES, joined
 
@@ -102,7 +102,7 @@ def test_above_so_many_keys_with_writes_under_way_the_oldest_wakes_for_its_own()
     echoes = Echoes()
     write = sent({}, None, state(5), fresh=True)
     for number in range(ECHOES_REMEMBERED + 1):
-        echoes.wrote(Request("default", str(number)), write)
+        echoes.expect(Request("default", str(number)), write)
     assert len(echoes) == ECHOES_REMEMBERED
     assert str(Request("default", "0")) not in map(str, echoes._expected)
 

@@ -29,7 +29,7 @@ from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
 from reconcile.ops.debug_actions import Desk
-from reconcile.storms.purity import NondeterministicRun
+from reconcile.storms.determinism import NondeterministicRun
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
 from tests.commands.helpers import running
 from tests.docs.blocks import ROOT, all_blocks, assert_shown, code, parts, run

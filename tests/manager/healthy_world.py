@@ -10,7 +10,7 @@ from attrs import define, frozen
 from reconcile import Client, Context, Controller, Intent, ObjectMeta, Result, Watch, kind_of
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
-from reconcile.storms.report import Storm
+from reconcile.storms.storm_report import Storm
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
 from tests.helpers.managers import Toy, World, played
 

@@ -275,7 +275,7 @@ async def _mended(
     operator.mended = stranger.gone = True
     operator.wanted = "fine"
     storm = next(guard.storms(), None)
-    interval = 300.0 if storm is None else storm.stretch.seconds
+    interval = 300.0 if storm is None else storm.throttle.seconds
 
     deadline = anyio.current_time() + interval
     while anyio.current_time() < deadline and not (_released(guard) and await _is_right(world, case)):
@@ -293,7 +293,7 @@ async def _mended(
 
 def _released(guard: StormGuard) -> bool:
     left = next(guard.storms(), None)
-    return left is None or left.stretch.probation_until is not None
+    return left is None or left.throttle.probation_until is not None
 
 
 async def _is_right(world: World, case: Case) -> bool:

@@ -24,7 +24,7 @@ from reconcile import (
 )
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
-from reconcile.storms.changes import Spot
+from reconcile.storms.changes import FieldRef
 from tests.helpers.managers import Toy, World, played
 from tests.manager.healthy_world import Healthy, alarms
 from tests.storms.storms_world import Case, guard_of, play, until
@@ -32,7 +32,7 @@ from tests.storms.storms_world import Case, guard_of, play, until
 CONFIG = kind_of(ConfigMap).resource
 EVENTS = kind_of(unstructured("events.k8s.io/v1", "Event", plural="events")).resource
 CHILD = Key("default", "child")
-SPOT = Spot(CONFIG, CHILD, ".data.x")
+FIELD = FieldRef(CONFIG, CHILD, ".data.x")
 
 STORMS, HEALTHY, CHILDREN = 200, 200, 500
 IN_FULL = bool(os.environ.get("STORMS_IN_FULL"))

@@ -1,4 +1,4 @@
-"""Whether one state is always rendered to the same desired state: neither time, chance nor order shows."""
+"""Whether a reconciler always makes the same desired state of one state, whatever time, chance and order."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Rendered: TypeAlias = Mapping[tuple[Resource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
 
 Rendering: TypeAlias = tuple[Rendered, Sequence[Sent]]
-"""What a run wanted, and what it wrote with the answers."""
+"""What a run wanted, and its writes with the answers."""
 
 REMEDY = (
     "the same state has to give the same desired state: leave the time out, sort what comes from a set or a "
@@ -23,41 +23,39 @@ REMEDY = (
 )
 
 _OF_THE_SERVER = ".metadata.managedFields"
-
-
 _VERSION = "<resourceVersion of "
 
 
 class NondeterministicRun(TerminalError):
-    """One state was rendered to two desired states. `paths` are where they differ."""
+    """A run made another desired state of the same state. `paths` are where the two differ."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(f"desired state is not a function of what is there: {', '.join(paths)}: {REMEDY}")
         self.paths = tuple(paths)
 
 
-def impurities(one: Rendered, other: Rendered) -> Sequence[str]:
+def rendering_differences(one: Rendered, other: Rendered) -> Sequence[str]:
     """Where two renderings of one state differ: `ConfigMap default/web: .data.stamp`."""
-    found: list[str] = []
+    lines: list[str] = []
     for place in {**one, **other}:
         where = _name(*place)
         if place not in one or place not in other:
-            found.append(f"{where}: is wanted in one of two renderings only")
+            lines.append(f"{where}: is wanted in one of two renderings only")
         else:
-            found += [
+            lines += [
                 f"{where}: {path or 'all of it'}"
                 for path, before, after in differing(one[place], other[place])
                 if not (_is_version(before) or _is_version(after))
             ]
-    return found
+    return lines
 
 
 def without_server_set(one: Rendering, other: Rendering) -> tuple[Rendered, Rendered]:
-    """Two renderings in which the name of each value stands for what the server chose while they were made.
+    """Two renderings with names in place of the values that the server chose while they were made.
 
-    A uid, a version, a generated name and the time of creation differ with every create, and what a run
-    notes of them is still a function of what is there. A version is found where it stands alone: as a part
-    of a text it could be any number.
+    A uid, a version, a generated name and the time of creation differ with every create, although what a run
+    records of them is still a function of the state. A version is replaced only where it stands alone: within
+    a text it could be any number.
     """
     exact: dict[str, str] = {}
     within: dict[str, str] = {}
@@ -82,7 +80,7 @@ def _name_values(
 ) -> None:
     key, prefix = written.key, _generated_from(sent.body)
     if prefix:
-        # the first of a prefix is the first again in the other run
+        # by its number among those of one prefix: the order of creates is the same in the other run
         count = generated[sent.resource, key.namespace, prefix]
         generated[sent.resource, key.namespace, prefix] += 1
         key = Key(key.namespace, f"{prefix}*{count}")
@@ -98,7 +96,7 @@ def _name_values(
 
 
 def _generated_from(body: Any) -> str:
-    """The `generateName` of a create that names nothing; else empty."""
+    """The `generateName` of a create without a name; else empty."""
     metadata = body.get("metadata") if isinstance(body, Mapping) else None
     if not isinstance(metadata, Mapping) or metadata.get("name"):
         return ""
@@ -118,30 +116,25 @@ def _replaced(value: Any, exact: Mapping[str, str], within: Mapping[str, str]) -
 
 
 def _is_version(value: Any) -> bool:
-    """Whether it is a version that the server chose: a rehearsed write has none, or the former one."""
+    """Whether a value names a version of the server's: a rehearsed write has none, or the former one."""
     return isinstance(value, str) and value.startswith(_VERSION)
 
 
-def reordered(sent: Sequence[Sent]) -> Sequence[str]:
-    """Which writes changed nothing about a list but its order: as of a set, which differs by process."""
+def reordered_lists(sent: Sequence[Sent]) -> Sequence[str]:
+    """Which writes changed only the order of a list, as one made of a set: that differs between processes."""
     return [
-        f"{_name(one.resource, one.key, one.subresource)}: {path}, which has another order only"
-        for one in sent
-        if one.base is not None and one.written is not None
-        for path in _reordered(one)
+        f"{_name(write.resource, write.key, write.subresource)}: {path}, which has another order only"
+        for write in sent
+        if write.base is not None
+        and write.written is not None
+        and write.base.version != write.written.version
+        for path in _permuted(write.base.to_dict(), write.written.to_dict(), "")
+        if not path.startswith(_OF_THE_SERVER)
     ]
 
 
-def _reordered(sent: Sent) -> Iterator[str]:
-    assert sent.base is not None
-    assert sent.written is not None
-    if sent.base.version != sent.written.version:
-        found = _permuted(sent.base.to_dict(), sent.written.to_dict(), "")
-        yield from (path for path in found if not path.startswith(_OF_THE_SERVER))
-
-
 def _permuted(old: Any, new: Any, path: str) -> Iterator[str]:
-    """The lists of two values that have the same elements, in another order."""
+    """The paths of lists with the same elements in another order."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted(old.keys() & new.keys()):
             yield from _permuted(old[name], new[name], f"{path}.{name}")
@@ -149,8 +142,8 @@ def _permuted(old: Any, new: Any, path: str) -> Iterator[str]:
         if sorted(map(_text, old)) == sorted(map(_text, new)):
             yield path
             return
-        for number, one in enumerate(old):
-            yield from _permuted(one, new[number], f"{path}[{number}]")
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _permuted(before, after, f"{path}[{number}]")
 
 
 def _text(value: Any) -> bytes:

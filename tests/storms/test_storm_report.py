@@ -9,19 +9,19 @@ from attrs import evolve
 from informers import Key, Snapshot
 from reconcile import Cause, Request
 from reconcile.runs.run_record import Sent
-from reconcile.storms.detection import Kind, Loop
-from reconcile.storms.interval import Stretch
-from reconcile.storms.meter import Warm
-from reconcile.storms.report import Storm, found, read, written
-from tests.storms.test_storms_echoes import CONFIG, C, sent, state
+from reconcile.storms.detection import LoopKind, WakeLoop
+from reconcile.storms.loop_throttle import LoopThrottle
+from reconcile.storms.meter import ActiveKey
+from reconcile.storms.storm_report import Storm, describe_read, describe_write, storm_of
+from tests.storms.test_echoes import CONFIG, C, sent, state
 
 REQUEST = Request("default", "a")
 END = "; trigger: its own timer; field manager: m; 9 writes in 7 runs without a change of the spec"
 
 
-def storm(kind: Kind, *paths: str, other: str = "", trigger: Cause | None = None) -> Storm:
-    loop = Loop(kind, CONFIG, C, paths, 3, 20)
-    return Storm(REQUEST, loop, 100.0, "m", other, trigger, Stretch(300.0, 20.0, 130.5), 7, 9)
+def storm(kind: LoopKind, *paths: str, other: str = "", trigger: Cause | None = None) -> Storm:
+    loop = WakeLoop(kind, CONFIG, C, paths, 3, 20)
+    return Storm(REQUEST, loop, 100.0, "m", other, trigger, LoopThrottle(300.0, 20.0, 130.5), 7, 9)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ ECHO, FOREIGN = Cause("updated", CONFIG, C, 1, echo=True), Cause("updated", CONF
     ],
 )
 def test_the_trigger_and_the_other_writer_are_those_of_the_kind_of_storm(
-    kind: Kind, echo: Cause | None, foreign: Cause | None, other: str, trigger: Cause | None
+    kind: LoopKind, echo: Cause | None, foreign: Cause | None, other: str, trigger: Cause | None
 ) -> None:
-    warm = Warm((CONFIG, C), runs=7, writes=9, echo=echo, foreign=foreign, manager="kubectl")
-    loop, stretch = Loop(kind, CONFIG, C, (".x",), 3, 20), Stretch(300.0)
-    told = found(REQUEST, loop, warm, "m", stretch, 5.0)
-    assert (told.request, told.loop, told.since, told.stretch) == (REQUEST, loop, 5.0, stretch)
+    active = ActiveKey((CONFIG, C), runs=7, writes=9, echo=echo, foreign=foreign, manager="kubectl")
+    loop, throttle = WakeLoop(kind, CONFIG, C, (".x",), 3, 20), LoopThrottle(300.0)
+    told = storm_of(REQUEST, loop, active, "m", throttle, 5.0)
+    assert (told.request, told.loop, told.since, told.throttle) == (REQUEST, loop, 5.0, throttle)
     assert (told.manager, told.other, told.trigger, told.runs, told.writes) == ("m", other, trigger, 7, 9)
 
 
@@ -156,9 +156,9 @@ def ending(version: int, *finalizers: str) -> Snapshot:
     ],
 )
 def test_a_write_in_a_line(write: Sent, line: str) -> None:
-    assert written(write) == line
+    assert describe_write(write) == line
 
 
 def test_a_read_in_a_line() -> None:
-    assert read(CONFIG, C) == "configmaps default/c"
-    assert read(CONFIG, None) == "configmaps (list)"
+    assert describe_read(CONFIG, C) == "configmaps default/c"
+    assert describe_read(CONFIG, None) == "configmaps (list)"

@@ -10,9 +10,17 @@ from informers import Key, Resource, Snapshot
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
 from reconcile.storms import meter
-from reconcile.storms.changes import PATHS_OF_A_WRITE, WHOLE, Spot, fingerprint
-from reconcile.storms.detection import WINDOW, Hit, Origin, find_loop
-from reconcile.storms.meter import HITS, SPOTS, WARM_KEYS, WARM_SECONDS, Meter, Warm, origin_of
+from reconcile.storms.changes import PATHS_OF_A_WRITE, WHOLE, FieldRef, fingerprint
+from reconcile.storms.detection import WINDOW, FieldWrite, WokenBy, find_loop
+from reconcile.storms.meter import (
+    ACTIVE_KEYS,
+    ACTIVE_SECONDS,
+    FIELDS_A_KEY,
+    WRITES_A_FIELD,
+    ActiveKey,
+    Meter,
+    woken_by_of,
+)
 
 TOYS = Resource("example.com", "v1", "Toy", "toys")
 UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
@@ -33,35 +41,35 @@ def toy(
 
 
 def wrote(here: Meter, now: float, name: str = "a", primary: Snapshot | None = None, **spec: Any) -> bool:
-    """One run that wrote its own object; whether the key is warm then."""
+    """One run that wrote its own object; whether the key is active then."""
     request = Request("default", name)
     base, written = primary or toy(), toy(2, **(spec or {"size": now}))
     here.wrote(request, base, [Sent("PATCH", TOYS, request.key, "", {}, base, written)], [UPDATED], now)
-    return here.warm(request) is not None
+    return here.active(request) is not None
 
 
-def warm_of(here: Meter, name: str = "a") -> Warm:
-    warm = here.warm(Request("default", name))
-    assert warm is not None
-    return warm
+def active_of(here: Meter, name: str = "a") -> ActiveKey:
+    active = here.active(Request("default", name))
+    assert active is not None
+    return active
 
 
 def test_a_key_is_warm_from_its_second_run_that_writes() -> None:
     here = Meter(TOYS)
-    assert (wrote(here, 0), here.any_warm) == (False, False)
-    assert (wrote(here, 1), here.any_warm) == (True, True)
+    assert (wrote(here, 0), here.any_active) == (False, False)
+    assert (wrote(here, 1), here.any_active) == (True, True)
 
 
-@pytest.mark.parametrize(("seconds", "warm"), [(WARM_SECONDS, True), (WARM_SECONDS + 1, False)])
-def test_writes_that_are_far_apart_warm_no_key(seconds: float, warm: bool) -> None:
+@pytest.mark.parametrize(("seconds", "active"), [(ACTIVE_SECONDS, True), (ACTIVE_SECONDS + 1, False)])
+def test_writes_that_are_far_apart_warm_no_key(seconds: float, active: bool) -> None:
     here = Meter(TOYS)
     wrote(here, 1000)
-    assert wrote(here, 1000 + seconds) is warm
+    assert wrote(here, 1000 + seconds) is active
 
 
 @pytest.mark.parametrize(
     ("runs", "seconds", "known"),
-    [(1, WARM_SECONDS, True), (1, WARM_SECONDS + 1, False), (2, WINDOW, True), (2, WINDOW + 2, False)],
+    [(1, ACTIVE_SECONDS, True), (1, ACTIVE_SECONDS + 1, False), (2, WINDOW, True), (2, WINDOW + 2, False)],
 )
 def test_a_key_is_forgotten_when_it_has_not_written_for_a_while(
     runs: int, seconds: float, known: bool
@@ -71,7 +79,7 @@ def test_a_key_is_forgotten_when_it_has_not_written_for_a_while(
         wrote(here, 1000)
     here.quiet(Request("default", "a"), 1000 + seconds)
     assert bool(here.keys) is known
-    assert here.any_warm is (known and runs == 2)
+    assert here.any_active is (known and runs == 2)
 
 
 def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
@@ -81,7 +89,7 @@ def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "warm"),
+    ("then", "active"),
     [
         (toy(generation=1, other=2), True),  # not a change of what is wanted
         (toy(generation=2, size=9), True),  # the field that the key itself writes
@@ -90,11 +98,11 @@ def test_a_run_of_an_unknown_key_that_writes_nothing_leaves_nothing() -> None:
         (toy(generation=2, uid="another"), False),
     ],
 )
-def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, warm: bool) -> None:
+def test_a_key_begins_anew_when_somebody_wants_something_else(then: Snapshot, active: bool) -> None:
     here = Meter(TOYS)
     for second in range(2):
         wrote(here, second)
-    assert wrote(here, 2, primary=then) is warm
+    assert wrote(here, 2, primary=then) is active
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -117,22 +125,27 @@ def test_runs_and_writes_are_counted_from_the_first_run_on() -> None:
         here.wrote(request, toy(), [write] * 2, [UPDATED], second)
     for second in range(4, 7):
         here.quiet(request, second)
-    warm = warm_of(here)
-    assert (warm.runs, warm.writes, warm.last_write) == (7, 6, 3)
+    active = active_of(here)
+    assert (active.runs, active.writes, active.last_write) == (7, 6, 3)
 
 
 def test_a_trail_is_the_last_writes_to_a_field_and_what_woke_the_runs_that_made_them() -> None:
-    here, request, spot = Meter(TOYS), Request("default", "a"), Spot(TOYS, Key("default", "a"), ".spec.size")
-    for second in range(HITS + 5):
+    here, request, ref = (
+        Meter(TOYS),
+        Request("default", "a"),
+        FieldRef(TOYS, Key("default", "a"), ".spec.size"),
+    )
+    for second in range(WRITES_A_FIELD + 5):
         wrote(here, second, size=second % 3)
-    assert list(warm_of(here).trails[spot]) == [
-        Hit(second, "reverted", fingerprint(second % 3), False) for second in range(5, HITS + 5)
+    assert list(active_of(here).histories[ref]) == [
+        FieldWrite(second, "reverted", fingerprint(second % 3), False)
+        for second in range(5, WRITES_A_FIELD + 5)
     ]
     made = Sent("POST", TOYS, Key("default", "b"), "", {}, None, toy(), fresh=True)
     write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=7))
-    assert here.wrote(request, toy(), [write, made], [], 90) == [spot, Spot(TOYS, made.key, WHOLE)]
-    assert warm_of(here).trails[spot][-1] == Hit(90, "timed", fingerprint(7), True)
-    assert warm_of(here).written == {(TOYS, request.key): (".spec.size",), (TOYS, made.key): ()}
+    assert here.wrote(request, toy(), [write, made], [], 90) == [ref, FieldRef(TOYS, made.key, WHOLE)]
+    assert active_of(here).histories[ref][-1] == FieldWrite(90, "timed", fingerprint(7), True)
+    assert active_of(here).written == {(TOYS, request.key): (".spec.size",), (TOYS, made.key): ()}
 
 
 B = Key("default", "b")
@@ -142,7 +155,7 @@ PATCHED = Sent("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
 
 @pytest.mark.rule("storm-found")
 @pytest.mark.parametrize(
-    ("sent", "cause", "origin"),
+    ("sent", "cause", "woken_by"),
     [
         (DELETED, Cause("deleted", TOYS, B, 1), "own"),
         (DELETED, Cause("added", TOYS, B, 1), "other"),
@@ -151,15 +164,15 @@ PATCHED = Sent("PATCH", TOYS, B, "", {}, toy(), toy(2, size=1))
     ],
 )
 def test_the_end_of_an_object_that_the_key_deleted_is_of_its_own_making(
-    sent: Sent, cause: Cause, origin: str
+    sent: Sent, cause: Cause, woken_by: str
 ) -> None:
     here, request = Meter(TOYS), Request("default", "a")
     write = Sent("PATCH", TOYS, request.key, "", {}, toy(), toy(2, size=1))
     wrote(here, 0)
     here.wrote(request, toy(), [sent], [UPDATED], 1)
     here.wrote(request, toy(), [write], [cause], 2)
-    trail = warm_of(here).trails[Spot(TOYS, request.key, ".spec.size")]
-    assert [hit.origin for hit in trail] == [origin]
+    history = active_of(here).histories[FieldRef(TOYS, request.key, ".spec.size")]
+    assert [write.woken_by for write in history] == [woken_by]
 
 
 def test_the_first_echo_and_the_first_foreign_change_that_woke_a_run_are_remembered() -> None:
@@ -168,32 +181,32 @@ def test_the_first_echo_and_the_first_foreign_change_that_woke_a_run_are_remembe
     wrote(here, 0)
     more = [Cause("updated", TOYS, B, 3, echo=True), Cause("updated", TOYS, B, 4)]
     here.wrote(request, toy(), [PATCHED], [Cause("retried"), own, foreign, *more], 1)
-    assert (warm_of(here).echo, warm_of(here).foreign) == (own, foreign)
+    assert (active_of(here).echo, active_of(here).foreign) == (own, foreign)
     here.wrote(request, toy(), [PATCHED], [Cause("retried")], 2)
-    assert (warm_of(here).echo, warm_of(here).foreign) == (None, None)
+    assert (active_of(here).echo, active_of(here).foreign) == (None, None)
 
 
 def test_above_so_many_warm_keys_others_wait_and_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "WARM_KEYS", 2)
+    monkeypatch.setattr(meter, "ACTIVE_KEYS", 2)
     here = Meter(TOYS)
     for now, name in enumerate(("a", "a", "b", "b", "c", "c", "c")):
         wrote(here, now, name)
-    assert [here.warm(Request("default", name)) is not None for name in "abc"] == [True, True, False]
+    assert [here.active(Request("default", name)) is not None for name in "abc"] == [True, True, False]
     here.found(Request("default", "a"))
     assert wrote(here, 8, "c")
-    assert warm_of(here, "a").runs == 2
+    assert active_of(here, "a").runs == 2
     here.forget(Request("default", "c"))
     wrote(here, 9, "d")
     assert wrote(here, 10, "d")
 
 
 def test_a_key_that_came_to_rest_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "WARM_KEYS", 1)
+    monkeypatch.setattr(meter, "ACTIVE_KEYS", 1)
     here = Meter(TOYS)
-    for now, name in ((0, "a"), (1, "a"), (100, "b"), (1 + WARM_SECONDS, "b")):
+    for now, name in ((0, "a"), (1, "a"), (100, "b"), (1 + ACTIVE_SECONDS, "b")):
         assert wrote(here, now, name) is (now == 1)
-    assert wrote(here, 2 + WARM_SECONDS, "b")
-    assert here.warm(Request("default", "a")) is None
+    assert wrote(here, 2 + ACTIVE_SECONDS, "b")
+    assert here.active(Request("default", "a")) is None
 
 
 def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
@@ -201,7 +214,7 @@ def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
 ) -> None:
     looks: list[float] = []
 
-    class Noted(Warm):
+    class Noted(ActiveKey):
         @property
         def last_write(self) -> float:
             looks.append(self._last)
@@ -211,8 +224,8 @@ def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
         def last_write(self, now: float) -> None:
             self._last = now
 
-    monkeypatch.setattr(meter, "WARM_KEYS", 50)
-    monkeypatch.setattr(meter, "Warm", Noted)
+    monkeypatch.setattr(meter, "ACTIVE_KEYS", 50)
+    monkeypatch.setattr(meter, "ActiveKey", Noted)
     here = Meter(TOYS)
     for now in (0, 1):
         for number in range(50):
@@ -221,14 +234,14 @@ def test_while_all_places_are_taken_a_write_costs_no_look_at_each_of_them(
         for number in range(50):
             wrote(here, now, f"waiting{number}")
     assert len(looks) < 200
-    assert not wrote(here, 1 + WARM_SECONDS, "waiting1")
-    wrote(here, 2 + WARM_SECONDS, "waiting2")
-    assert here.warm(Request("default", "waiting2")) is not None
+    assert not wrote(here, 1 + ACTIVE_SECONDS, "waiting1")
+    wrote(here, 2 + ACTIVE_SECONDS, "waiting2")
+    assert here.active(Request("default", "waiting2")) is not None
 
 
 def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> None:
     here = Meter(TOYS)
-    keys = [f"k{number}" for number in range(WARM_KEYS + 200)]
+    keys = [f"k{number}" for number in range(ACTIVE_KEYS + 200)]
     found: set[str] = set()
     for turn in range(40):
         for name in keys:
@@ -238,8 +251,8 @@ def test_of_more_keys_in_loops_than_are_looked_at_all_are_found_in_the_end() -> 
             written = toy(2, size=turn % 2)
             sent = [Sent("PATCH", TOYS, Key("default", "x"), "", {}, toy(1, size=(turn + 1) % 2), written)]
             here.wrote(request, toy(), sent, [Cause("updated", TOYS, Key("default", "x"), 1)], float(turn))
-            warm = here.warm(request)
-            if warm is not None and find_loop(warm.trails, float(turn)) is not None:
+            active = here.active(request)
+            if active is not None and find_loop(active.histories, float(turn)) is not None:
                 here.found(request)
                 found.add(name)
     assert found == set(keys)
@@ -255,15 +268,15 @@ def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_mor
             None,
             **{f"field{second}x{number}": second for number in range(PATHS_OF_A_WRITE)},
         )
-    trails = warm_of(here).trails
-    assert len(trails) == SPOTS
+    histories = active_of(here).histories
+    assert len(histories) == FIELDS_A_KEY
     wrote(here, 5, a_new_field=5, field1x0=5)
-    assert len(trails) == SPOTS
-    assert [hit.at for hit in trails[Spot(TOYS, Key("default", "a"), ".spec.field1x0")]] == [1, 5]
+    assert len(histories) == FIELDS_A_KEY
+    assert [write.at for write in histories[FieldRef(TOYS, Key("default", "a"), ".spec.field1x0")]] == [1, 5]
 
 
 @pytest.mark.parametrize(
-    ("causes", "origin"),
+    ("causes", "woken_by"),
     [
         ([Cause("updated", TOYS, B, 5, echo=True)], "echo"),
         ([Cause("updated", TOYS, B, 5, echo=True), Cause("updated", TOYS, B, 6)], "reverted"),
@@ -277,6 +290,6 @@ def test_a_key_that_writes_everywhere_is_remembered_at_so_many_places_and_no_mor
     ],
 )
 def test_where_a_write_comes_from_is_told_from_the_field_that_it_changed(
-    causes: list[Cause], origin: Origin
+    causes: list[Cause], woken_by: WokenBy
 ) -> None:
-    assert origin_of(causes, Spot(TOYS, B, ".spec.size")) == origin
+    assert woken_by_of(causes, FieldRef(TOYS, B, ".spec.size")) == woken_by

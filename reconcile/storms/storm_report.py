@@ -1,4 +1,4 @@
-"""What people are told of a storm."""
+"""Storms, reads and writes in words: for events, logs and /debug."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from reconcile.runs.diagnostics import observing
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import paths_of
-from reconcile.storms.detection import Loop
-from reconcile.storms.interval import Stretch
-from reconcile.storms.meter import Warm
+from reconcile.storms.detection import WakeLoop
+from reconcile.storms.loop_throttle import LoopThrottle
+from reconcile.storms.meter import ActiveKey
 
 REASON = "ReconcileStorm"
 PATHS_SHOWN = 5
@@ -26,19 +26,19 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 @define(eq=False)
 class Storm:
-    """A key in a loop, since when (event loop's seconds), and what is done about it.
+    """A key in a loop since `since` (event loop's seconds), and how it is slowed.
 
-    `trigger` is the object whose changes wake it, `manager` who writes for this key, `other` the other
-    writer in a fight, as far as it is known.
+    `trigger` is the change that wakes it, `manager` the field manager of its own writes, `other` that of the
+    other writer in a fight, as far as it is known.
     """
 
     request: Request
-    loop: Loop
+    loop: WakeLoop
     since: float
     manager: str
     other: str
     trigger: Cause | None
-    stretch: Stretch
+    throttle: LoopThrottle
     runs: int
     writes: int
 
@@ -61,7 +61,7 @@ class Storm:
         )
 
     def trigger_name(self) -> str:
-        """The object whose changes wake the key, or what else does."""
+        """The object whose changes wake the key, or its timer."""
         trigger = self.trigger
         if trigger is None or trigger.resource is None:
             return "its own timer"
@@ -77,24 +77,29 @@ class Storm:
             "manager": self.manager,
             "other_writer": self.other,
             "since": round(now - self.since, 3),
-            "interval": self.stretch.seconds,
-            "next_run_in": round(max(0.0, self.stretch.held_until - now), 3),
+            "interval": self.throttle.seconds,
+            "next_run_in": round(max(0.0, self.throttle.held_until - now), 3),
             "message": self.message(),
         }
 
 
-def found(request: Request, loop: Loop, warm: Warm, manager: str, stretch: Stretch, now: float) -> Storm:
+def storm_of(
+    request: Request, loop: WakeLoop, active: ActiveKey, manager: str, throttle: LoopThrottle, now: float
+) -> Storm:
     """The storm that a loop is."""
-    other = warm.manager if loop.kind in ("fought", "flipping") else ""
-    trigger = warm.foreign if loop.kind == "fought" else warm.echo or warm.foreign
-    if loop.kind == "flipping" and warm.foreign is not None:
-        trigger = warm.foreign
-    return Storm(request, loop, now, manager, other, trigger, stretch, warm.runs, warm.writes)
+    other = active.manager if loop.kind in ("fought", "flipping") else ""
+    if loop.kind == "fought":
+        trigger = active.foreign
+    elif loop.kind == "flipping":
+        trigger = active.foreign or active.echo
+    else:
+        trigger = active.echo or active.foreign
+    return Storm(request, loop, now, manager, other, trigger, throttle, active.runs, active.writes)
 
 
 @observing(lambda sent: f"{sent.method} {sent.resource.plural} {sent.key}")
-def written(sent: Sent) -> str:
-    """A request for a change, in a line: `patch configmaps default/c: .data.x -> 12`."""
+def describe_write(sent: Sent) -> str:
+    """A request for a change in one line: `patch configmaps default/c: .data.x -> 12`."""
     what = f"{sent.resource.plural}/{sent.subresource}" if sent.subresource else sent.resource.plural
     verb = (
         "apply" if sent.method == "PATCH" and _is_intent(sent.body) else _VERBS.get(sent.method, sent.method)
@@ -113,12 +118,12 @@ def written(sent: Sent) -> str:
 
 
 def _ends(base: Snapshot | None, written: Snapshot) -> bool:
-    """Whether an object ends with a write: it was to go, and nothing holds it any more."""
+    """Whether an object ends with a write: it was being deleted, and nothing holds it any more."""
     return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
 
 
-def read(resource: Resource, key: Any) -> str:
-    """What was read: an object, or all of a kind."""
+def describe_read(resource: Resource, key: Any) -> str:
+    """A read in one line: of an object, or of all of a kind."""
     return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"
 
 

@@ -14,10 +14,10 @@ from informers import InformerOptions, Key, Snapshot
 from reconcile import Context, Controller, Intent, NondeterministicRun, ObjectMeta, SyncContext, Watch
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models.codec import format_time
-from reconcile.storms.purity import impurities, reordered
+from reconcile.storms.determinism import rendering_differences, reordered_lists
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once
 from tests.helpers.managers import Toy, ToySpec, World, played
-from tests.storms.test_storms_echoes import CONFIG, sent, state
+from tests.storms.test_echoes import CONFIG, sent, state
 
 Wanted = Callable[[Context[Toy]], Mapping[str, str]]
 
@@ -243,7 +243,7 @@ def test_a_list_that_is_written_in_another_order_only_is_told(
     before: Mapping[str, Any], after: Mapping[str, Any], told: list[str]
 ) -> None:
     write = sent({}, state(4, **before), state(5, **after))
-    assert reordered([write]) == [
+    assert reordered_lists([write]) == [
         f"ConfigMap default/c: {path}, which has another order only" for path in told
     ]
 
@@ -256,13 +256,14 @@ def test_the_order_of_what_the_server_keeps_for_itself_is_not_told() -> None:
         )
         for version, kept in (("4", fields), ("5", fields[::-1]))
     )
-    assert reordered([sent({}, old, new)]) == []
+    assert reordered_lists([sent({}, old, new)]) == []
 
 
 def test_a_write_without_effect_or_without_a_state_before_or_after_reorders_nothing() -> None:
     old, new = state(4, x=[1, 2]), state(4, x=[2, 1])
     assert (
-        reordered([sent({}, old, new), sent({}, None, new), evolve(sent({}, old, new), written=None)]) == []
+        reordered_lists([sent({}, old, new), sent({}, None, new), evolve(sent({}, old, new), written=None)])
+        == []
     )
 
 
@@ -270,7 +271,7 @@ def test_the_parts_of_a_name_say_which_object_and_subresource_differs() -> None:
     key, other = Key("default", "a"), Key("default", "b")
     one = {(CONFIG, key, ""): {"x": [1], "y": 1}, (CONFIG, other, ""): 1, (CONFIG, key, "status"): 1}
     two = {(CONFIG, key, ""): {"x": [2], "y": 1}, (CONFIG, other, "status"): 1, (CONFIG, key, "status"): 2}
-    assert impurities(one, two) == [
+    assert rendering_differences(one, two) == [
         "ConfigMap default/a: .x[0]",
         "ConfigMap default/b: is wanted in one of two renderings only",
         "ConfigMap default/a/status: all of it",

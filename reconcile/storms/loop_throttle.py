@@ -1,19 +1,20 @@
-"""How far apart the runs of a key in a loop are: it grows while the loop goes on, and springs back."""
+"""How far apart the runs of a key in a loop are: ever further while the loop goes on."""
 
 from attrs import define
 
 FIRST = 20.0
 GROWTH = 3.0
+"""Intervals of 20, 60, 180 and then 300 s: a loop that lasts costs a dozen runs an hour."""
 PROBATION = 60.0
-"""Seconds after a run without the loop's writes: where they come back within, it is the same storm."""
+"""Seconds after a run without the loop's writes within which their return is still the same storm."""
 
 
 @define
-class Stretch:
+class LoopThrottle:
     """The interval of one key in a loop (s), up to `longest`; times are those of the event loop's clock.
 
     A run that is due after the interval may be followed by one more at once, which shows whether the loop
-    goes on: so a loop that was mended is seen to be so within one interval.
+    goes on: so the end of a loop is noticed within one interval.
     """
 
     longest: float
@@ -34,7 +35,7 @@ class Stretch:
             return 0.0
         return max(0.0, self.held_until - now)
 
-    def ran(self, looping: bool, now: float) -> None:
+    def note_run(self, looping: bool, now: float) -> None:
         """A run has ended; `looping`: it made the loop's writes again."""
         due = now >= self.held_until
         if not looping:

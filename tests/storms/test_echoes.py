@@ -13,7 +13,7 @@ from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Re
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.runs.run_record import Sent
-from reconcile.storms import Echoes, News, is_echo
+from reconcile.storms import Echoes, Origin, is_echo
 from reconcile.testing import Coalesce, Cut, Expire, Fault, FaultPlan, FaultyTransport, LateTransport, When
 from tests.helpers.managers import Toy, World, played
 
@@ -153,13 +153,13 @@ def test_a_write_that_names_neither_a_version_nor_what_it_wants_has_no_echo(body
 
 @pytest.mark.rule("storm-confirm")
 def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
-    for begun, news in ((False, News.ECHO), (True, News.COVERED)):
+    for begun, news in ((False, Origin.OWN), (True, Origin.SEEN)):
         echoes = Echoes()
-        echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+        echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
         if begun:
             echoes.begin(A, ())
         for _handler in range(2):
-            assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is news
+            assert echoes.classify(A, CONFIG, Delta(state(4), state(5, x="2"))) is news
         echoes.begin(A, ())
         assert len(echoes) == 0
 
@@ -167,9 +167,9 @@ def test_an_echo_wakes_until_a_run_has_begun_that_will_see_it() -> None:
 @pytest.mark.rule("storm-confirm")
 def test_an_echo_is_one_for_its_own_key_alone() -> None:
     echoes = Echoes()
-    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     other = Request("default", "b")
-    assert echoes.hears(other, CONFIG, Delta(state(4), state(5, x="2"))) is News.FOREIGN
+    assert echoes.classify(other, CONFIG, Delta(state(4), state(5, x="2"))) is Origin.FOREIGN
 
 
 @pytest.mark.rule("storm-causes")
@@ -190,34 +190,34 @@ def test_news_that_came_before_the_answer_is_known_as_an_echo_when_the_next_run_
     body: Any, base: Snapshot | None, fresh: bool, cause: Cause, echo: bool
 ) -> None:
     echoes = Echoes()
-    echoes.wrote(A, sent(body, base, state(5, x="2"), fresh))
+    echoes.expect(A, sent(body, base, state(5, x="2"), fresh))
     assert [one.echo for one in echoes.begin(A, [cause])] == [echo]
 
 
 @pytest.mark.rule("storm-foreign")
 def test_of_two_handlers_that_hear_of_one_version_only_those_from_its_own_start_hear_an_echo() -> None:
-    def told(*olds: Snapshot | None, base: Snapshot | None = OLD) -> list[News]:
+    def told(*olds: Snapshot | None, base: Snapshot | None = OLD) -> list[Origin]:
         echoes = Echoes()
-        echoes.wrote(A, sent({"data": {"x": "2"}}, base, state(5, x="2"), fresh=True))
-        return [echoes.hears(A, CONFIG, Delta(old, state(5, x="2"))) for old in olds]
+        echoes.expect(A, sent({"data": {"x": "2"}}, base, state(5, x="2"), fresh=True))
+        return [echoes.classify(A, CONFIG, Delta(old, state(5, x="2"))) for old in olds]
 
-    assert told(OLD, OLD) == [News.ECHO, News.ECHO]
-    assert told(OLD, state(3), OLD) == [News.ECHO, News.FOREIGN, News.ECHO]
-    assert told(OLD, None) == [News.ECHO, News.FOREIGN]
-    assert told(state(3), OLD, state(3)) == [News.FOREIGN] * 3
-    assert told(None, None, state(1), base=None) == [News.ECHO, News.ECHO, News.FOREIGN]
+    assert told(OLD, OLD) == [Origin.OWN, Origin.OWN]
+    assert told(OLD, state(3), OLD) == [Origin.OWN, Origin.FOREIGN, Origin.OWN]
+    assert told(OLD, None) == [Origin.OWN, Origin.FOREIGN]
+    assert told(state(3), OLD, state(3)) == [Origin.FOREIGN] * 3
+    assert told(None, None, state(1), base=None) == [Origin.OWN, Origin.OWN, Origin.FOREIGN]
 
 
 @pytest.mark.rule("storm-foreign")
 def test_a_resync_the_end_of_an_object_and_another_version_are_no_echoes() -> None:
     echoes = Echoes()
-    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
     news = [
         Delta(state(5, x="2"), state(5, x="2"), resync=True),
         Delta(state(5, x="2"), None),
         Delta(state(4), state(6, x="2")),
     ]
-    assert [echoes.hears(A, CONFIG, delta) for delta in news] == [News.FOREIGN] * 3
+    assert [echoes.classify(A, CONFIG, delta) for delta in news] == [Origin.FOREIGN] * 3
 
 
 @pytest.mark.parametrize(
@@ -230,41 +230,41 @@ def test_a_resync_the_end_of_an_object_and_another_version_are_no_echoes() -> No
 )
 def test_a_write_that_changed_nothing_has_no_echo_to_wait_for(write: Sent) -> None:
     echoes = Echoes()
-    echoes.wrote(A, write)
+    echoes.expect(A, write)
     assert len(echoes) == 0
 
 
 def test_writes_of_which_nobody_here_hears_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     echoes = Echoes()
     echoes.resources = {kind_of(Toy).resource}
-    echoes.wrote(A, sent({}, None, state(5), fresh=True))
+    echoes.expect(A, sent({}, None, state(5), fresh=True))
     assert len(echoes) == 0
     monkeypatch.setattr("reconcile.storms.echoes.REMEMBERED", 3)
     echoes = Echoes()
     for number in range(5):
-        echoes.wrote(Request("default", f"k{number}"), sent({}, None, state(5), fresh=True))
+        echoes.expect(Request("default", f"k{number}"), sent({}, None, state(5), fresh=True))
     assert len(echoes) == 3
     oldest = Request("default", "k0")
-    assert echoes.hears(oldest, CONFIG, Delta(None, state(5))) is News.FOREIGN
+    assert echoes.classify(oldest, CONFIG, Delta(None, state(5))) is Origin.FOREIGN
 
 
 def test_news_that_pass_by_a_key_leave_its_other_writes_known() -> None:
     echoes = Echoes()
-    echoes.wrote(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
-    echoes.wrote(A, sent({"data": {"x": "3"}}, state(5, x="2"), state(6, x="3")))
+    echoes.expect(A, sent({"data": {"x": "2"}}, state(4), state(5, x="2")))
+    echoes.expect(A, sent({"data": {"x": "3"}}, state(5, x="2"), state(6, x="3")))
     for other in (Delta(state(4), None), Delta(state(3), state(4))):
-        echoes.passes(A, CONFIG, other)
-    echoes.passes(Request("default", "b"), CONFIG, Delta(state(5, x="2"), state(6, x="3")))
-    echoes.passes(A, CONFIG, Delta(state(4), state(5, x="2")))
-    assert echoes.hears(A, CONFIG, Delta(state(4), state(5, x="2"))) is News.FOREIGN
-    assert echoes.hears(A, CONFIG, Delta(state(5, x="2"), state(6, x="3"))) is News.ECHO
-    echoes.passes(A, CONFIG, Delta(state(5, x="2"), state(6, x="3")))
+        echoes.discard(A, CONFIG, other)
+    echoes.discard(Request("default", "b"), CONFIG, Delta(state(5, x="2"), state(6, x="3")))
+    echoes.discard(A, CONFIG, Delta(state(4), state(5, x="2")))
+    assert echoes.classify(A, CONFIG, Delta(state(4), state(5, x="2"))) is Origin.FOREIGN
+    assert echoes.classify(A, CONFIG, Delta(state(5, x="2"), state(6, x="3"))) is Origin.OWN
+    echoes.discard(A, CONFIG, Delta(state(5, x="2"), state(6, x="3")))
     assert len(echoes) == 0
 
 
 def test_a_key_that_has_heard_everything_takes_no_memory() -> None:
     echoes = Echoes()
-    echoes.wrote(A, sent({}, None, state(5), fresh=True))
+    echoes.expect(A, sent({}, None, state(5), fresh=True))
     echoes.end(A, wrote=True)
     assert len(echoes) == 1
     echoes.end(A, wrote=False)
@@ -451,10 +451,10 @@ def test_no_foreign_change_is_lost_to_an_echo(capsys: pytest.CaptureFixture[str]
 
 
 def test_news_taken_for_an_echo_by_its_object_alone_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hears(self: Echoes, request: Request, resource: Resource, delta: Delta) -> News:
+    def classify(self: Echoes, request: Request, resource: Resource, delta: Delta) -> Origin:
         written = {(resource, key) for resource, key, _ in self._expected.get(request, {})}
-        return News.COVERED if (resource, delta.last.key) in written else News.FOREIGN
+        return Origin.SEEN if (resource, delta.last.key) in written else Origin.FOREIGN
 
-    monkeypatch.setattr(Echoes, "hears", hears)
+    monkeypatch.setattr(Echoes, "classify", classify)
     found = [survived(seed) for seed in range(16)]
     assert any(one["note"] != one["wanted"] or one["size"][0] != one["size"][1] for one in found)

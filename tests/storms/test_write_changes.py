@@ -15,15 +15,15 @@ from reconcile.storms.changes import (
     PATHS_OF_A_WRITE,
     PRESENT,
     WHOLE,
-    Spot,
-    Step,
+    FieldEffect,
+    FieldRef,
     differences,
     differing,
+    effects_of,
     fingerprint,
     paths_of,
-    steps_of,
 )
-from reconcile.storms.managers import writer_of
+from reconcile.storms.field_writers import writer_of
 
 CONFIG = kind_of(ConfigMap).resource
 CHILD = Key("default", "child")
@@ -39,29 +39,32 @@ def wrote(base: Snapshot | None, written: Snapshot | None, method: str = "PATCH"
     return Sent(method, CONFIG, CHILD, "", {}, base, written, **more)
 
 
-def at(path: str) -> Spot:
-    return Spot(CONFIG, CHILD, path)
+def at(path: str) -> FieldRef:
+    return FieldRef(CONFIG, CHILD, path)
 
 
-# --- steps ------------------------------------------------------------------------------------------------
+# --- effects ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("sent", "steps"),
+    ("sent", "effects"),
     [
         (
             wrote(snapshot(1, data={"x": "a", "gone": "a"}), snapshot(2, data={"x": "b", "new": "c"})),
             [
-                Step(at(".data.gone"), fingerprint(None)),
-                Step(at(".data.new"), fingerprint("c")),
-                Step(at(".data.x"), fingerprint("b")),
+                FieldEffect(at(".data.gone"), fingerprint(None)),
+                FieldEffect(at(".data.new"), fingerprint("c")),
+                FieldEffect(at(".data.x"), fingerprint("b")),
             ],
         ),
-        (wrote(snapshot(1), snapshot(1)), [Step(at(WHOLE), PRESENT)]),
-        (wrote(None, snapshot(1), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
-        (wrote(snapshot(1, "gone"), snapshot(2), fresh=True), [Step(at(WHOLE), PRESENT, made=True)]),
-        (wrote(snapshot(1), None, "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
-        (wrote(snapshot(1), snapshot(2, data={"x": "a"}), "DELETE"), [Step(at(WHOLE), ABSENT, made=True)]),
+        (wrote(snapshot(1), snapshot(1)), [FieldEffect(at(WHOLE), PRESENT)]),
+        (wrote(None, snapshot(1), fresh=True), [FieldEffect(at(WHOLE), PRESENT, made=True)]),
+        (wrote(snapshot(1, "gone"), snapshot(2), fresh=True), [FieldEffect(at(WHOLE), PRESENT, made=True)]),
+        (wrote(snapshot(1), None, "DELETE"), [FieldEffect(at(WHOLE), ABSENT, made=True)]),
+        (
+            wrote(snapshot(1), snapshot(2, data={"x": "a"}), "DELETE"),
+            [FieldEffect(at(WHOLE), ABSENT, made=True)],
+        ),
         (wrote(None, snapshot(1, data={"x": "a"})), []),
         (wrote(snapshot(1, "gone"), snapshot(2)), []),
         (wrote(snapshot(1), None), []),
@@ -70,10 +73,10 @@ def at(path: str) -> Spot:
     ],
 )
 def test_a_write_is_a_step_of_each_field_that_it_changed_or_one_of_the_whole_object(
-    sent: Sent, steps: Sequence[Step]
+    sent: Sent, effects: Sequence[FieldEffect]
 ) -> None:
-    assert list(steps_of(sent)) == steps
-    assert paths_of(sent) == tuple(step.spot.path for step in steps if step.spot.path)
+    assert list(effects_of(sent)) == effects
+    assert paths_of(sent) == tuple(effect.ref.path for effect in effects if effect.ref.path)
 
 
 @pytest.mark.parametrize(
