@@ -305,4 +305,5 @@ incident = Incident(
     name="kpa-unready-pods",
     title="pods that cannot be asked do not hold up scaling down (AIBrix 617)",
     play=play,
+    seconds=17,
 )

@@ -177,4 +177,5 @@ incident = Incident(
     name="fleet-scaled-by-hpa",
     title="an autoscaler sizes a fleet through /scale, down to nothing and back (AIBrix 986)",
     play=play,
+    seconds=5,
 )

@@ -276,4 +276,5 @@ incident = Incident(
     name="node-group-conflicts",
     title="a group that is hard to write stays the first choice (cluster-autoscaler 7872)",
     play=play,
+    seconds=13,
 )

@@ -216,4 +216,5 @@ incident = Incident(
     name="registry-secret-copy",
     title="copies of a registry Secret are written once a change, and then left in peace (Kubero 420)",
     play=play,
+    seconds=30,
 )

@@ -133,4 +133,5 @@ incident = Incident(
     name="storm-caught",
     title="a copy loop is caught, explained and slowed down within seconds (Kubero 420)",
     play=play,
+    seconds=16,
 )

@@ -300,4 +300,5 @@ incident = Incident(
     name="worker-group-scale-down",
     title="scaling a worker group down by one deletes one worker (KubeRay 3286)",
     play=play,
+    seconds=36,
 )

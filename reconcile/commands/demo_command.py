@@ -169,7 +169,7 @@ class Demo:
             raise Problem(
                 "no incident is installed", "install the distribution anew: pip install reconcile-runtime"
             )
-        self._say(f"playing {len(plays)} incidents, each on the original's logic and on ours")
+        self._say(f"playing {_incidents(len(plays))}, first on the original's logic and then on ours")
         self._say("")
         async with anyio.create_task_group() as group:
             group.start_soon(keep_showing, make_screen(self._console), plays)
@@ -191,7 +191,7 @@ class Demo:
         if failed:
             self._say(f"did not hold: {', '.join(failed)}; see {self.folder / 'demo.log'}")
         else:
-            self._say(f"all {len(plays)} incidents hold")
+            self._say(f"all {len(plays)} incidents hold" if len(plays) > 1 else "the incident holds")
 
     async def _stay(self, cluster: EmbeddedCluster) -> None:
         samples = [sample_of(entry) for entry in entries(CONTROLLERS)]
@@ -208,6 +208,10 @@ class Demo:
         for command in (f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}", *commands):
             self._say(f"  {command}")
         self._say("")
+
+
+def _incidents(number: int) -> str:
+    return "1 incident" if number == 1 else f"{number} incidents"
 
 
 def commands_in(samples: Sequence[str]) -> Sequence[str]:

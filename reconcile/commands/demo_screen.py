@@ -14,7 +14,10 @@ from rich.text import Text
 from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
 
 _REFRESH = 0.25
-_NARROW = 100
+_WIDE = 100
+"""Columns from which the counts of a side fit on one line."""
+_NARROW = 70
+"""Columns below which the two sides stand below the name instead of beside it."""
 
 
 class DemoScreen(Protocol):
@@ -28,15 +31,19 @@ class DemoScreen(Protocol):
         """Show how far they are now."""
         ...
 
+    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
+        """Show what came of those that are finished, in their order."""
+        ...
+
 
 def make_screen(console: Console) -> DemoScreen:
-    """The table, or plain lines where the console is no terminal."""
+    """The table, or plain lines where the console is not a terminal."""
     is_live = console.is_terminal and not console.is_dumb_terminal
     return _LiveTable(console) if is_live else _ProgressLines(console)
 
 
 async def keep_showing(screen: DemoScreen, plays: Sequence[IncidentPlay]) -> None:
-    """Refresh until cancelled, and once more then."""
+    """Refresh until cancelled, then show the results."""
     with screen.showing():
         try:
             while True:
@@ -44,6 +51,7 @@ async def keep_showing(screen: DemoScreen, plays: Sequence[IncidentPlay]) -> Non
                 await anyio.sleep(_REFRESH)
         finally:
             screen.refresh(plays)
+            screen.show_results(plays)
 
 
 @define
@@ -58,29 +66,46 @@ class _LiveTable:
     def refresh(self, plays: Sequence[IncidentPlay]) -> None:
         self._live.update(incident_table(plays, anyio.current_time(), self.console.width), refresh=True)
 
+    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
+        """The table has them already."""
+
 
 def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
-    """Two lines an incident: what it is and what happens now, what the original did, what ours did."""
-    narrow = width < _NARROW
-    counts = 12 if narrow else 22
+    """Each incident: its name and what happens now, what came of the original and of ours, the verdict."""
+    if width < _NARROW:
+        return _narrow_table(plays, time)
     table = Table(box=None, expand=True, padding=(0, 2, 1, 0), show_edge=False)
     table.add_column("incident", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("original", width=counts)
-    table.add_column("ours", width=counts)
+    for side in ("original", "ours"):
+        table.add_column(side, width=22 if width >= _WIDE else 12)
     table.add_column("verdict", width=7)
     for play in plays:
-        ours = Text("sabotaged:\n") if play.sabotaged else Text()
+        original, ours = (
+            side if width >= _WIDE else side.replace(", ", ",\n") for side in _sides(play, time)
+        )
         table.add_row(
             Text.assemble((play.incident.name, "bold"), "\n", (play.now, "dim")),
-            _folded(_side(play.original, time), narrow),
-            ours.append(_folded(_side(play.ours, time), narrow)),
+            original,
+            Text("sabotaged:\n" if play.sabotaged else "").append(ours),
             _verdict(play),
         )
     return table
 
 
-def _folded(counts: str, narrow: bool) -> str:
-    return counts.replace(", ", ",\n") if narrow else counts
+def _narrow_table(plays: Sequence[IncidentPlay], time: float) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 2, 1, 0), show_edge=False, show_header=False)
+    table.add_column(ratio=1)
+    table.add_column(width=7)
+    for play in plays:
+        sides = "\n".join(_named_sides(play, time))
+        table.add_row(
+            Text.assemble((play.incident.name, "bold"), f"\n{sides}\n", (play.now, "dim")), _verdict(play)
+        )
+    return table
+
+
+def _sides(play: IncidentPlay, time: float) -> tuple[str, str]:
+    return _side(play.original, time), _side(play.ours, time)
 
 
 def _side(side: SideRunning | SideResult | None, time: float) -> str:
@@ -91,6 +116,11 @@ def _side(side: SideRunning | SideResult | None, time: float) -> str:
             return f"playing {time - since:.0f} s"
         case SideResult(verdict, broken):
             return "broke" if broken else verdict.counts() or ("ok" if verdict.ok else "not ok")
+
+
+def _named_sides(play: IncidentPlay, time: float) -> tuple[str, str]:
+    original, ours = _sides(play, time)
+    return f"original: {original}", f"{'ours, sabotaged' if play.sabotaged else 'ours'}: {ours}"
 
 
 def _verdict(play: IncidentPlay) -> Text:
@@ -111,18 +141,28 @@ class _ProgressLines:
     def refresh(self, plays: Sequence[IncidentPlay]) -> None:
         if self._started is None:
             self._started = anyio.current_time()
-        for play in plays:
-            line = result_line(play) if play.finished else play.now
-            if self._shown.get(play.incident.name) != line:
-                self._shown[play.incident.name] = line
-                seconds = anyio.current_time() - self._started
-                self.console.print(
-                    f"{seconds:6.1f} s  {play.incident.name}: {line}", soft_wrap=True, markup=False
-                )
+        seconds = anyio.current_time() - self._started
+        for play, name in zip(plays, _padded_names(plays), strict=True):
+            if play.original is not None and self._shown.get(name) != play.now:
+                self._shown[name] = play.now
+                self._print(f"{seconds:6.1f} s  {name}  {play.now}")
+
+    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
+        self._print("")
+        for play, name in zip(plays, _padded_names(plays), strict=True):
+            if play.finished:
+                self._print(f"{name}  {result_line(play)}")
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+def _padded_names(plays: Sequence[IncidentPlay]) -> Sequence[str]:
+    """The names, all as wide as the longest: side by side their lines come in any order."""
+    width = max(len(play.incident.name) for play in plays)
+    return [play.incident.name.ljust(width) for play in plays]
 
 
 def result_line(play: IncidentPlay) -> str:
     """`original: 3 deleted, 2 created | ours: 1 deleted, 0 created | holds`."""
-    ours = "ours, sabotaged" if play.sabotaged else "ours"
-    sides = f"original: {_side(play.original, 0)} | {ours}: {_side(play.ours, 0)}"
-    return f"{sides} | {_verdict(play).plain}"
+    return " | ".join((*_named_sides(play, 0), _verdict(play).plain))

@@ -61,11 +61,15 @@ class Stage:
 
 @frozen
 class Incident:
-    """A named incident. `play` stages it with one of the two logics, and counts what comes of it."""
+    """A named incident. `play` stages it with one of the two logics, and counts what comes of it.
+
+    `seconds` is about how long both logics take together: of several incidents the longest starts first.
+    """
 
     name: str
     title: str
     play: Callable[[Stage, Logic], Awaitable[Verdict]]
+    seconds: float = 0.0
 
 
 def bundled_incidents() -> Mapping[str, Incident]:

@@ -1,8 +1,11 @@
 """Incidents that take no time, or no end."""
 
+from collections.abc import Iterable
+
 import anyio
 
 from reconcile import Client
+from reconcile.commands.incident_play import AT_ONCE
 from reconcile.kinds import Namespace, Pod
 from reconcile.simulation import Incident, Logic, Stage, Verdict
 
@@ -41,3 +44,21 @@ quick = Incident("quick", "ends at once", play_quickly)
 lucky = Incident("lucky", "the original gets through", hold_always)
 broken = Incident("broken", "cannot be played", break_down)
 endless = Incident("endless", "never ends", never_end)
+
+
+def crowd(names: Iterable[str]) -> tuple[list[int], list[Incident]]:
+    """Incidents that end once AT_ONCE are played, the last the longest; and how many were, each time."""
+    playing: list[str] = []
+    counts: list[int] = []
+
+    async def play(stage: Stage, logic: Logic) -> Verdict:
+        playing.append(stage.namespace)
+        counts.append(len(playing))
+        SEEN.append(stage.namespace)
+        with anyio.move_on_after(0.3):
+            while len(playing) < AT_ONCE:
+                await anyio.sleep(0.01)
+        playing.remove(stage.namespace)
+        return Verdict(ok=logic == "ours")
+
+    return counts, [Incident(name, name, play, seconds=number) for number, name in enumerate(names)]

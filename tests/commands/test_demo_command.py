@@ -17,7 +17,7 @@ from rich.console import Console
 from reconcile.commands import main
 from reconcile.commands.demo_command import commands_in
 from reconcile.commands.demo_screen import incident_table, result_line
-from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
+from reconcile.commands.incident_play import AT_ONCE, IncidentPlay, SideResult, SideRunning
 from reconcile.simulation import Incident, Verdict
 from tests.commands import fake_incidents
 from tests.commands.helpers import Command, running
@@ -127,6 +127,30 @@ def test_one_incident_can_be_played_alone(offer: Offer, home: Path) -> None:
     assert [incident["name"] for incident in played] == ["lucky"]
 
 
+def test_incidents_are_played_side_by_side_the_longest_first_and_reported_in_order(
+    offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts, incidents = fake_incidents.crowd("abcde")
+    offer(*incidents)
+    assert main(["demo", "--once", "--json", str(home / "out.json")]) == 0
+    assert max(counts) == AT_ONCE
+    assert sorted(fake_incidents.SEEN[:AT_ONCE]) == ["c-original", "d-original", "e-original"]
+    played = json.loads((home / "out.json").read_text())["incidents"]
+    assert [incident["name"] for incident in played] == list("abcde")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[0] for line in lines if line.endswith("holds")] == list("abcde")
+
+
+def test_an_incident_that_has_not_begun_has_no_line_of_progress(
+    offer: Offer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(*fake_incidents.crowd("abcde")[1])
+    assert main(["demo", "--once"]) == 0
+    out = capsys.readouterr().out
+    assert "waiting" not in out
+    assert all(re.search(rf"^ +\d+\.\d s  {name}  done$", out, re.MULTILINE) for name in "abcde")
+
+
 def test_an_original_that_gets_through_is_a_note(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
     offer(fake_incidents.lucky)
     assert main(["demo", "--once"]) == 0
@@ -208,7 +232,7 @@ def rendered(play: IncidentPlay, width: int) -> str:
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("width", [80, 110])
+@pytest.mark.parametrize("width", [44, 60, 80, 110])
 def test_the_table_fits_and_says_all_without_colours(width: int) -> None:
     text = rendered(held(), width)
     assert max(len(line) for line in text.splitlines()) <= width
@@ -250,7 +274,7 @@ def test_it_stays_up_with_three_commands_to_try_until_it_is_told_to_end(
     number: signal.Signals, home: Path
 ) -> None:
     with demo_with("quick", home=home) as command:
-        command.wait_for("all 1 incidents hold")
+        command.wait_for("the incident holds")
         kubeconfig = export_of(command)
         assert kubeconfig.is_file()
         tries = [command.wait_for("kubectl").strip() for _ in range(3)]
