@@ -13,16 +13,9 @@ from reconcile import Context, Controller, LeaderElection, Result, TerminalError
 from reconcile.controller.runner import ControllerStatus
 from reconcile.embedded import InProcessTransport
 from reconcile.ops.manager_status import ManagerStatus
-from reconcile.ops.metrics import (
-    EXCEEDED,
-    QUEUE_BUCKETS,
-    RECONCILE_BUCKETS,
-    REQUEST_BUCKETS,
-    SIZE_BUCKETS,
-    Levels,
-    Metrics,
-    is_panic,
-)
+from reconcile.ops.metric_families import QUEUE_BUCKETS, RECONCILE_BUCKETS, REQUEST_BUCKETS, SIZE_BUCKETS
+from reconcile.ops.metric_levels import EXCEEDED, LevelCollector
+from reconcile.ops.metrics import Metrics, is_panic
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, LateTransport, Refuse, When
 from tests.helpers.managers import Toy, World, keep_size, played
 from workqueue import QueueStatus
@@ -182,7 +175,7 @@ def status_of(depths: dict[int, int]) -> ManagerStatus:
 def test_a_queue_with_very_many_priorities_has_a_bounded_number_of_depths() -> None:
     depths = {0: 7}
     registry = CollectorRegistry()
-    registry.register(Levels(lambda: status_of(depths)))
+    registry.register(LevelCollector(lambda: status_of(depths)))
 
     def depth(priority: str) -> float | None:
         labels = {"name": "toy", "controller": "toy", "priority": priority}
@@ -245,7 +238,7 @@ def test_informers_are_measured_by_resource() -> None:
         "pods", "", "watching", True, 3, 900, 77, None, 2, 1, 4, "boom at /var/secret", 1.5, 6, 5
     )
     registry = CollectorRegistry()
-    registry.register(Levels(lambda: ManagerStatus("s", True, (), [informer])))
+    registry.register(LevelCollector(lambda: ManagerStatus("s", True, (), [informer])))
     values = {s.name: s.value for f in registry.collect() for s in f.samples}
     assert values == {
         "reconcile_informer_objects": 3,
