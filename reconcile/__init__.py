@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from reconcile.manager.installed_definitions import DefinitionMismatch
     from reconcile.manager.leadership import LeaderElection, LeadershipLost, LeaseTerms, NotLeading
     from reconcile.manager.manager import Manager
-    from reconcile.manager.options import ConfigurationError
-    from reconcile.manager.takeover import PredecessorActive, TakeoverPolicy
+    from reconcile.manager.option_list import ConfigurationError
+    from reconcile.manager.predecessor_check import PredecessorActive, TakeoverPolicy
     from reconcile.models import (
         UNSET,
         Column,
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         unstructured,
     )
     from reconcile.ops.log_setup import configure_logging
-    from reconcile.ops.serving import ServeError
+    from reconcile.ops.page_server import ServeError
     from reconcile.owners import AlreadyOwned
     from reconcile.predicates import Predicate
     from reconcile.runs.requests import Cause, Request, Result, TerminalError

@@ -25,7 +25,7 @@ from reconcile.manager.signals import on_signal
 from reconcile.models import definition_of, kind_of
 from reconcile.models.versions import families
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.serving import ServeError, parse_address
+from reconcile.ops.page_server import ServeError, parse_address
 
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 2.0

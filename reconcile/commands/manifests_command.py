@@ -11,7 +11,7 @@ from reconcile.commands.installation import Document, Installation, documents_of
 from reconcile.commands.operators import Operator, load_operator
 from reconcile.commands.problems import Problem, writing_files
 from reconcile.controller.permissions import beyond_namespaces
-from reconcile.manager.options import ConfigurationError
+from reconcile.manager.option_list import ConfigurationError
 from reconcile.models import definition_of
 from reconcile.models.versions import families
 

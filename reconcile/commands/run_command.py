@@ -25,13 +25,13 @@ from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
 from reconcile.manager.manager import Manager
-from reconcile.manager.options import OPTIONS, ConfigurationError, from_flags
+from reconcile.manager.option_list import OPTIONS, ConfigurationError, from_flags
+from reconcile.manager.predecessor_check import PredecessorActive
 from reconcile.manager.server_readiness import NOT_READY, until_ready
 from reconcile.manager.signals import Stop, handling, in_loop, on_signal
-from reconcile.manager.takeover import PredecessorActive
 from reconcile.models import kind_of
 from reconcile.ops.log_setup import configure_logging
-from reconcile.ops.serving import ServeError
+from reconcile.ops.page_server import ServeError
 from reconcile.runs.failures import described
 
 LATE_SECONDS = 10.0

@@ -9,7 +9,7 @@ import anyio
 from informers import Reachability, ReachTransport, Transport
 from reconcile.client.client import Client
 from reconcile.manager.leadership import LeaderElector, LedTransport
-from reconcile.manager.options import ManagerOptions
+from reconcile.manager.option_list import ManagerOptions
 from reconcile.manager.shadow import ShadowTransport
 from reconcile.models import Object, kind_of, thaw, unstructured
 from reconcile.models.versions import definition_to_install

@@ -23,10 +23,10 @@ from reconcile.controller.event_recorder import recorder_of
 from reconcile.controller.kept_objects import selection_of
 from reconcile.controller.reconcile_run import Passes
 from reconcile.controller.runner import Runner
-from reconcile.manager.clusters import Cluster, Clusters
 from reconcile.manager.connection import connected, define, elector_on, way_of_runs
 from reconcile.manager.leadership import LeaderElection, LeaderElector
-from reconcile.manager.options import (
+from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
+from reconcile.manager.option_list import (
     CLIENT_BURST,
     CLIENT_QPS,
     ByController,
@@ -43,17 +43,17 @@ from reconcile.manager.options import (
     of_controller,
     shown,
 )
-from reconcile.manager.runners import Runners
-from reconcile.manager.service import Life
-from reconcile.manager.takeover import NO_TAKEOVER, TakeoverPolicy, predecessor_check
+from reconcile.manager.predecessor_check import NO_TAKEOVER, TakeoverPolicy, predecessor_check
+from reconcile.manager.runner_set import RunnerSet
+from reconcile.manager.service import Service
 from reconcile.manager.unique_names import check_apart
 from reconcile.models import Object
-from reconcile.ops.access_reviews import Reviewer
-from reconcile.ops.debug_actions import Desk
+from reconcile.ops.access_reviews import AccessReviewer
+from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import Check, ping
 from reconcile.ops.manager_status import ManagerStatus
-from reconcile.ops.serving import Address, Pages, parse_address, serving
+from reconcile.ops.page_server import Address, PageSources, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.supervision import first_error, noted
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[Any, Any] = {}
 
 
-class Manager(Life):
+class Manager(Service):
     """Controllers that share one cluster, one cache and one life.
 
     `transport` is the way to the API server; without one, the kubeconfig rules of kubectl apply
@@ -189,7 +189,7 @@ class Manager(Life):
         self._traces: Traces | None = None
         self._address: Address | None = None
         self._transport = transport
-        self._clusters: Clusters | None = None
+        self._clusters: ClusterSet | None = None
         self._elector: LeaderElector | None = None
         self._watchdog: Watchdog | None = None
         self._server: ApiServer | None = None
@@ -344,10 +344,12 @@ class Manager(Life):
                 yield
                 return
             liveness = {"ping": ping, "event-loop": ping, **options.liveness}
-            reviewer = Reviewer(lambda: self._transport) if options.serve_review else None
-            desk = Desk(lambda: self._runners)
+            reviewer = AccessReviewer(lambda: self._transport) if options.serve_review else None
+            actions = DebugActions(lambda: self._runners)
             local, ready = options.serve_metrics == "local", self._readiness()
-            pages = Pages(liveness, ready, metrics.text, self.state, desk, reviewer, local, self._held)
+            pages = PageSources(
+                liveness, ready, metrics.text, self.state, actions, reviewer, local, self._held
+            )
             certificates = Path(options.serve_certificates) if options.serve_certificates else None
             address = parse_address(options.serve)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:
@@ -398,7 +400,7 @@ class Manager(Life):
             from reconcile.ops.tracing import Traces
 
             self._traces = Traces(self.options.traces)
-        clusters = self._clusters = Clusters([self._cluster(*way) for way in transports.items()], self._log)
+        clusters = self._clusters = ClusterSet([self._cluster(*way) for way in transports.items()], self._log)
         try:
             for controller in self.controllers:
                 clusters.declare(controller)
@@ -415,7 +417,7 @@ class Manager(Life):
         finally:
             clusters.end()
 
-    def _cluster(self, name: str, transport: Transport) -> Cluster:
+    def _cluster(self, name: str, transport: Transport) -> ManagedCluster:
         """One of them; the Lease is in the first."""
         options = self.options
         if self._metrics is not None:
@@ -433,18 +435,18 @@ class Manager(Life):
             dry_run=options.takeover.dry_run,
             limiter=options.request_limiter(),
         )
-        runners = Runners(cache, partial(self._runner, name, client, cache), options.sync_seconds)
-        lookout = predecessor_check(options.takeover, client, self.controllers)
-        return Cluster(name, cache, client, runners, options.sync_seconds, lookout)
+        runners = RunnerSet(cache, partial(self._runner, name, client, cache), options.sync_seconds)
+        check = predecessor_check(options.takeover, client, self.controllers)
+        return ManagedCluster(name, cache, client, runners, options.sync_seconds, check)
 
-    def _watched(self, clusters: Clusters) -> AbstractContextManager[object]:
+    def _watched(self, clusters: ClusterSet) -> AbstractContextManager[object]:
         """Report what holds the event loop; not where the clock is a test's: time may be virtual there."""
         if not isinstance(self.options.clock, SystemClock):
             return nullcontext()
         self._watchdog = Watchdog(log_stall(self._log), clusters.key_of)
         return self._watchdog.watching()
 
-    async def _run_workers(self, clusters: Clusters, task_status: TaskStatus[None]) -> None:
+    async def _run_workers(self, clusters: ClusterSet, task_status: TaskStatus[None]) -> None:
         try:
             async with anyio.create_task_group() as group:
                 self._when_stopped(partial(group.start_soon, self._end_work, clusters, group))
@@ -464,7 +466,7 @@ class Manager(Life):
                 with anyio.CancelScope(shield=True):
                     await self._elector.release()
 
-    async def _end_work(self, clusters: Clusters, group: TaskGroup) -> None:
+    async def _end_work(self, clusters: ClusterSet, group: TaskGroup) -> None:
         """Close the queues; what still runs after the grace period is cancelled."""
         await clusters.stop(self.options.stop_seconds)
         group.cancel_scope.cancel()
@@ -474,7 +476,7 @@ class Manager(Life):
         return [] if self._clusters is None else self._clusters.runners
 
     @property
-    def _running(self) -> Clusters:
+    def _running(self) -> ClusterSet:
         if self._clusters is None:
             raise RuntimeError("the manager does not run")
         return self._clusters

@@ -18,7 +18,7 @@ from reconcile.runs.failures import described
 _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it to end"
 
 
-class Life(ABC):
+class Service(ABC):
     """Has a start, an end that can be asked for, and one call between them that nothing outlives.
 
     As a context it runs in a task of its own, so that who enters and who leaves may be different tasks,

@@ -30,7 +30,7 @@ _log = get_logger("reconcile.serving")
 
 
 @define(eq=False)
-class _Memory:
+class _AnswerCache:
     """Answers, each until its time; the oldest go first."""
 
     _answers: OrderedDict[Any, tuple[float, Any]] = field(factory=OrderedDict, init=False)
@@ -47,15 +47,15 @@ class _Memory:
 
 
 @define(eq=False)
-class Reviewer:
+class AccessReviewer:
     """Asks the server that `transport` leads to; None while that is not known.
 
     Only the hash of a token is remembered, and none is logged.
     """
 
     transport: Callable[[], Transport | None]
-    _users: _Memory = field(factory=_Memory, init=False)
-    _verdicts: _Memory = field(factory=_Memory, init=False)
+    _users: _AnswerCache = field(factory=_AnswerCache, init=False)
+    _verdicts: _AnswerCache = field(factory=_AnswerCache, init=False)
 
     async def status_for(self, authorization: str, verb: str, path: str) -> int:
         """The HTTP status that a request with that Authorization header deserves.

@@ -13,7 +13,7 @@ from reconcile.runs.requests import Cause, Request, as_request
 
 
 @frozen
-class Desk:
+class DebugActions:
     """Asks the controllers of a manager; `kind` is a kind, a plural, or the name of a controller."""
 
     runners: Callable[[], Sequence[Runner[Any]]]

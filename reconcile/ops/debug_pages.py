@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from reconcile.ops.debug_actions import DebugActions
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -17,27 +19,15 @@ _FORWARDED = ("forwarded", "x-forwarded-", "x-real-ip", "x-envoy-", "l5d-", "via
 _ACTIONS = ("trigger", "pause", "resume")
 
 
-class Desk(Protocol):
-    """Who answers: raises LookupError for what is not there, ValueError for what makes no sense."""
-
-    def explain(self, kind: str, key: str) -> Mapping[str, Any]:
-        """The last runs of a key."""
-        ...
-
-    def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
-        """Trigger, pause or resume a key."""
-        ...
-
-
 Answer = Callable[[], Mapping[str, Any]]
 
 
-def add_desk(
+def add_action_pages(
     application: "web.Application",
-    desk: Desk,
+    actions: DebugActions,
     answer: "Callable[[web.Request, Answer], Awaitable[web.Response]]",
 ) -> None:
-    """Serve `desk`. `answer` admits a request, or raises, and makes a page of what the desk says."""
+    """Serve `actions`. `answer` admits a request, or raises, and makes a page of what the actions says."""
     from aiohttp import web
 
     async def ask(request: web.Request, page: Callable[[str, str], Mapping[str, Any]]) -> web.Response:
@@ -50,7 +40,7 @@ def add_desk(
             raise web.HTTPBadRequest(text=f"{error}\n") from None
 
     async def explain(request: web.Request) -> web.Response:
-        return await ask(request, desk.explain)
+        return await ask(request, actions.explain)
 
     def action(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def act(request: web.Request) -> web.Response:
@@ -58,7 +48,7 @@ def add_desk(
                 raise web.HTTPForbidden(
                     text=f"a change needs the header {HEADER}, and no web page's Origin\n"
                 )
-            return await ask(request, lambda kind, key: desk.act(name, kind, key))
+            return await ask(request, lambda kind, key: actions.act(name, kind, key))
 
         return act
 

@@ -89,10 +89,10 @@ def _bound(family: int, place: tuple[object, ...]) -> socket.socket:
 # --- connections ----------------------------------------------------------------------------------------
 
 
-class Connection(asyncio.Protocol):
+class PageConnection(asyncio.Protocol):
     """One connection, from the moment it is accepted; `handler` makes requests of what arrives."""
 
-    def __init__(self, owner: "Connections", handler: asyncio.Protocol, accepted: socket.socket) -> None:
+    def __init__(self, owner: "PageConnections", handler: asyncio.Protocol, accepted: socket.socket) -> None:
         self.owner = owner
         self.handler = handler
         self.accepted = accepted
@@ -163,13 +163,13 @@ class Connection(asyncio.Protocol):
 
 
 @define(eq=False)
-class Connections:
+class PageConnections:
     """The connections of one server: `make_handler` makes what reads each, `most` are open at once."""
 
     make_handler: Callable[[], asyncio.Protocol]
     tls: ssl.SSLContext | None = None
     most: int = MAX_CONNECTIONS
-    _known: dict[asyncio.Protocol, Connection] = field(factory=dict, init=False)
+    _known: dict[asyncio.Protocol, PageConnection] = field(factory=dict, init=False)
     """By handler; the one that was used last is at the end."""
     _rarely: "Rarely" = field(factory=lambda: Rarely(), init=False)
 
@@ -191,11 +191,11 @@ class Connections:
                 if times := self._rarely.times("refused"):
                     _log.warning("refused a connection: all are in use", times=times, connections=self.most)
                 continue
-            connection = Connection(self, self.make_handler(), accepted)
+            connection = PageConnection(self, self.make_handler(), accepted)
             self._known[connection.handler] = connection
             connection.opening = loop.create_task(self._open(connection))
 
-    async def _open(self, connection: Connection) -> None:
+    async def _open(self, connection: PageConnection) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
@@ -218,7 +218,7 @@ class Connections:
         idle.cut()
         return True
 
-    def of(self, handler: object) -> Connection | None:
+    def of(self, handler: object) -> PageConnection | None:
         """The connection that `handler` reads, which is in use now."""
         assert isinstance(handler, asyncio.Protocol)
         connection = self._known.pop(handler, None)
@@ -226,7 +226,7 @@ class Connections:
             self._known[handler] = connection
         return connection
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: PageConnection) -> None:
         """It has ended, or will at once."""
         self._known.pop(connection.handler, None)
 

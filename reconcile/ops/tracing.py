@@ -78,9 +78,9 @@ class Traces:
         self._tracer = provider.get_tracer("reconcile")
         self._origins = _Origins()
 
-    def controller(self, name: str) -> "_ControllerTraces":
+    def controller(self, name: str) -> "_RunSpans":
         """Where to tell what happens in one controller."""
-        return _ControllerTraces(name, self._tracer, self._origins)
+        return _RunSpans(name, self._tracer, self._origins)
 
     def traced(self, transport: Transport) -> Transport:
         """The same way to the server, with a span for each request that a run sends."""
@@ -88,7 +88,7 @@ class Traces:
 
 
 @define(eq=False)
-class _ControllerTraces:
+class _RunSpans:
     _name: str
     _tracer: Tracer
     _origins: _Origins

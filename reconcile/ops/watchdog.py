@@ -28,7 +28,7 @@ _LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete
 
 
 @frozen
-class Stall:
+class LoopStall:
     """The event loop is held for `seconds` so far, at `place` (`file:line in function: source`).
 
     `key` is what the task that holds it works for; empty if that is not a run of a controller.
@@ -45,7 +45,7 @@ class Stall:
 class Watchdog:
     """Reports whatever holds the running event loop for longer than `limit` seconds, once each time."""
 
-    report: Callable[[Stall], None]
+    report: Callable[[LoopStall], None]
     key_of: Callable[[asyncio.Task[Any]], str] = field(default=lambda task: "")
     limit: float = LIMIT_SECONDS
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
@@ -95,17 +95,17 @@ class Watchdog:
         task = asyncio.current_task(loop)
         frame = sys._current_frames().get(owner)
         place, by_library = ("", False) if frame is None else place_of(frame)
-        self.report(Stall(held, place, "" if task is None else self.key_of(task), by_library))
+        self.report(LoopStall(held, place, "" if task is None else self.key_of(task), by_library))
 
 
-def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[Stall], None]:
+def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
     """A report in a log: a warning where the author's code holds the loop, as it can be moved to a thread.
 
     What the library does itself, such as the start of an embedded server, is below WARNING: the author cannot
     change it.
     """
 
-    def report(stall: Stall) -> None:
+    def report(stall: LoopStall) -> None:
         more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
         if not stall.by_library:
             log.warning("the event loop is held: blocking code belongs into ctx.run_sync", **more)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from reconcile import Client, Controller, Manager
 from reconcile.embedded import InProcessTransport, User
-from reconcile.manager.options import from_flags
+from reconcile.manager.option_list import from_flags
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, eventually, simulate
 
 Document: TypeAlias = Mapping[str, Any]

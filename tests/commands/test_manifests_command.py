@@ -23,7 +23,7 @@ from reconcile.controller.permissions import permissions_of, predecessor_permiss
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import service_account
 from reconcile.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
-from reconcile.manager.options import from_flags
+from reconcile.manager.option_list import from_flags
 from reconcile.models.versions import is_custom
 from reconcile.testing import FakeClient, eventually, run_once
 from reconcile.testing.control_plane import embedded

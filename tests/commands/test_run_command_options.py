@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconcile.commands import main
-from reconcile.manager.options import OPTIONS
+from reconcile.manager.option_list import OPTIONS
 from tests.commands.helpers import running
 
 OPERATOR = """

@@ -16,7 +16,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.manager.shadow import REMEMBERED as SHADOW_REMEMBERED
 from reconcile.manager.shadow import ShadowTransport
 from reconcile.ops.access_reviews import REMEMBERED as REVIEWS_REMEMBERED
-from reconcile.ops.access_reviews import _Memory
+from reconcile.ops.access_reviews import _AnswerCache
 from reconcile.runs.requests import Request
 from reconcile.runs.run_record import READS_KEPT, RunRecord, Sent
 from reconcile.storms.echoes import REMEMBERED as ECHOES_REMEMBERED
@@ -76,7 +76,7 @@ def test_a_key_has_its_newest_causes_and_the_number_of_the_others() -> None:
 
 
 async def test_above_so_many_callers_of_pages_the_server_is_asked_again() -> None:
-    memory = _Memory()
+    memory = _AnswerCache()
     for number in range(REVIEWS_REMEMBERED + 1):
         memory.keep(number, True, 60.0)
     assert [memory.get(number) for number in (0, 1, REVIEWS_REMEMBERED)] == [None, True, True]

@@ -12,7 +12,7 @@ from reconcile.blocks import Autoscaler, Copier
 from reconcile.controller.declared_writes import Declarations
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
-from reconcile.manager.options import ConfigurationError
+from reconcile.manager.option_list import ConfigurationError
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once, simulate
 
 SOURCE = ConfigMap(metadata=ObjectMeta("source", "default"))

@@ -15,7 +15,7 @@ from reconcile import Context, Controller, LeaderElection, LeadershipLost, Manag
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Fault, FaultPlan, Refuse, When
 from tests.helpers.managers import Toy, World, played
-from tests.manager.test_life import broken
+from tests.manager.test_service import broken
 
 Kind = Literal["add", "remove", "pause", "resume", "make", "change", "outage", "fault", "usurp"]
 

@@ -18,7 +18,7 @@ from informers import OutcomeUnknown, Response, Unreachable
 from reconcile import ApiError, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.commands.top_command import _screen, summary
 from reconcile.kinds import ConfigMap
-from reconcile.manager.options import CLIENT_BURST, CLIENT_QPS
+from reconcile.manager.option_list import CLIENT_BURST, CLIENT_QPS
 from tests.controller.outage import (
     Weather,
     World,

@@ -28,7 +28,7 @@ from reconcile.client.manifest_text import manifest_of
 from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
-from reconcile.ops.debug_actions import Desk
+from reconcile.ops.debug_actions import DebugActions
 from reconcile.storms.determinism import NondeterministicRun
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate
 from tests.commands.helpers import running
@@ -220,7 +220,7 @@ def test_a_storm_is_explained_as_the_page_shows() -> None:
         manager = Manager(storming, transport=client.transport, clock=VirtualClock(0), environ={})
         async with manager:
             await anyio.sleep(12)
-            (told,) = Desk(lambda: manager._runners).explain("Site", "default/web")["controllers"]
+            (told,) = DebugActions(lambda: manager._runners).explain("Site", "default/web")["controllers"]
             said.extend([*head(told), *(line for run in told["runs"] for line in chain(run))])
 
     simulate(look)

@@ -12,7 +12,7 @@ from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
-from reconcile.manager.takeover import NO_TAKEOVER, PredecessorActive, TakeoverPolicy
+from reconcile.manager.predecessor_check import NO_TAKEOVER, PredecessorActive, TakeoverPolicy
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 
 ORIGINAL = Predecessor(

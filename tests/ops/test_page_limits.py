@@ -19,7 +19,7 @@ import trustme
 from reconcile import Manager
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.ops import page_connections
-from tests.ops.test_serving_tls import issue
+from tests.ops.test_page_tls import issue
 from tests.ops.test_watchdog import page
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
@@ -133,7 +133,7 @@ async def test_handshakes_that_do_not_end_are_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_connections, "MAX_CONNECTIONS", 20)
-    monkeypatch.setattr("reconcile.ops.serving.MAX_CONNECTIONS", 20)
+    monkeypatch.setattr("reconcile.ops.page_server.MAX_CONNECTIONS", 20)
     authority = trustme.CA()
     issue(authority, tmp_path)
     context = ssl.create_default_context()
@@ -168,7 +168,7 @@ async def test_failures_to_accept_are_a_line_in_30_seconds(caplog: pytest.LogCap
             raise OSError(24, "Too many open files")
 
     async def accept() -> None:
-        connections = page_connections.Connections(asyncio.Protocol)
+        connections = page_connections.PageConnections(asyncio.Protocol)
         with socket.socket() as listener, anyio.move_on_after(0.5):
             await connections.accept(listener)
 

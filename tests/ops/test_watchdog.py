@@ -27,7 +27,7 @@ from reconcile import (
     Result,
 )
 from reconcile.kinds import ConfigMap
-from reconcile.ops.watchdog import DEAD_SECONDS, Stall, Watchdog, log_stall, place_of
+from reconcile.ops.watchdog import DEAD_SECONDS, LoopStall, Watchdog, log_stall, place_of
 from reconcile.testing import FakeClient, VirtualTimeLoop
 from tests.helpers.managers import Toy, World, keep_size, played
 
@@ -41,7 +41,7 @@ def hold(seconds: float) -> None:
 
 
 async def test_what_holds_the_loop_is_told_once_with_file_line_and_key_and_what_does_not_is_not() -> None:
-    stalls: list[Stall] = []
+    stalls: list[LoopStall] = []
     watchdog = Watchdog(stalls.append, key_of=lambda task: task.get_name(), limit=0.1)
     with watchdog.watching():
         for _ in range(5):
@@ -62,7 +62,7 @@ async def held(seconds: float) -> None:
 
 
 async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
-    stalls: list[Stall] = []
+    stalls: list[LoopStall] = []
     with Watchdog(stalls.append, limit=0.1).watching():
         for _ in range(2):
             hold(0.3)
@@ -74,7 +74,7 @@ async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
 
 
 def test_a_stall_in_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
-    log_stall(get_logger("t"))(Stall(0.25, "a.py:3 in f: x()", "default/a"))
+    log_stall(get_logger("t"))(LoopStall(0.25, "a.py:3 in f: x()", "default/a"))
     (record,) = caplog.records
     assert vars(record)["event"] == "the event loop is held: blocking code belongs into ctx.run_sync"
     said = vars(record)
@@ -104,8 +104,8 @@ async def test_a_manager_names_the_run_that_holds_the_loop(caplog: pytest.LogCap
 def test_the_work_of_the_library_is_not_blamed_on_the_author(caplog: pytest.LogCaptureFixture) -> None:
     report = log_stall(get_logger("t"))
     with caplog.at_level(logging.DEBUG):
-        report(Stall(0.25, "engine.py:3 in f: x()", "", by_library=True))
-        report(Stall(0.25, "site.py:3 in f: await ctx.apply()", "default/a", by_library=True))
+        report(LoopStall(0.25, "engine.py:3 in f: x()", "", by_library=True))
+        report(LoopStall(0.25, "site.py:3 in f: await ctx.apply()", "default/a", by_library=True))
     assert [(one.levelname, "ctx.run_sync" in one.getMessage()) for one in caplog.records] == [
         ("DEBUG", False),
         ("INFO", False),
@@ -207,8 +207,8 @@ async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_l
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reconcile.ops.watchdog.DEAD_SECONDS", 1.5)
-    monkeypatch.setattr("reconcile.ops.serving.HEALTH_SECONDS", 0.1)
-    monkeypatch.setattr("reconcile.ops.serving.BEGIN_SECONDS", 0.2)
+    monkeypatch.setattr("reconcile.ops.page_server.HEALTH_SECONDS", 0.1)
+    monkeypatch.setattr("reconcile.ops.page_server.BEGIN_SECONDS", 0.2)
     answers: list[tuple[int, str]] = []
 
     def ask() -> None:
@@ -253,7 +253,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_l
 async def test_what_was_refused_while_the_loop_was_held_is_not_done_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reconcile.ops.serving.BEGIN_SECONDS", 0.1)
+    monkeypatch.setattr("reconcile.ops.page_server.BEGIN_SECONDS", 0.1)
     answers: list[int] = []
     runs: list[str] = []
 

@@ -22,14 +22,15 @@ from attrs import define, field, frozen
 
 from informers import get_logger
 from reconcile.ops import watchdog
-from reconcile.ops.access_reviews import Reviewer
+from reconcile.ops.access_reviews import AccessReviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
-from reconcile.ops.debug_pages import Answer, Desk, add_desk, json_text, refusal_of
+from reconcile.ops.debug_actions import DebugActions
+from reconcile.ops.debug_pages import Answer, add_action_pages, json_text, refusal_of
 from reconcile.ops.debug_pages import is_loopback as is_loopback
-from reconcile.ops.descriptors import raise_descriptor_limit
+from reconcile.ops.descriptor_limit import raise_descriptor_limit
 from reconcile.ops.health_checks import Check, Health, ping, report, run_checks
 from reconcile.ops.loop_calls import LoopCalls, LoopHeld
-from reconcile.ops.page_connections import IDLE_SECONDS, MAX_CONNECTIONS, Connections, Rarely, listen
+from reconcile.ops.page_connections import IDLE_SECONDS, MAX_CONNECTIONS, PageConnections, Rarely, listen
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -79,7 +80,7 @@ def parse_address(text: str) -> Address:
 
 
 @frozen
-class Pages:
+class PageSources:
     """What is behind the pages. `metrics` gets the Accept header, and answers body and content type.
 
     With a `reviewer`, /metrics and /debug are for whom the API server allows to get that URL, wherever
@@ -92,8 +93,8 @@ class Pages:
     readyz: Mapping[str, Check]
     metrics: Callable[[str], tuple[bytes, str]]
     state: Callable[[], Mapping[str, Any]]
-    desk: Desk | None = None
-    reviewer: Reviewer | None = None
+    actions: DebugActions | None = None
+    reviewer: AccessReviewer | None = None
     metrics_local: bool = False
     held: Callable[[], float] = lambda: 0.0
 
@@ -101,7 +102,7 @@ class Pages:
 @asynccontextmanager
 async def serving(
     address: Address,
-    pages: Pages,
+    pages: PageSources,
     certificates: Path | None = None,
     certificate_read: Callable[[bool], None] = lambda read: None,
 ) -> AsyncIterator[Address]:
@@ -129,10 +130,12 @@ async def serving(
 
 
 @asynccontextmanager
-async def _serving(address: Address, pages: Pages, tls: ssl.SSLContext | None) -> AsyncIterator[Address]:
+async def _serving(
+    address: Address, pages: PageSources, tls: ssl.SSLContext | None
+) -> AsyncIterator[Address]:
     most = max(8, min(MAX_CONNECTIONS, raise_descriptor_limit() // _DESCRIPTORS_A_CONNECTION))
     calls = LoopCalls(asyncio.get_running_loop())
-    thread = _Thread(address, _Site(pages, calls), tls, most)
+    thread = _PageThread(address, _PageRoutes(pages, calls), tls, most)
     try:
         bound = await thread.start()
         _log.info("serving", address=str(bound), tls=tls is not None)
@@ -147,11 +150,11 @@ async def _serving(address: Address, pages: Pages, tls: ssl.SSLContext | None) -
 
 
 @define(eq=False)
-class _Thread:
+class _PageThread:
     """Serves a site in a thread of its own, from `start` to `stop`."""
 
     address: Address
-    site: "_Site"
+    site: "_PageRoutes"
     tls: ssl.SSLContext | None
     most: int
     _loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
@@ -214,7 +217,7 @@ class _Thread:
         await runner.setup()
         try:
             assert runner.server is not None
-            connections = self.site.connections = Connections(runner.server, self.tls, self.most)
+            connections = self.site.connections = PageConnections(runner.server, self.tls, self.most)
             listeners = await self._listen()
             accepting = [asyncio.create_task(connections.accept(listener)) for listener in listeners]
             try:
@@ -269,12 +272,12 @@ def _protocol_log(rarely: Rarely) -> logging.Logger:
 
 
 @define(eq=False)
-class _Site:
+class _PageRoutes:
     """The pages; in the thread, but for what is given to `calls`."""
 
-    pages: Pages
+    pages: PageSources
     calls: LoopCalls
-    connections: Connections | None = field(default=None, init=False)
+    connections: PageConnections | None = field(default=None, init=False)
     _said: dict[tuple[str, str], bool] = field(factory=dict, init=False)
     """By page and check, what it said last."""
 
@@ -284,8 +287,8 @@ class _Site:
         application = web.Application(middlewares=[self._limits()])
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/debug/state", self._state)
-        if self.pages.desk is not None:
-            add_desk(application, self.pages.desk, self._debug)
+        if self.pages.actions is not None:
+            add_action_pages(application, self.pages.actions, self._debug)
         for page in ("healthz", "readyz"):
             for path in (f"/{page}", f"/{page}/", f"/{page}/{{name}}"):
                 application.router.add_get(path, self._health_page(page))

@@ -15,9 +15,9 @@ from anyio.streams.tls import TLSAttribute
 from informers import Response
 from reconcile import ConfigurationError, Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
-from reconcile.ops.access_reviews import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, Reviewer
+from reconcile.ops.access_reviews import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, AccessReviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
-from reconcile.ops.serving import ServeError
+from reconcile.ops.page_server import ServeError
 from reconcile.testing import simulate
 
 JSON = {"content-type": "application/json"}
@@ -169,7 +169,7 @@ def test_answers_are_kept_for_a_while_and_a_server_that_cannot_be_asked_lets_nob
     async def run() -> None:
         server = await cluster()
         transport = Answering(server)
-        reviewer = Reviewer(lambda: transport)
+        reviewer = AccessReviewer(lambda: transport)
         token, access = "tokenreviews", "subjectaccessreviews"
         with server.tokens.knowing({TOKEN: User("scraper")}):
 
@@ -190,8 +190,8 @@ def test_answers_are_kept_for_a_while_and_a_server_that_cannot_be_asked_lets_nob
             transport.broken = True
             assert await ask() == (503, [token])
             assert TOKEN not in repr(reviewer)
-        assert await Reviewer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
-        assert await Reviewer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
+        assert await AccessReviewer(lambda: None).status_for(f"Bearer {TOKEN}", "get", "/metrics") == 503
+        assert await AccessReviewer(lambda: None).status_for("Basic abc", "get", "/metrics") == 401
 
     simulate(run)
 

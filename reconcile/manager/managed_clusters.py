@@ -19,9 +19,9 @@ from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
 from reconcile.manager.installed_definitions import check_scales
-from reconcile.manager.runners import Runners
+from reconcile.manager.predecessor_check import PredecessorCheck
+from reconcile.manager.runner_set import RunnerSet
 from reconcile.manager.server_readiness import until_ready
-from reconcile.manager.takeover import PredecessorCheck
 from reconcile.ops.manager_status import ClusterStatus
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.supervision import first_error
@@ -31,15 +31,15 @@ RETRY_SECONDS = 5.0
 
 
 @define(eq=False)
-class Cluster:
+class ManagedCluster:
     """One API server's share of a manager. `name` is empty where there is no other."""
 
     name: str
     cache: Cache
     client: Client
-    runners: Runners
+    runners: RunnerSet
     sync_seconds: float
-    lookout: PredecessorCheck | None = None
+    predecessor_check: PredecessorCheck | None = None
     works: bool = False
     tried: bool = False
     error: Exception | None = None
@@ -80,9 +80,9 @@ class Cluster:
 
     async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
         """Before they write: see that nobody is at work whose place they take. Raises PredecessorActive."""
-        if self.lookout is not None:
+        if self.predecessor_check is not None:
             asked = controllers or [runner.controller for runner in self.runners]
-            await until_ready(partial(self.lookout.look, asked), self.sync_seconds)
+            await until_ready(partial(self.predecessor_check.look, asked), self.sync_seconds)
 
     async def try_once(self) -> None:
         """Wait until each of its informers has its first list, or has once failed to get it."""
@@ -93,15 +93,15 @@ class Cluster:
 
 
 @define(eq=False)
-class Clusters:
+class ClusterSet:
     """All clusters of a manager; one at least."""
 
-    members: Sequence[Cluster]
+    members: Sequence[ManagedCluster]
     log: structlog.stdlib.BoundLogger
     _started: bool = field(default=False, init=False)
     _news: anyio.Event | None = field(default=None, init=False)
 
-    def __iter__(self) -> Iterator[Cluster]:
+    def __iter__(self) -> Iterator[ManagedCluster]:
         return iter(self.members)
 
     @property
@@ -113,7 +113,7 @@ class Clusters:
         """What is known of the way to each of them."""
         return [cluster.cache.reach for cluster in self.members]
 
-    def of(self, name: str) -> Cluster:
+    def of(self, name: str) -> ManagedCluster:
         """The cluster of that name. Raises LookupError."""
         for cluster in self.members:
             if cluster.name == name:
@@ -151,11 +151,11 @@ class Clusters:
     async def add(self, controller: Controller[Any]) -> None:
         """Take one in while they run; where a cluster does not work yet it waits with the others there.
 
-        Raises what `Runners.add` raises, DefinitionMismatch and PredecessorActive; then it works nowhere.
+        Raises what `RunnerSet.add` raises, DefinitionMismatch and PredecessorActive; then it works nowhere.
         """
         for name in controller.clusters:
             self.of(name)
-        taken: list[Cluster] = []
+        taken: list[ManagedCluster] = []
         try:
             for cluster in filter(lambda cluster: cluster.wants(controller), self.members):
                 if cluster.works or len(self.members) == 1:
@@ -182,7 +182,7 @@ class Clusters:
         """One controller in all its clusters. Raises LookupError."""
         return [cluster.runners.get(name) for cluster in self._having(name)]
 
-    def _having(self, name: str) -> Sequence[Cluster]:
+    def _having(self, name: str) -> Sequence[ManagedCluster]:
         having = [cluster for cluster in self.members if name in cluster.runners]
         if not having:
             self.members[0].runners.get(name)
@@ -193,7 +193,7 @@ class Clusters:
     async def sync(self, group: TaskGroup) -> None:
         """Wait for the first lists; of several clusters, until one has them and the others were tried.
 
-        Those that lag are waited for in `group`. Raises what `Cluster.sync` does if none can be read.
+        Those that lag are waited for in `group`. Raises what `ManagedCluster.sync` does if none can be read.
         """
         if len(self.members) == 1:
             await self.members[0].sync()
@@ -236,12 +236,12 @@ class Clusters:
             return all(cluster.tried for cluster in self.members)
         return all(cluster.error is not None for cluster in self.members)
 
-    async def _try(self, cluster: Cluster) -> None:
+    async def _try(self, cluster: ManagedCluster) -> None:
         await cluster.try_once()
         cluster.tried = True
         self._tell()
 
-    async def _join(self, cluster: Cluster, group: TaskGroup) -> None:
+    async def _join(self, cluster: ManagedCluster, group: TaskGroup) -> None:
         while not cluster.works:
             try:
                 await cluster.sync()

@@ -10,7 +10,7 @@ import pytest
 from reconcile import Context, Controller, InformerOptions, LeaderElection, LeaseTerms, Manager, RateLimiter
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
-from reconcile.manager.options import (
+from reconcile.manager.option_list import (
     OPTIONS,
     ConfigurationError,
     from_environment,

@@ -27,7 +27,7 @@ from reconcile import (
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.ops import page_connections
 from reconcile.ops.debug_pages import refusal_of
-from reconcile.ops.serving import Address, ServeError, is_loopback, parse_address
+from reconcile.ops.page_server import Address, ServeError, is_loopback, parse_address
 
 
 @frozen
@@ -236,7 +236,7 @@ async def test_the_state_shows_queues_with_causes_running_and_recent_runs_and_in
     assert running["key"] == "default/slow"
     assert 0 <= running["age"] < 5
     assert running["causes"][0].startswith("lamps.lamps.example.com default/slow added at ")
-    assert "test_serving.py" in running["waits_at"]
+    assert "test_pages.py" in running["waits_at"]
     assert running["waits_at"].endswith("in wait_for_the_electrician")
     queued = {entry["key"]: entry for entry in controller["queue"]["keys"]}
     assert set(queued) == {"default/broken", "default/waiting"}

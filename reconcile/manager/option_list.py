@@ -18,10 +18,10 @@ from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, C
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.controller.permissions import beyond_namespaces
 from reconcile.manager.leadership import LeaderElection, LeaseTerms
-from reconcile.manager.takeover import NO_TAKEOVER, TakeoverPolicy
+from reconcile.manager.predecessor_check import NO_TAKEOVER, TakeoverPolicy
 from reconcile.models import Object, kind_of
 from reconcile.ops.health_checks import Check, checked
-from reconcile.ops.serving import is_loopback, parse_address
+from reconcile.ops.page_server import is_loopback, parse_address
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider

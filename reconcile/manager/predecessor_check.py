@@ -195,7 +195,7 @@ def _own_names(controller: Controller[Any]) -> Iterable[str]:
 def predecessor_check(
     takeover: TakeoverPolicy, client: Client, controllers: Iterable[Controller[Any]]
 ) -> PredecessorCheck | None:
-    """The lookout of a manager with those controllers; None where it does not matter who is at work."""
+    """The check of a manager with those controllers; None in shadow, and where it takes over anyway."""
     if takeover.dry_run or takeover.take_over:
         return None
     names = frozenset((client.field_manager,)).union(*map(_own_names, controllers))

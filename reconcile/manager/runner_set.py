@@ -18,7 +18,7 @@ _log = get_logger("reconcile")
 
 
 @define(eq=False)
-class Runners:
+class RunnerSet:
     """The controllers at work, by their names. `make` connects a controller to the cache."""
 
     cache: Cache
