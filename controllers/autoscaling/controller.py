@@ -20,10 +20,9 @@ from reconcile.blocks import (
     active_schedule,
     always_ready,
 )
-from reconcile.simulation import Logic
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from . import hpa, original
+from .. import OPERATOR
+from . import hpa
 from .models import PodAutoscaler
 from .spec import HOSTS, behaviour_of, policy_of
 from .status import bounds_shown, claims_first, history_after
@@ -127,7 +126,6 @@ def hosts_from(environ: Mapping[str, str]) -> AllowedHosts:
 
 
 def make_controller(
-    logic: Logic = "ours",
     *,
     every: float = EVERY_SECONDS,
     fetch: Callable[[], Fetch] | None = None,
@@ -135,7 +133,7 @@ def make_controller(
     probe: Probe = always_ready,
     hosts: AllowedHosts | None = None,
 ) -> Controller[PodAutoscaler]:
-    """The controller `pod-autoscalers`, or with `original` its control, which does as AIBrix 0.2.0 did.
+    """The controller `pod-autoscalers`.
 
     Each autoscaler is looked at `every` so many seconds. `fetch`, `limits` and `probe` are those of
     `Autoscaler`. Pages that are not pods are read of the `hosts` alone, by default those that the variable
@@ -145,17 +143,6 @@ def make_controller(
     fetch = partial(HttpFetch, hosts=allowed) if fetch is None else fetch
     policy = partial(policy_of, hosts=allowed)
     autoscaler = Autoscaler(policy, probe=probe, fetch=fetch, limits=limits or ScrapeLimits())
-    if logic == "original":
-        keep = original.Original(fetch).keep
-        return Controller(
-            PodAutoscaler,
-            keep,
-            watches=autoscaler.watches,
-            writes=autoscaler.writes,
-            name=NAME,
-            every=every,
-            timeout=30.0,
-        )
     return Controller(
         PodAutoscaler,
         _Keeper(autoscaler, policy).keep,

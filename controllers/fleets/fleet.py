@@ -32,8 +32,8 @@ from reconcile.blocks import (
     revisions_of,
 )
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
+from .. import OPERATOR
+from ..workergroups import RayCluster
 from .claims import Claimants, claimed
 from .models import (
     AIBRIX,

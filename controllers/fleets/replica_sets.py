@@ -17,8 +17,8 @@ from reconcile import (
     unstructured,
 )
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from ..workergroups import RayCluster  # noqa: TID252 (another distribution may have a `controllers`)
+from .. import OPERATOR
+from ..workergroups import RayCluster
 from .claims import Claimants, claimed
 from .clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
 from .models import AIBRIX, RayClusterReplicaSet

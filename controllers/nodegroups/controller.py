@@ -13,9 +13,8 @@ from reconcile import (
 )
 from reconcile.blocks import Decision
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
-from reconcile.simulation import Logic
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
+from .. import OPERATOR
 from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
 from .downscale import Candidate, Situation, plan_scale_down
 from .groups import Refused
@@ -23,7 +22,7 @@ from .health import Assessed, assess, is_cluster_healthy, readiness_of
 from .look import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
 from .models import NodeAutoscaler, Unneeded
 from .passing import NAMESPACES, Pass, Settings
-from .upscale import grow
+from .upscale import GROW, GroupGrowth, grow
 
 CLUSTER_AUTOSCALER = Predecessor(
     "cluster-autoscaler",
@@ -42,16 +41,17 @@ STARTUP = 900.0
 
 
 def make_controller(
-    logic: Logic = "ours", settings: Settings | None = None, *, management: str = ""
+    settings: Settings | None = None, *, management: str = "", growth: GroupGrowth = GROW
 ) -> Controller[NodeAutoscaler]:
-    """The controller `node-groups`, or with `original` its control, which grows as before PR 7908.
+    """The controller `node-groups`.
 
     `management` is the cluster, of `Manager(clusters=)`, with the groups; empty where there is one cluster.
+    `growth` says how a group is made larger.
     """
     given = settings or Settings()
 
     async def keep(ctx: Context[NodeAutoscaler]) -> Result | None:
-        return await keep_groups(ctx, given, logic)
+        return await keep_groups(ctx, given, growth)
 
     def nobody(_: object) -> Iterable[str]:
         return ()
@@ -79,7 +79,7 @@ def _writes(api: ClusterApi) -> Iterable[Write]:
     yield Write(Pod, ("create",), subresource="eviction")
 
 
-async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: Logic = "ours") -> Result:
+async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, growth: GroupGrowth = GROW) -> Result:
     """One pass over all groups of an autoscaler."""
     spec = ctx.object.spec
     again = Result(requeue_after=float(spec.scan))
@@ -90,7 +90,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
     except (BadDiscovery, LookupError) as error:
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
-    this = Pass(ctx, settings, logic, workload_client, ctx.clock.now())
+    this = Pass(ctx, settings, workload_client, ctx.clock.now())
     with ctx.false_on_failure("Ready", ApiError):
         found = await find_groups(ctx.client, settings.api, terms or [Term(ctx.object.namespace)])
         workload = await look_at(workload_client)
@@ -105,7 +105,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, logic: L
         await _take_back(this, one)
     decision = Decision()
     if is_cluster_healthy(workload.nodes, STARTUP, this.now):
-        decision = await grow(this, groups, workload)
+        decision = await grow(this, groups, workload, growth)
         await _shrink(this, groups, workload, decision)
     else:
         this.trouble("too many nodes of the cluster are not ready: nothing is sized until they are")

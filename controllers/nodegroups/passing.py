@@ -7,7 +7,6 @@ from attrs import define, field, frozen
 
 from reconcile import ApiError, Client, Context, NotLeading
 from reconcile.blocks import RETRIED, Grant, Terms, class_of
-from reconcile.simulation import Logic
 
 from .health import GroupState
 from .look import ClusterApi
@@ -48,7 +47,6 @@ class Pass:
 
     ctx: Context[NodeAutoscaler]
     settings: Settings
-    logic: Logic
     workload: Client
     now: datetime.datetime
     states: dict[str, GroupState] = field(factory=dict)

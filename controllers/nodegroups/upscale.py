@@ -1,15 +1,16 @@
 """Scaling up: pods without a place, pools that could take them, and one write for each that grows."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from reconcile import ApiError
+from reconcile import ApiError, Client
 from reconcile.blocks import (
     LACKING,
     BadPriorities,
     CapacityPools,
     Decision,
+    ErrorClass,
     Expander,
     Growth,
     Pool,
@@ -20,15 +21,28 @@ from reconcile.blocks import (
 )
 
 from .acts import grow_to
-from .groups import Refused
+from .groups import NodeGroup, Refused
 from .health import Assessed
 from .look import Workload, priorities_text, template_for
-from .original import grow_like_7872
 from .passing import Pass
 from .views import occupied
 
 
-async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload) -> Decision:
+@frozen
+class GroupGrowth:
+    """How a group is made larger. `write` gives it at least that many nodes.
+
+    A failure of a class in `lacking` says that the group has no capacity: it is backed off.
+    """
+
+    write: Callable[[Client, NodeGroup, int], Awaitable[object]] = grow_to
+    lacking: Collection[ErrorClass] = LACKING
+
+
+GROW = GroupGrowth()
+
+
+async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload, growth: GroupGrowth) -> Decision:
     """Give the pods without a place nodes: decide, then write. One group that fails holds up no other."""
     by_node = workload.by_node
     room = [
@@ -48,20 +62,17 @@ async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload) -> De
     for notice in decision.notices:
         this.trouble(notice)
     by_id = {one.group.id: one for one in groups}
-    for growth in decision.growths:
-        await _carry_out(this, growth, by_id)
+    for step in decision.growths:
+        await _carry_out(this, step, by_id, growth)
     return decision
 
 
-async def _carry_out(this: Pass, growth: Growth, groups: dict[str, Assessed]) -> None:
-    group = groups[growth.pool].group
+async def _carry_out(this: Pass, step: Growth, groups: dict[str, Assessed], growth: GroupGrowth) -> None:
+    group = groups[step.pool].group
     try:
-        if this.logic == "original":
-            await grow_like_7872(this.client, group, growth.to)
-        else:
-            await grow_to(this.client, group, growth.to)
+        await growth.write(this.client, group, step.to)
     except ApiError as error:
-        if this.logic == "original" or class_of(error) in LACKING:
+        if class_of(error) in growth.lacking:
             this.lacks_capacity(group.id, f"scaling up failed: {class_of(error)}")
         else:
             this.failed(f"{group.id}: scaling up", error)
@@ -71,8 +82,8 @@ async def _carry_out(this: Pass, growth: Growth, groups: dict[str, Assessed]) ->
         return
     this.grew = True
     this.states[group.id] = evolve(this.states[group.id], growing_since=this.now)
-    pods = f"{len(growth.pods)} pods" if len(growth.pods) > 1 else growth.pods[0]
-    this.ctx.event("Growing", f"{group.id}: from {growth.now} to {growth.to} for {pods}", action="Grow")
+    pods = f"{len(step.pods)} pods" if len(step.pods) > 1 else step.pods[0]
+    this.ctx.event("Growing", f"{group.id}: from {step.now} to {step.to} for {pods}", action="Grow")
 
 
 def _pool(this: Pass, one: Assessed, workload: Workload) -> Pool:

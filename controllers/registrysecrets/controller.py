@@ -2,13 +2,10 @@
 
 import os
 
-from reconcile import Context, Controller, Predecessor, Storms, Write
+from reconcile import Context, Controller, Predecessor
 from reconcile.blocks import Consent, Copier
-from reconcile.kinds import Namespace, Secret
-from reconcile.simulation import Logic
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from . import original
+from .. import OPERATOR
 from .models import KuberoPipeline
 from .settings import consent_from
 from .wanted import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
@@ -21,24 +18,13 @@ KUBERO = Predecessor(
 )
 
 
-def make_controller(logic: Logic = "ours", consent: Consent | None = None) -> Controller[KuberoPipeline]:
-    """The controller `registry-secrets`, or with `original` its control, which does as Kubero 0.2.1 did.
+def make_controller(consent: Consent | None = None) -> Controller[KuberoPipeline]:
+    """The controller `registry-secrets`.
 
     `consent` says which Secrets may be copied for whose pipelines, and where to; by default what the
     variables `REGISTRY_SECRETS_*` of the environment say. Raises ValueError for those without a meaning.
-    Kubero, and so the control, asks no owner: `Consent.of_authors()`.
+    Kubero asks no owner: `Consent.of_authors()`.
     """
-    if logic == "original":
-        return Controller(
-            KuberoPipeline,
-            original.keep,
-            cleanup=original.remove,
-            watches=original.WATCHES,
-            writes=[Secret, Write(Namespace, ("create",))],
-            storms=Storms(detect=False),  # helm-operator had no such guard
-            name=NAME,
-            operator=OPERATOR,
-        )
     copier = Copier(
         KuberoPipeline,
         copies_of,

@@ -7,15 +7,13 @@ from attrs import frozen
 
 from reconcile import Context, Controller, Predecessor, Result, Write, encode, unstructured
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
-from reconcile.simulation import Logic
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
+from .. import OPERATOR
 from .clusters import ClusterView
 from .farewell import let_go
 from .fault_tolerance import FINALIZER
 from .lifecycle import SUSPENDED, SUSPENDING, Suspension, plan_suspension
 from .models import RayCluster
-from .original import plan_group_like_v1_3_0
 from .plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
 from .report import Report, is_true
 from .spec import cluster_view, is_managed, within_bounds
@@ -49,18 +47,18 @@ class Settings:
     redis_cleanup: bool = os.environ.get("ENABLE_GCS_FT_REDIS_CLEANUP", "").lower() != "false"
 
 
-def make_controller(logic: Logic = "ours", settings: Settings = Settings()) -> Controller[RayCluster]:
-    """The controller `worker-groups`, or with `original` its control, which plans as KubeRay v1.3.0 did.
+def make_controller(
+    settings: Settings = Settings(), *, planner: PlanGroup | None = None
+) -> Controller[RayCluster]:
+    """The controller `worker-groups`.
 
-    The control reads what v1.3.0 read: its expectation of a deletion was met by a deletionTimestamp
-    or by absence, which is when a run of this library goes on after a deletion of its own.
+    `planner` decides which workers of a group are made and deleted; by default `plan_group`, or
+    `plan_group_at_random` where the settings ask for it.
     """
+    if planner is None:
+        planner = plan_group_at_random if settings.random_delete else plan_group
 
     async def keep(ctx: Context[RayCluster]) -> Result | None:
-        if logic == "original":
-            planner = plan_group_like_v1_3_0(ctx.clock.random)
-        else:
-            planner = plan_group_at_random if settings.random_delete else plan_group
         return await keep_cluster(ctx, planner, settings)
 
     return Controller(

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from controllers.autoscaling.incident import Workload
+from controllers.autoscaling.demo.incident import Workload
 from reconcile import Controller, Manager, ObjectMeta, definition_of
 from reconcile.blocks import Sum
 from reconcile.blocks.autoscaler import measure

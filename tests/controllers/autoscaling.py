@@ -9,7 +9,7 @@ import anyio
 from attrs import define, field, frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
-from controllers.autoscaling.incident import Pages, Workload
+from controllers.autoscaling.demo.incident import Pages, Workload
 from reconcile import Client, LabelSelector, Manager, ObjectMeta
 from reconcile.blocks import AllowedHosts, Fetch, FetchFailed, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Event, Pod

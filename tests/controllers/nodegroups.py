@@ -9,10 +9,10 @@ import yaml
 
 from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec, definition
 from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
+from controllers.nodegroups.demo.simulated import SimulatedMachines
 from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.look import ClusterApi, Term, find_groups
 from controllers.nodegroups.machines import Machine, State
-from controllers.nodegroups.simulated import SimulatedMachines
 from reconcile import Client, ObjectMeta, Unstructured, encode
 from reconcile.kinds import ConfigMap, Node
 from tests.controllers.world import NAMESPACE, SAMPLES, World

@@ -18,7 +18,7 @@ HOST = "registry.example.com"
 PASSWORD = "correct-horse"
 DOCKER = ".dockerconfigjson"
 # The tests of the copying believe the authors, as Kubero does; those of consent have a file of their own.
-controller = make_controller(consent=Consent.of_authors())
+controller = make_controller(Consent.of_authors())
 COPIES = {"kubero-pull-secret", "registry-credentials"}
 
 

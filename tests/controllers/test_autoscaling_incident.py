@@ -5,7 +5,7 @@ import re
 import pytest
 
 from controllers.autoscaling import definition
-from controllers.autoscaling import incident as unready
+from controllers.autoscaling.demo import incident as unready
 from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.autoscaling import Net

@@ -8,7 +8,7 @@ import yaml
 from attrs import frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
-from controllers.autoscaling.incident import Workload
+from controllers.autoscaling.demo.incident import Workload
 from reconcile import (
     Manager,
     NotFound,

@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from controllers.registrysecrets import definition as pipelines
-from controllers.registrysecrets import incident as copying
+from controllers.registrysecrets.demo import incident as copying
 from controllers.workergroups import RayCluster, RayClusterSpec, make_controller
 from controllers.workergroups import definition as clusters
-from controllers.workergroups import incident as scaling
+from controllers.workergroups.demo import incident as scaling
 from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
 from reconcile import Client, ObjectMeta
 from reconcile.kinds import Namespace, Pod

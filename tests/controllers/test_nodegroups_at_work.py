@@ -9,7 +9,7 @@ import pytest
 
 from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
 from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE
-from controllers.nodegroups.simulated import BEHAVIOUR
+from controllers.nodegroups.demo.simulated import BEHAVIOUR
 from controllers.nodegroups.views import LEAVING
 from reconcile import Manager, encode
 from reconcile.kinds import Event, Node, Pod
@@ -61,7 +61,7 @@ async def at_work(
             spec.setdefault("expanders", ("priority",))
         await here.user.create(autoscaler(**spec))
         recorded = FaultyTransport(here.transport, FaultPlan(faults))
-        ours = make_controller(settings=Settings(API))
+        ours = make_controller(Settings(API))
         async with (
             Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
             Manager(ours, transport=recorded, clock=here.clock),

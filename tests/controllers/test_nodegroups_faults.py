@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
-from controllers.nodegroups import incident as conflicts
+from controllers.nodegroups.demo import incident as conflicts
 from reconcile import Manager
 from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import (
@@ -82,7 +82,7 @@ async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
         await say(here, PRIORITIES)
         await here.user.create(autoscaler(expanders=("priority",), scale_down=QUICK))
         recorded = FaultyTransport(here.transport, plan)
-        ours = make_controller(settings=Settings(API))
+        ours = make_controller(Settings(API))
         async with (
             Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
             Manager(ours, transport=LateTransport(recorded, seed), clock=here.clock),

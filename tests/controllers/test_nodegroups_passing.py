@@ -37,7 +37,7 @@ class Heard:
 def a_pass(heard: Heard, settings: Settings | None = None) -> Pass:
     context: Any = heard
     client: Any = None
-    return Pass(context, settings or Settings(), "ours", client, NOW)
+    return Pass(context, settings or Settings(), client, NOW)
 
 
 @pytest.mark.rule("node-groups-bad-input")

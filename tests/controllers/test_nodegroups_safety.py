@@ -42,7 +42,7 @@ async def asked(here: World, takeover: TakeoverPolicy) -> FaultyTransport:
     await here.user.create(autoscaler())
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
     recorded = FaultyTransport(here.transport)
-    controller = make_controller(settings=Settings(API))
+    controller = make_controller(Settings(API))
     manager = Manager(controller, transport=recorded, clock=here.clock, takeover=takeover)
     async with manager:
         await anyio.sleep(30)
@@ -85,7 +85,7 @@ def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
             found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
             await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
             recorded = FaultyTransport(here.transport)
-            controller = make_controller(settings=Settings(API))
+            controller = make_controller(Settings(API))
             takeover = TakeoverPolicy(selector="mine=yes")
             async with Manager(controller, transport=recorded, clock=here.clock, takeover=takeover):
                 await anyio.sleep(30)

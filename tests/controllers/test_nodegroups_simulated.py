@@ -70,7 +70,7 @@ def scenario() -> Scenario:
 
     def controllers() -> list[Controller[Any]]:
         return [
-            make_controller(settings=Settings(API)),
+            make_controller(Settings(API)),
             MACHINES.controller,
             Controller(
                 Pod,

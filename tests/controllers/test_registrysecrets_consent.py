@@ -18,11 +18,11 @@ from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.pipelines import HOST, copies, mode, pipeline, respec, source
 from tests.controllers.world import NAMESPACE
 
-STRICT = make_controller(consent=Consent())
+STRICT = make_controller(Consent())
 
 
 async def once(client: FakeClient, name: str = "shop", namespace: str = NAMESPACE, **agreed: Any) -> Pass:
-    chosen = make_controller(consent=Consent(**agreed)) if agreed else STRICT
+    chosen = make_controller(Consent(**agreed)) if agreed else STRICT
     return await run_once(chosen, f"{namespace}/{name}", client)
 
 
@@ -162,7 +162,7 @@ async def planted(by: str, namespace: str) -> FakeClient:
     theirs = KuberoPipeline(metadata=ObjectMeta(by, namespace), spec=pipeline("test", name="shop").spec)
     client = FakeClient(agreed_source(), theirs, pipeline("test", name="shop"), space("shop-test", NAMESPACE))
     await client.modify(KuberoPipeline, by, namespace, respec(name="shop"))
-    await run_once(make_controller(consent=Consent.of_authors()), f"{namespace}/{by}", client)
+    await run_once(make_controller(Consent.of_authors()), f"{namespace}/{by}", client)
     assert len(await copies(client)) == 2
     return client
 
@@ -188,7 +188,7 @@ async def test_a_copy_is_taken_over_once_its_pipeline_is_gone_where_both_had_con
     stored = await client.get(KuberoPipeline, "attacker", "evil")
     await client.modify(KuberoPipeline, "attacker", "evil", respec(removal="keep"))
     await client.delete(await client.get(KuberoPipeline, "attacker", "evil"))
-    await run_once(make_controller(consent=Consent.of_authors()), f"evil/{stored.name}", client)
+    await run_once(make_controller(Consent.of_authors()), f"evil/{stored.name}", client)
     assert await client.find(KuberoPipeline, "attacker", "evil") is None
     assert (await once(client, **both)).conditions["Ready"]["status"] == "True"
 
@@ -235,7 +235,7 @@ async def test_more_namespaces_than_the_bound_are_a_condition_and_nothing_is_tou
 async def test_kuberos_behaviour_is_one_switch() -> None:
     client = FakeClient(source(namespace="finance"), pipeline("system", name="kube", mainnamespace="finance"))
     consent = consent_from({"REGISTRY_SECRETS_TRUST_AUTHORS": "true"})
-    await run_once(make_controller(consent=consent), f"{NAMESPACE}/kube", client)
+    await run_once(make_controller(consent), f"{NAMESPACE}/kube", client)
     assert {namespace for namespace, _ in await copies(client)} == {"kube-system"}
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from controllers.registrysecrets import KuberoPipeline, KuberoPipelineSpec
+from controllers.registrysecrets.demo.original import RELEASE_TYPE, pipeline_of_release, plan_upgrade
 from controllers.registrysecrets.models import Phase, Registry
-from controllers.registrysecrets.original import RELEASE_TYPE, pipeline_of_release, plan_upgrade
 from reconcile import Key, ObjectMeta, Request
 from reconcile.kinds import Secret
 

@@ -3,7 +3,7 @@
 import pytest
 
 from controllers.registrysecrets import definition as pipelines
-from controllers.registrysecrets import storm
+from controllers.registrysecrets.demo import storm
 from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.world import world

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups.clusters import ClusterView, GroupView, Unsupported, group_view
-from controllers.workergroups.original import plan_group_like_v1_3_0
+from controllers.workergroups.demo.original import plan_group_like_v1_3_0
 from controllers.workergroups.plan import (
     GroupPlan,
     Plan,

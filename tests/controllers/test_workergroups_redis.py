@@ -57,7 +57,7 @@ async def test_ray_finds_its_state_in_redis() -> None:
 @pytest.mark.rule("kuberay-1d-redis")
 async def test_without_the_clean_up_there_is_no_finalizer() -> None:
     client = FakeClient(tolerant())
-    await run_once(make_controller(settings=Settings(redis_cleanup=False)), "default/ray", client)
+    await run_once(make_controller(Settings(redis_cleanup=False)), "default/ray", client)
     assert (await live(client)).metadata.finalizers == ()
 
 

@@ -5,6 +5,7 @@ SWEEP_RUNS and SEEDS say how much of it is told; `make sweep` tells all.
 
 import itertools
 import os
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
+from controllers.workergroups.demo.original import plan_group_like_v1_3_0
 from reconcile import unstructured
 from reconcile.kinds import Pod
 from reconcile.simulation import Delays
@@ -208,6 +210,7 @@ def test_a_quota_in_the_midst_of_a_replica_costs_no_worker_either() -> None:
 
 def test_the_original_does_not_hold_there() -> None:
     steps = (sized(4), sized(3), Wait(0.7), Kill(), Wait(6.0))
-    told_of = evolve(scenario(*steps), controllers=lambda: make_controller("original"))
+    planner = plan_group_like_v1_3_0(random.Random(0).random)
+    told_of = evolve(scenario(*steps), controllers=lambda: make_controller(planner=planner))
     with pytest.raises(Broken, match="sizes went down by 1"):
         seeds(told_of, 20)

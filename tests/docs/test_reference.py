@@ -183,7 +183,7 @@ def test_a_package_is_public_or_a_part_of_one() -> None:
     accidental = {
         name
         for name in packages - set(PUBLIC) - INTERNAL_PACKAGES - {"controllers"}
-        if not name.startswith("reconcile.embedded.")
+        if not name.startswith(("reconcile.embedded.", "reconcile.blocks.")) and not name.endswith(".demo")
     }
     assert accidental == set()
 

@@ -109,7 +109,7 @@ def every_copy_holds_what_the_source_holds(world: World) -> None:
 
 def registry_secrets() -> Scenario:
     return Scenario(
-        controllers=lambda: registrysecrets.make_controller(consent=AGREED),
+        controllers=lambda: registrysecrets.make_controller(AGREED),
         definitions=[registrysecrets.definition()],
         steps=[
             Apply(source("one")),

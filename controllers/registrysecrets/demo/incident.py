@@ -14,10 +14,11 @@ from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import FaultyTransport, LateTransport
 
-from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
-from .controller import make_controller
-from .models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
-from .wanted import CREDENTIALS, PULL_SECRET, SOURCE_NAME
+from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from ..controller import make_controller
+from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
+from ..wanted import CREDENTIALS, PULL_SECRET, SOURCE_NAME
+from .original import make_original_controller
 
 PHASES = ("test", "production")
 MODES = ("copy", "create", "none")
@@ -95,7 +96,7 @@ def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     return Manager(
         # As in Kubero, the pipelines of the incident are believed: what is played is the copying.
-        make_controller(logic, Consent.of_authors()),
+        make_controller(Consent.of_authors()) if logic == "ours" else make_original_controller(),
         transport=LateTransport(recorded, seed),
         namespace=stage.namespace,
         clock=stage.clock,

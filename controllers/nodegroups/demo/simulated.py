@@ -24,9 +24,9 @@ from reconcile import (
 )
 from reconcile.kinds import Node
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from .annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
-from .look import ClusterApi
+from ... import OPERATOR
+from ..annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
+from ..look import ClusterApi
 
 BEHAVIOUR = "simulated.reconcile-runtime/machines"
 DEPLOYMENT = f"{CLUSTER_API}/deployment-name"

@@ -2,21 +2,23 @@
 
 The flaw is kept as it was (kubero-dev/kubero#420): the candidate is rendered in a dry run, where
 Helm's `lookup` finds nothing and a default stands in for the source. It therefore differs from
-what is deployed every time, every pass is an upgrade, and the upgrade's own release Secret is an
-event that starts the next pass.
+what is deployed every time, every run is an upgrade, and the upgrade's own release Secret is an
+event that starts the next run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from reconcile import Context, Key, ObjectMeta, Request, Watch
+from reconcile import Context, Controller, Key, ObjectMeta, Request, Storms, Watch, Write
 from reconcile.blocks import Content
 from reconcile.kinds import Namespace, Secret
 
-from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
-from .models import KuberoPipeline, Registry
-from .wanted import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
+from ... import OPERATOR
+from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
+from ..controller import NAME
+from ..models import KuberoPipeline, Registry
+from ..wanted import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
 
 RELEASE_TYPE = "helm.sh/release.v1"
 RELEASES_KEPT = 10
@@ -41,7 +43,7 @@ def plan_upgrade(
     standing: Mapping[Key, Secret],
     releases: Sequence[Secret],
 ) -> Upgrade | None:
-    """The upgrade that a pass makes, or None where the candidate is what is deployed."""
+    """The upgrade that a run makes, or None where the candidate is what is deployed."""
     candidate = _rendered(pipeline, lookup=None)
     if all(copy.key in standing and standing[copy.key].data == copy.data for copy in candidate):
         return None
@@ -54,7 +56,7 @@ def plan_upgrade(
 
 
 async def keep(ctx: Context[KuberoPipeline]) -> None:
-    """One pass: render, compare, upgrade."""
+    """One run: render, compare, upgrade."""
     pipeline, client = ctx.object, ctx.client
     for name in phase_namespaces(pipeline):
         if await client.find(Namespace, name) is None:
@@ -131,7 +133,18 @@ def _release(pipeline: KuberoPipeline, version: int) -> Secret:
     return Secret(metadata=ObjectMeta(name, pipeline.namespace, labels=labels), type=RELEASE_TYPE)
 
 
-WATCHES: tuple[Watch[KuberoPipeline, Secret], ...] = (
-    Watch(Secret, by=used_by, everywhere=True),
-    Watch(Secret, to=pipeline_of_release, everywhere=True),
-)
+def make_original_controller(*, detect_storms: bool = False) -> Controller[KuberoPipeline]:
+    """Kubero's loop as a controller; helm-operator had no storm guard."""
+    return Controller(
+        KuberoPipeline,
+        keep,
+        cleanup=remove,
+        watches=[
+            Watch(Secret, by=used_by, everywhere=True),
+            Watch(Secret, to=pipeline_of_release, everywhere=True),
+        ],
+        writes=[Secret, Write(Namespace, ("create",))],
+        storms=Storms(detect=detect_storms),
+        name=NAME,
+        operator=OPERATOR,
+    )

@@ -21,9 +21,11 @@ from reconcile.simulation import (
 )
 from reconcile.testing import LateTransport
 
-from .controller import make_controller
-from .models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
-from .views import CLUSTER_LABEL, GROUP_LABEL, pod_view
+from ..controller import make_controller
+from ..models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
+from ..plan import plan_group
+from ..views import CLUSTER_LABEL, GROUP_LABEL, pod_view
+from .original import plan_group_like_v1_3_0
 
 GROUP = "small"
 BYSTANDERS = 5
@@ -141,8 +143,9 @@ Act = Callable[[_Play], Awaitable[Counted | None]]
 def _manager(stage: Stage, logic: Logic, scenario: Scenario) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     transport = LateTransport(stage.transport, seed, lag=scenario.lag)
+    planner = plan_group if logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
     return Manager(
-        make_controller(logic),
+        make_controller(planner=planner),
         transport=transport,
         namespace=stage.namespace,
         clock=stage.clock,

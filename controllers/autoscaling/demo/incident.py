@@ -25,9 +25,10 @@ from reconcile.kinds import Deployment, DeploymentSpec, Pod
 from reconcile.simulation import BEHAVIOUR, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport, PodPages
 
-from .. import OPERATOR  # noqa: TID252 (another distribution may have a `controllers`)
-from .controller import make_controller
-from .models import MetricSource, PodAutoscaler, PodAutoscalerSpec, TargetRef
+from ... import OPERATOR
+from ..controller import make_controller
+from ..models import MetricSource, PodAutoscaler, PodAutoscalerSpec, TargetRef
+from .original import make_original_controller
 
 APP = "model"
 METRIC = "gpu_cache_usage_perc"
@@ -209,8 +210,10 @@ async def play(
 
 
 def _sizer(logic: Logic, scenario: Scenario, network: Network) -> Controller[PodAutoscaler]:
+    if logic == "original":
+        return make_original_controller(network.fetch, scenario.every)
     limits = ScrapeLimits(pod_seconds=0.5, pass_seconds=1.0, backoff=max(0.5, scenario.every))
-    return make_controller(logic, every=scenario.every, fetch=network.fetch, limits=limits)
+    return make_controller(every=scenario.every, fetch=network.fetch, limits=limits)
 
 
 def _late(stage: Stage) -> Transport:

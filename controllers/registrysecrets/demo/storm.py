@@ -4,17 +4,17 @@ import base64
 
 import anyio
 import msgspec
-from attrs import evolve, frozen
+from attrs import frozen
 
-from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot, Storms, unstructured
+from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot, unstructured
 from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport
 
-from .contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
-from .controller import make_controller
-from .models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
-from .wanted import SOURCE_NAME
+from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
+from ..wanted import SOURCE_NAME
+from .original import make_original_controller
 
 Event = unstructured("events.k8s.io/v1", "Event", plural="events")
 
@@ -71,7 +71,7 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
 
 def controller_in_a_storm(logic: Logic) -> Controller[KuberoPipeline]:
     """The original's controller, with the storm guard (`ours`) or without."""
-    return evolve(make_controller("original"), storms=Storms(detect=logic == "ours"))
+    return make_original_controller(detect_storms=logic == "ours")
 
 
 def _manager(stage: Stage, logic: Logic) -> Manager:

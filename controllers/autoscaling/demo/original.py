@@ -1,7 +1,7 @@
 """How AIBrix 0.2.0 collected metrics: the control of the demo, never used otherwise.
 
 The flaw is kept as it was (aibrix#617): every pod is asked, Ready or not, and the first that does not
-answer ends the pass with an error. So there is no decision while any pod cannot be reached.
+answer ends the run with an error. So there is no decision while any pod cannot be reached.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,13 @@ from collections.abc import Callable
 import anyio
 from attrs import frozen
 
-from reconcile import Context
-from reconcile.blocks import Fetch, PodMetric, read_series
+from reconcile import Context, Controller
+from reconcile.blocks import Autoscaler, Fetch, PodMetric, read_series
 from reconcile.kinds import Pod
 
-from .models import PodAutoscaler
-from .spec import policy_of
+from ..controller import NAME
+from ..models import PodAutoscaler
+from ..spec import policy_of
 
 CLIENT_SECONDS = 5.0
 PAGE_BYTES = 1024 * 1024
@@ -25,8 +26,8 @@ class NoDecision(Exception):
 
 
 @frozen
-class Original:
-    """One pass: ask every pod in turn, take the sum, write."""
+class AskEveryPod:
+    """One run: ask every pod in turn, take the sum, write."""
 
     fetch: Callable[[], Fetch]
 
@@ -57,3 +58,17 @@ class Original:
         if not isinstance(value, int):
             raise NoDecision(f"pod {pod.name} has no such metric")
         return value
+
+
+def make_original_controller(fetch: Callable[[], Fetch], every: float) -> Controller[PodAutoscaler]:
+    """AIBrix's loop as a controller. `fetch` and `every` as of the controller `pod-autoscalers`."""
+    declared = Autoscaler(policy_of)
+    return Controller(
+        PodAutoscaler,
+        AskEveryPod(fetch).keep,
+        watches=declared.watches,
+        writes=declared.writes,
+        name=NAME,
+        every=every,
+        timeout=30.0,
+    )

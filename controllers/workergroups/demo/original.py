@@ -2,7 +2,7 @@
 
 The flaw is kept as it was (ray-project/kuberay#3286): every pod with the group's label counts,
 Terminating ones too, and the victims are the first of an unordered list. Its delete expectation
-was met as soon as the victim carried a deletionTimestamp, which is when the next pass runs here
+was met as soon as the victim carried a deletionTimestamp, which is when the next run begins here
 as well; so nothing stands between one deletion and the next.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from reconcile.blocks import NewReplica
 
-from .clusters import ClusterView, GroupView
-from .plan import GroupPlan, PlanGroup, Removal, desired_workers
-from .views import PodView, is_unhealthy
+from ..clusters import ClusterView, GroupView
+from ..plan import GroupPlan, PlanGroup, Removal, desired_workers
+from ..views import PodView, is_unhealthy
 
 
 def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:

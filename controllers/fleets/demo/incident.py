@@ -13,11 +13,11 @@ from reconcile.kinds import Pod
 from reconcile.simulation import Incident, Logic, Stage, Verdict
 from reconcile.testing import LateTransport
 
-from ..workergroups import make_controller as make_cluster_controller  # noqa: TID252 (see fleet.py)
-from .fleet import make_fleet_controller
-from .models import ClusterTemplate, FleetSpec, RayClusterFleet, RollingUpdate, Strategy
+from ...workergroups import make_controller as make_cluster_controller
+from ..fleet import make_fleet_controller
+from ..models import ClusterTemplate, FleetSpec, RayClusterFleet, RollingUpdate, Strategy
+from ..replica_sets import make_set_controller
 from .original import FleetWithoutScale, without_scale
-from .replica_sets import make_set_controller
 
 FLEET = "fleet-demo"
 LABELS = {"app": FLEET}

@@ -11,11 +11,13 @@ from reconcile.kinds import ConfigMap, Node
 from reconcile.simulation import BEHAVIOUR, Incident, Logic, Stage, Verdict
 from reconcile.testing import Delay, Fault, FaultPlan, FaultyTransport, RefuseAsStale, When
 
-from .annotations import CAPACITY, MAX_SIZE, MIN_SIZE
-from .controller import make_controller
-from .look import PRIORITIES
-from .models import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec
-from .passing import Settings
+from ..annotations import CAPACITY, MAX_SIZE, MIN_SIZE
+from ..controller import make_controller
+from ..look import PRIORITIES
+from ..models import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec
+from ..passing import Settings
+from ..upscale import GROW
+from .original import LIKE_7872
 from .simulated import DEPLOYMENT, SimulatedMachines
 
 BEST, SECOND = "best", "second"
@@ -102,7 +104,7 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
     recorded = FaultyTransport(stage.transport, FaultPlan(tuple(_faults(stage, scenario))))
     played = Played(stage, scenario, machines, user, recorded)
     await _install(user, machines)
-    controller = make_controller(logic, settings)
+    controller = make_controller(settings, growth=GROW if logic == "ours" else LIKE_7872)
     ours = Manager(
         controller, transport=recorded, namespace=stage.namespace, clock=stage.clock, stop_seconds=1.0
     )

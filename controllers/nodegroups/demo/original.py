@@ -5,13 +5,20 @@ write to the group in between was a 409; and every failure, whatever its kind, p
 (kubernetes/autoscaler#7872).
 """
 
-from reconcile import Client
+from typing import get_args
 
-from .groups import NodeGroup
+from reconcile import Client
+from reconcile.blocks import ErrorClass
+
+from ..groups import NodeGroup
+from ..upscale import GroupGrowth
 
 
 async def grow_like_7872(client: Client, group: NodeGroup, size: int) -> None:
-    """One attempt, for the state that this pass saw. Raises whatever comes of it."""
+    """One attempt, for the state that this run saw. Raises the errors of requests."""
     live = await client.get(type(group.object), group.name, group.namespace, live=True)
     guard = {"uid": live.uid, "resourceVersion": live.metadata.resource_version}
     await client.merge(live, {"spec": {"replicas": size}}, guard=guard)
+
+
+LIKE_7872 = GroupGrowth(grow_like_7872, lacking=get_args(ErrorClass))

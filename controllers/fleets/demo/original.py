@@ -9,7 +9,7 @@ from typing import Any
 
 from reconcile import Object, resource
 
-from .models import API_VERSION, FleetSpec, FleetStatus
+from ..models import API_VERSION, FleetSpec, FleetStatus
 
 
 @resource(API_VERSION, kind="RayClusterFleet")
