@@ -7,7 +7,6 @@ from informers.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
-    Cause,
     Conflict,
     Expired,
     Forbidden,
@@ -20,6 +19,7 @@ from informers.errors import (
     ServerError,
     ServerTimeout,
     StaleVersion,
+    StatusCause,
     StatusError,
     TooManyRequests,
     TransportError,
@@ -34,19 +34,19 @@ from informers.informer import Informer, InformerStatus
 from informers.logs import get_logger
 from informers.options import InformerOptions
 from informers.reachability import Reachability, ReachStatus, ReachTransport
-from informers.resource import Key, Resource
+from informers.resource import APIResource, Key
 from informers.snapshot import Owner, Snapshot
 from informers.store import Delta, Store
 from informers.transport import Response, StreamingResponse, Transport
 
 __all__ = [
+    "APIResource",
     "AlreadyExists",
     "ApiError",
     "AsyncHandler",
     "BadRequest",
     "Cache",
     "CacheSyncFailed",
-    "Cause",
     "Clock",
     "Conflict",
     "Delta",
@@ -70,12 +70,12 @@ __all__ = [
     "ReachTransport",
     "Reachability",
     "Registration",
-    "Resource",
     "Response",
     "ServerError",
     "ServerTimeout",
     "Snapshot",
     "StaleVersion",
+    "StatusCause",
     "StatusError",
     "Store",
     "StreamingResponse",

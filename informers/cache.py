@@ -14,7 +14,7 @@ from informers.informer import Informer, InformerStatus
 from informers.logs import get_logger
 from informers.options import InformerOptions
 from informers.reachability import Reachability
-from informers.resource import Resource
+from informers.resource import APIResource
 from informers.transport import Transport
 
 SYNC_SECONDS = 120.0
@@ -56,7 +56,7 @@ class Cache:
         namespace: str = "",
         namespaces: Sequence[str] = (),
         defaults: InformerOptions | None = None,
-        options: Mapping[Resource, InformerOptions] | None = None,
+        options: Mapping[APIResource, InformerOptions] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if namespace and namespaces:
@@ -67,7 +67,7 @@ class Cache:
         self._options = dict(options or {})
         self._clock = clock or SystemClock()
         self.reach = Reachability(transport, self._clock, self._some_path)
-        self._entries: dict[Resource, _Entry] = {}
+        self._entries: dict[APIResource, _Entry] = {}
         self._group: TaskGroup | None = None
         self._news: anyio.Event | None = None
 
@@ -83,7 +83,7 @@ class Cache:
         """The namespaces that are followed; none for all."""
         return tuple(self._namespaces)
 
-    def declare(self, resource: Resource, *, everywhere: bool = False) -> Informer:
+    def declare(self, resource: APIResource, *, everywhere: bool = False) -> Informer:
         """The informer of a resource; made at the first call, shared by all later ones.
 
         Raises ValueError if a resource that is followed in some namespaces is now wanted everywhere.
@@ -100,7 +100,7 @@ class Cache:
         entry.users += 1
         return entry.informer
 
-    def release(self, resource: Resource) -> None:
+    def release(self, resource: APIResource) -> None:
         """Undo one `declare`. After the last, the informer stops and is forgotten. Raises NotCached."""
         self.informer(resource)
         entry = self._entries[resource]
@@ -111,12 +111,12 @@ class Cache:
         if entry.task is not None:
             entry.task.cancel()
 
-    def find(self, resource: Resource) -> Informer | None:
+    def find(self, resource: APIResource) -> Informer | None:
         """The informer of a resource, if it is declared."""
         entry = self._entries.get(resource)
         return None if entry is None else entry.informer
 
-    def informer(self, resource: Resource) -> Informer:
+    def informer(self, resource: APIResource) -> Informer:
         """The informer of a resource. Raises NotCached."""
         informer = self.find(resource)
         if informer is None:
@@ -192,7 +192,7 @@ class Cache:
         be on its way.
         """
         late = [informer for informer in self if not informer.synced]
-        told: set[Resource] = set()
+        told: set[APIResource] = set()
         with anyio.move_on_after(seconds):
             while late:
                 _tell_refused(late, told)
@@ -217,7 +217,7 @@ class Cache:
             name = f"informer of {entry.informer.resource}"
             entry.task = self._group.create_task(_run(entry.informer, self._group), name=name)
 
-    def _make(self, resource: Resource, everywhere: bool) -> _Entry:
+    def _make(self, resource: APIResource, everywhere: bool) -> _Entry:
         options = self._options.get(resource, InformerOptions()).over(self._defaults)
         inherits = options.namespaces is None and not everywhere and resource.namespaced
         if everywhere:
@@ -248,7 +248,7 @@ async def _run(informer: Informer, group: TaskGroup) -> None:
         raise
 
 
-def _tell_refused(late: Sequence[Informer], told: set[Resource]) -> None:
+def _tell_refused(late: Sequence[Informer], told: set[APIResource]) -> None:
     """Say of whom the server will hear nothing; once of each resource."""
     for informer in late:
         if informer.resource not in told and isinstance(informer.error, Unauthorized | Forbidden | NotFound):

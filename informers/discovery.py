@@ -6,7 +6,7 @@ import anyio
 import msgspec
 
 from informers.errors import NotFound, error_from_response, parsed
-from informers.resource import Resource
+from informers.resource import APIResource
 from informers.transport import Transport
 
 ABSENT_SECONDS = 5.0
@@ -41,11 +41,11 @@ class Discovery:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._known: dict[tuple[str, str], Resource] = {}
+        self._known: dict[tuple[str, str], APIResource] = {}
         self._read_at: dict[str, float] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
-    async def resource(self, api_version: str, kind: str) -> Resource:
+    async def resource(self, api_version: str, kind: str) -> APIResource:
         """The resource of a kind. Raises UnknownKind, or the error of the request."""
         # The author of an object may choose it, and it becomes part of a path.
         if (api_version, kind) not in self._known and _API_VERSION.fullmatch(api_version):
@@ -60,7 +60,7 @@ class Discovery:
                 f"install its CustomResourceDefinition, or mend apiVersion and kind"
             ) from None
 
-    def forget(self, resource: Resource) -> None:
+    def forget(self, resource: APIResource) -> None:
         """Ask again next time: the server has answered that it does not serve this resource."""
         self._known.pop((resource.api_version, resource.kind), None)
         self._read_at.pop(resource.api_version, None)
@@ -87,7 +87,7 @@ class Discovery:
         api_version = f"{group}/{version}" if group else version
         for entry in parsed(_resources, body, request):
             if "/" not in entry.name:
-                found = Resource(group, version, entry.kind, entry.name, entry.namespaced)
+                found = APIResource(group, version, entry.kind, entry.name, entry.namespaced)
                 self._known[api_version, entry.kind] = found
 
 

@@ -77,7 +77,7 @@ class MalformedAnswer(ApiError):
 
 
 @frozen
-class Cause:
+class StatusCause:
     """One reason of several for which a server refused: `reason`, `message` and the `field` at fault."""
 
     reason: str = ""
@@ -101,7 +101,7 @@ class StatusError(ApiError):
         reason: str,
         message: str,
         *,
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[StatusCause, ...] = (),
         details: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
         request: str = "",
@@ -269,7 +269,7 @@ def error_from_status(status: Mapping[str, Any], request: str = "") -> StatusErr
     return error_from_response(code, {}, msgspec.json.encode(status), request)
 
 
-def _conflict(reason: str, message: str, causes: tuple[Cause, ...]) -> type[Conflict]:
+def _conflict(reason: str, message: str, causes: tuple[StatusCause, ...]) -> type[Conflict]:
     if reason == "AlreadyExists":
         return AlreadyExists
     if any(cause.reason == "FieldManagerConflict" for cause in causes):
@@ -289,9 +289,9 @@ def _status_body(body: bytes) -> dict[str, Any]:
     return status if isinstance(status, dict) and status.get("kind") == "Status" else {}
 
 
-def _cause(cause: Any) -> Cause:
+def _cause(cause: Any) -> StatusCause:
     cause = _mapping(cause)
-    return Cause(_text(cause.get("reason")), _text(cause.get("message")), _text(cause.get("field")))
+    return StatusCause(_text(cause.get("reason")), _text(cause.get("message")), _text(cause.get("field")))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from informers.handlers import AsyncHandler, Handler, Handlers, Registration
 from informers.logs import get_logger, is_worth_a_line
 from informers.options import InformerOptions
 from informers.reachability import Reachability
-from informers.resource import Key, Resource
+from informers.resource import APIResource, Key
 from informers.scanning import check_whole
 from informers.selectors import selects
 from informers.sink import Sink
@@ -88,7 +88,7 @@ class Informer:
     def __init__(
         self,
         transport: Transport,
-        resource: Resource,
+        resource: APIResource,
         *,
         namespace: str = "",
         options: InformerOptions | None = None,
@@ -453,6 +453,6 @@ class _PartOfStore(Sink):
         self.informer._announce()
 
 
-def _parts(resource: Resource, namespaces: Iterable[str]) -> Sequence[str]:
+def _parts(resource: APIResource, namespaces: Iterable[str]) -> Sequence[str]:
     wanted = list(dict.fromkeys(namespaces)) if resource.namespaced else []
     return wanted if wanted and ALL not in wanted else [ALL]

@@ -6,7 +6,7 @@ from attrs import evolve, field, fields, frozen
 
 from informers.compression import codec
 from informers.functions import check_function
-from informers.resource import Resource
+from informers.resource import APIResource
 from informers.shape import MANAGED_FIELDS, Shape, Transform
 
 
@@ -42,7 +42,7 @@ class InformerOptions:
         said = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
         return evolve(defaults, **said) if said else defaults
 
-    def shape(self, resource: Resource) -> Shape:
+    def shape(self, resource: APIResource) -> Shape:
         """How objects of a resource are kept, for one store."""
         return Shape(
             drop=(MANAGED_FIELDS,) if self.drop is None else tuple(self.drop),
@@ -62,7 +62,7 @@ class InformerOptions:
 _OPTIONS = tuple(option.name for option in fields(InformerOptions))
 
 
-def _type_meta(resource: Resource, metadata_only: bool) -> bytes:
+def _type_meta(resource: APIResource, metadata_only: bool) -> bytes:
     kind, version = resource.kind, resource.api_version
     if metadata_only:
         kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"

@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 @frozen(cache_hash=True)
-class Resource:
+class APIResource:
     """A kind as one API server serves it: what is needed to make a path of a kind and a name."""
 
     group: str

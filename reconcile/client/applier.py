@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-from informers import Cache, Clock, Informer, OwnedByOther, Resource, Snapshot, StaleVersion, Transport
+from informers import APIResource, Cache, Clock, Informer, OwnedByOther, Snapshot, StaleVersion, Transport
 from informers.applied import Appliers
 from informers.discovery import Discovery
 from reconcile.client.apply_marks import AppliedIntents, Place, intent_of, without_server_set
@@ -47,7 +47,7 @@ class Applier(Writer):
         )
         self._intents = AppliedIntents()
         self._discovery = Discovery(transport)
-        self._models: dict[Resource, type[Unstructured]] = {}
+        self._models: dict[APIResource, type[Unstructured]] = {}
 
     @overload
     async def create(self, obj: O) -> O: ...

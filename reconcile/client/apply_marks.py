@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from attrs import define, field
 
-from informers import Informer, Key, Resource, Snapshot
+from informers import APIResource, Informer, Key, Snapshot
 from informers.applied import MARK, NOTHING, mark_in, mark_of_intent, same_manager
 from reconcile.models import Object, encode
 
@@ -26,7 +26,7 @@ SERVER_SET = (
 class Place(NamedTuple):
     """Whose intent it is, and for which part of which object."""
 
-    resource: Resource
+    resource: APIResource
     key: Key
     field_manager: str
     subresource: str = ""

@@ -12,13 +12,13 @@ import anyio
 import msgspec
 
 from informers import (
+    APIResource,
     Cache,
     Clock,
     Invalid,
     Key,
     NotFound,
     PreconditionFailed,
-    Resource,
     Snapshot,
     StaleVersion,
     Transport,
@@ -328,7 +328,7 @@ class Client(Applier):
         await self._delete(resource, obj.key, obj.uid, propagation, grace_seconds, version)
 
     async def delete_snapshot(
-        self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
+        self, resource: APIResource, snapshot: Snapshot, *, propagation: Propagation | None = None
     ) -> None:
         """As `delete`, for the object of a stored state."""
         key = self._placed_key(resource, snapshot.key)
@@ -432,7 +432,7 @@ class Client(Applier):
         if not self.dry_run:
             self._journal.scaled(resource, answered)
 
-    async def _decided_on_fresh_state(self, resource: Resource) -> None:
+    async def _decided_on_fresh_state(self, resource: APIResource) -> None:
         if not self._for_key or self.cache is None or self.dry_run:
             return
         if not await self.freshness.confirm(self.cache, self, resource):
@@ -441,7 +441,7 @@ class Client(Applier):
 
     async def _delete(
         self,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         uid: str,
         propagation: Propagation | None,

@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 import anyio
 from attrs import define, field, frozen
 
-from informers import Cache, Informer, Key, Resource, Snapshot
+from informers import APIResource, Cache, Informer, Key, Snapshot
 
-P = TypeVar("P", bound=tuple[Resource, Key | None])
+P = TypeVar("P", bound=tuple[APIResource, Key | None])
 
 PATIENCE = 5.0
 """Seconds to wait for the cache, and once more after a relist."""
@@ -33,11 +33,11 @@ class CacheBehind(Exception):
 class Live(Protocol):
     """Asks the server, past every cache."""
 
-    def version(self, resource: Resource, namespace: str = "") -> Awaitable[int]:
+    def version(self, resource: APIResource, namespace: str = "") -> Awaitable[int]:
         """The resourceVersion of a consistent list."""
         ...
 
-    def read(self, resource: Resource, key: Key) -> Awaitable[Snapshot | None]:
+    def read(self, resource: APIResource, key: Key) -> Awaitable[Snapshot | None]:
         """The object as it is now."""
         ...
 
@@ -49,7 +49,7 @@ class Write:
     `state` is what the server answered, where that was the whole object.
     """
 
-    resource: Resource
+    resource: APIResource
     key: Key
     uid: str
     version: int
@@ -74,7 +74,7 @@ class Write:
 class Absence:
     """An object that the server does not have: not even under another uid."""
 
-    resource: Resource
+    resource: APIResource
     key: Key
 
     def seen_in(self, informer: Informer) -> bool:
@@ -92,7 +92,7 @@ class Refusal:
     So it does not tell anything that the store as a whole has come past that version.
     """
 
-    resource: Resource
+    resource: APIResource
     key: Key
     uid: str
     version: int
@@ -113,48 +113,48 @@ class Journal:
     """
 
     on_wait: Callable[[float, bool], None] | None = None
-    _writes: dict[tuple[Resource, Key], Write | Absence | Refusal] = field(factory=dict, init=False)
-    _unknown: dict[tuple[Resource, Key | None], None] = field(factory=dict, init=False)
-    _certain: set[Resource] = field(factory=set, init=False)
+    _writes: dict[tuple[APIResource, Key], Write | Absence | Refusal] = field(factory=dict, init=False)
+    _unknown: dict[tuple[APIResource, Key | None], None] = field(factory=dict, init=False)
+    _certain: set[APIResource] = field(factory=set, init=False)
 
-    def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
+    def wrote(self, resource: APIResource, snapshot: Snapshot) -> None:
         """A create, an apply, an update or a patch came back with this."""
         key, uid, version = snapshot.key, snapshot.uid, snapshot.version
         self._writes[resource, key] = Write(resource, key, uid, version, state=snapshot)
 
-    def scaled(self, resource: Resource, scale: Snapshot) -> None:
+    def scaled(self, resource: APIResource, scale: Snapshot) -> None:
         """A write to /scale came back with this Scale, which has the identity of its object."""
         self._writes[resource, scale.key] = Write(resource, scale.key, scale.uid, scale.version)
 
-    def deleted(self, resource: Resource, key: Key, uid: str) -> None:
+    def deleted(self, resource: APIResource, key: Key, uid: str) -> None:
         """A delete of that uid was accepted."""
         self._writes[resource, key] = Write(resource, key, uid, 0, deleted=True)
 
-    def stale(self, resource: Resource, key: Key, uid: str, version: int) -> None:
+    def stale(self, resource: APIResource, key: Key, uid: str, version: int) -> None:
         """The server refused a write because the object is newer than `version`."""
         self._writes[resource, key] = Refusal(resource, key, uid, version)
 
-    def unknown(self, resource: Resource, key: Key) -> None:
+    def unknown(self, resource: APIResource, key: Key) -> None:
         """A write may have happened, or the cache was found to be wrong about the object.
 
         A key without a name is an object whose name the server was to choose.
         """
         self._unknown[resource, key if key.name else None] = None
 
-    def is_certain(self, resource: Resource) -> bool:
+    def is_certain(self, resource: APIResource) -> bool:
         """Whether the cache of a resource has reached the version of a consistent list for this key."""
         return resource in self._certain
 
     def __bool__(self) -> bool:
         return bool(self._writes or self._unknown)
 
-    def doubts(self, resource: Resource, key: Key) -> bool:
+    def doubts(self, resource: APIResource, key: Key) -> bool:
         """Whether the cache may not show yet what was written to one object."""
         unknown = self._unknown
         return (resource, key) in self._writes or (resource, key) in unknown or (resource, None) in unknown
 
     async def settle(
-        self, cache: Cache, live: Live, only: Resource | None = None, key: Key | None = None
+        self, cache: Cache, live: Live, only: APIResource | None = None, key: Key | None = None
     ) -> None:
         """Wait until the cache shows everything noted here (`only`: of one resource; `key`: of one object).
 
@@ -171,7 +171,7 @@ class Journal:
             if self.on_wait is not None:
                 self.on_wait(anyio.current_time() - started, behind)
 
-    async def _settle(self, cache: Cache, live: Live, only: Resource | None, key: Key | None) -> None:
+    async def _settle(self, cache: Cache, live: Live, only: APIResource | None, key: Key | None) -> None:
         for resource, unknown in _within(self._unknown, only, key):
             await self._find_out(cache, live, resource, unknown)
             self._unknown.pop((resource, unknown), None)
@@ -201,7 +201,7 @@ class Journal:
         found = self._writes.pop((write.resource, write.key))
         await _wait(informer, partial(found.seen_in, informer), PATIENCE)
 
-    async def _find_out(self, cache: Cache, live: Live, resource: Resource, key: Key | None) -> None:
+    async def _find_out(self, cache: Cache, live: Live, resource: APIResource, key: Key | None) -> None:
         informer = cache.find(resource)
         if informer is None:
             return
@@ -216,7 +216,7 @@ class Journal:
             self._writes[resource, key] = Absence(resource, key)
 
 
-def _within(places: Collection[P], resource: Resource | None, key: Key | None) -> Sequence[P]:
+def _within(places: Collection[P], resource: APIResource | None, key: Key | None) -> Sequence[P]:
     """The places asked about; one without a name may be any of its resource."""
     if key is None:
         return [place for place in places if resource in (None, place[0])]
@@ -226,22 +226,22 @@ def _within(places: Collection[P], resource: Resource | None, key: Key | None) -
 class NoJournal(Journal):
     """Notes nothing: where there is no cache, every read is live and none can be behind."""
 
-    def wrote(self, resource: Resource, snapshot: Snapshot) -> None:
+    def wrote(self, resource: APIResource, snapshot: Snapshot) -> None:
         """Forget it."""
 
-    def scaled(self, resource: Resource, scale: Snapshot) -> None:
+    def scaled(self, resource: APIResource, scale: Snapshot) -> None:
         """Forget it."""
 
-    def deleted(self, resource: Resource, key: Key, uid: str) -> None:
+    def deleted(self, resource: APIResource, key: Key, uid: str) -> None:
         """Forget it."""
 
-    def stale(self, resource: Resource, key: Key, uid: str, version: int) -> None:
+    def stale(self, resource: APIResource, key: Key, uid: str, version: int) -> None:
         """Forget it."""
 
-    def unknown(self, resource: Resource, key: Key) -> None:
+    def unknown(self, resource: APIResource, key: Key) -> None:
         """Forget it."""
 
-    def is_certain(self, resource: Resource) -> bool:
+    def is_certain(self, resource: APIResource) -> bool:
         """Yes: a live read is never behind."""
         return True
 
@@ -258,12 +258,12 @@ class Freshness:
     begin later needs no proof.
     """
 
-    certain: frozenset[Resource] = field(default=frozenset(), init=False)
+    certain: frozenset[APIResource] = field(default=frozenset(), init=False)
 
-    _confirmed: set[Resource] = field(factory=set, init=False)
+    _confirmed: set[APIResource] = field(factory=set, init=False)
     _lock: anyio.Lock | None = field(default=None, init=False)
 
-    async def confirm(self, cache: Cache, live: Live, resource: Resource) -> bool:
+    async def confirm(self, cache: Cache, live: Live, resource: APIResource) -> bool:
         """Wait until the store of a resource is up to date; false if it was not when this was called.
 
         Then whatever was decided before was decided on old state. Raises CacheBehind.
@@ -281,7 +281,7 @@ class Freshness:
             self._confirmed.add(resource)
         return before >= version
 
-    def note_certain(self, resource: Resource) -> None:
+    def note_certain(self, resource: APIResource) -> None:
         """A store has reached the version of a consistent list before something was decided on it."""
         self.certain |= {resource}
 

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from informers import (
     ApiError,
+    APIResource,
     Cache,
     Clock,
     Expired,
@@ -19,7 +20,6 @@ from informers import (
     NotCached,
     NotFound,
     ReachTransport,
-    Resource,
     Snapshot,
     SystemClock,
     Transport,
@@ -41,7 +41,7 @@ from reconcile.runs.run_record import RunRecord
 O = TypeVar("O", bound=Object)  # noqa: E741
 R = TypeVar("R")
 
-Check: TypeAlias = Callable[[str, Resource, str], None]
+Check: TypeAlias = Callable[[str, APIResource, str], None]
 """Told the method, resource and subresource of a write before it is sent; raises where it is not to be."""
 PAGE = 500
 """Objects a page, as client-go asks for."""
@@ -101,7 +101,7 @@ class Reader:
         self.namespace = namespace
         self.freshness = Freshness()
         self._for_key = False
-        self._certain: frozenset[Resource] = frozenset()
+        self._certain: frozenset[APIResource] = frozenset()
         reach = transport.reach if isinstance(transport, ReachTransport) else None
         self._sender = Sender(transport, self.clock, limiter, reach if cache is None else cache.reach)
         self._journal = NoJournal() if cache is None else Journal()
@@ -131,7 +131,7 @@ class Reader:
         snapshot = await self.snapshot(kind_of(model).resource, Key(namespace, name), live=live)
         return None if snapshot is None else self.decoded(model, snapshot, keep=not live)
 
-    async def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
+    async def snapshot(self, resource: APIResource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
         if self.namespace:
             key = self._placed_key(resource, key)
@@ -146,7 +146,9 @@ class Reader:
         self._saw(resource, found)
         return found
 
-    async def read(self, resource: Resource, key: Key, appliers: Appliers | None = None) -> Snapshot | None:
+    async def read(
+        self, resource: APIResource, key: Key, appliers: Appliers | None = None
+    ) -> Snapshot | None:
         """The state of an object as the server has it now, or None; with the marks of `appliers`."""
         try:
             path = resource.path(key.namespace, key.name)
@@ -156,7 +158,7 @@ class Reader:
         self._saw(resource, found)
         return found
 
-    async def managed_fields(self, resource: Resource, key: Key) -> Sequence[Mapping[str, Any]]:
+    async def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
         """Who wrote which fields of an object, as the server has it now; empty where there is none."""
         try:
             path = resource.path(key.namespace, key.name)
@@ -199,7 +201,7 @@ class Reader:
 
     async def snapshots(
         self,
-        resource: Resource,
+        resource: APIResource,
         namespace: str = "",
         *,
         labels: Labels = None,
@@ -252,11 +254,11 @@ class Reader:
                 self._saw_body(resource, body)
             yield [decode(model, body) for body in bodies]
 
-    async def version(self, resource: Resource, namespace: str = "") -> int:
+    async def version(self, resource: APIResource, namespace: str = "") -> int:
         """The resourceVersion of a resource as of now, from a consistent list of one object."""
         return await self._sender.send("GET", resource.path(namespace), _version_of_list, {"limit": "1"})
 
-    async def settle(self, resource: Resource | None = None, key: Key | None = None) -> None:
+    async def settle(self, resource: APIResource | None = None, key: Key | None = None) -> None:
         """Wait until the cache shows this key's own writes (of one resource or one object, if given)."""
         if self.cache is None or not self._journal:
             return
@@ -304,13 +306,13 @@ class Reader:
         """A text without what the Secrets hold that this key's run has seen."""
         return text if self._secrets is None else self._secrets.redact(text)
 
-    def _saw(self, resource: Resource, *snapshots: Snapshot | None) -> None:
+    def _saw(self, resource: APIResource, *snapshots: Snapshot | None) -> None:
         if self._secrets is not None and is_sensitive(resource):
             for snapshot in snapshots:
                 if snapshot is not None:
                     self._secrets.saw(resource, snapshot.raw)
 
-    def _saw_body(self, resource: Resource, body: bytes) -> None:
+    def _saw_body(self, resource: APIResource, body: bytes) -> None:
         if self._secrets is not None:
             self._secrets.saw(resource, body)
 
@@ -324,7 +326,7 @@ class Reader:
 
     async def _ask(
         self,
-        resource: Resource,
+        resource: APIResource,
         key: Key | None,
         path: str,
         query: Mapping[str, str] | None = None,
@@ -342,14 +344,14 @@ class Reader:
             self.run.answered(resource, key)
         return answer
 
-    def _informer(self, resource: Resource, namespace: str) -> Informer | None:
+    def _informer(self, resource: APIResource, namespace: str) -> Informer | None:
         """The informer that knows everything of a resource in a namespace (empty: in all that it follows)."""
         informer = None if self.cache is None else self.cache.find(resource)
         if informer is None or (namespace and not informer.covers(namespace)):
             return None
         return informer
 
-    def _placed_namespace(self, resource: Resource, namespace: str) -> str:
+    def _placed_namespace(self, resource: APIResource, namespace: str) -> str:
         if not self.namespace or not resource.namespaced:
             return namespace
         if namespace not in ("", self.namespace):
@@ -359,11 +361,11 @@ class Reader:
             )
         return self.namespace
 
-    def _placed_key(self, resource: Resource, key: Key) -> Key:
+    def _placed_key(self, resource: APIResource, key: Key) -> Key:
         return Key(self._placed_namespace(resource, key.namespace), key.name)
 
     async def _read_all(
-        self, resource: Resource, namespace: str, labels: Labels, fields: Fields
+        self, resource: APIResource, namespace: str, labels: Labels, fields: Fields
     ) -> Sequence[Snapshot]:
         """All objects, of one state; in one piece where the pages expire while they are read."""
         try:
@@ -374,7 +376,7 @@ class Reader:
         return [parsed(Snapshot.from_json, bytes(item), request) for page in pages for item in page]
 
     async def _pages(
-        self, resource: Resource, namespace: str, labels: Labels, fields: Fields, size: int
+        self, resource: APIResource, namespace: str, labels: Labels, fields: Fields, size: int
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
         query = _selectors(labels, fields)
         tokens: set[str] = set()

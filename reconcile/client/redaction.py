@@ -14,7 +14,7 @@ import msgspec
 from attrs import define, field
 from structlog.typing import EventDict
 
-from informers import Resource, Snapshot
+from informers import APIResource, Snapshot
 from reconcile.runs.failures import text_of
 
 SHORTEST = 4
@@ -26,7 +26,7 @@ SHORTEST_WITHIN = 6
 HIDDEN = "<secret>"
 
 
-def is_sensitive(resource: Resource) -> bool:
+def is_sensitive(resource: APIResource) -> bool:
     """Whether the bodies of a kind are never to be shown."""
     return (resource.group, resource.kind) == ("", "Secret")
 
@@ -40,7 +40,7 @@ class SecretValues:
 
     _bodies: list[bytes] = field(factory=list, init=False)
 
-    def saw(self, resource: Resource, body: bytes) -> None:
+    def saw(self, resource: APIResource, body: bytes) -> None:
         """A body of that kind passed through the run's hands."""
         if is_sensitive(resource):
             self._bodies.append(body)
@@ -63,7 +63,7 @@ seen: ContextVar[SecretValues | None] = ContextVar("seen", default=None)
 
 
 @contextmanager
-def concealing(resource: Resource, states: Iterable[Snapshot | None]) -> Iterator[None]:
+def concealing(resource: APIResource, states: Iterable[Snapshot | None]) -> Iterator[None]:
     """Hide what these objects hold, if they are Secrets, in lines that are logged inside, outside of runs."""
     values = SecretValues()
     for state in states:

@@ -10,13 +10,13 @@ import msgspec
 from informers import (
     AlreadyExists,
     ApiError,
+    APIResource,
     Cache,
     Clock,
     Invalid,
     Key,
     NotFound,
     PreconditionFailed,
-    Resource,
     Snapshot,
     StaleVersion,
     Transport,
@@ -58,7 +58,7 @@ class Writer(Reader):
 
     async def patch(
         self,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         patch: Mapping[str, Any],
         *,
@@ -123,12 +123,12 @@ class Writer(Reader):
                 return found
         raise StaleVersion(409, "Conflict", f"{resource} {str(key)!r} has changed since it was read")
 
-    def _keeps_all(self, resource: Resource) -> bool:
+    def _keeps_all(self, resource: APIResource) -> bool:
         """Whether what is read from the cache is the object as the server has it."""
         informer = None if self.cache is None else self.cache.find(resource)
         return informer is None or informer.store.shape.keeps_all
 
-    def lacks(self, resource: Resource, pointer: str) -> bool:
+    def lacks(self, resource: APIResource, pointer: str) -> bool:
         """Whether the cache does not keep what stands at a JSON pointer in objects of a resource."""
         informer = None if self.cache is None else self.cache.find(resource)
         return informer is not None and informer.store.lacks(pointer)
@@ -138,7 +138,7 @@ class Writer(Reader):
     async def _write(
         self,
         method: str,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         path: str,
         body: Any,
@@ -150,7 +150,7 @@ class Writer(Reader):
     async def _answered(
         self,
         method: str,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         path: str,
         body: Any,
@@ -175,7 +175,7 @@ class Writer(Reader):
             )
         return answer, written
 
-    def _decided_on_certain_state(self, resource: Resource) -> None:
+    def _decided_on_certain_state(self, resource: APIResource) -> None:
         """Before a create that no server refuses. Raises StaleVersion where the cache may be behind.
 
         That the cache is up to date now proves nothing: what was decided on was read before. So the run that
@@ -190,14 +190,14 @@ class Writer(Reader):
             raise StaleVersion(409, "Conflict", why)
         self.freshness.note_certain(resource)
 
-    def _cached(self, resource: Resource, key: Key) -> Snapshot | None:
+    def _cached(self, resource: APIResource, key: Key) -> Snapshot | None:
         informer = None if self.cache is None else self.cache.find(resource)
         return None if informer is None else informer.store.get(key)
 
     async def _guarded(
         self,
         method: str,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         path: str,
         body: Any,
@@ -231,7 +231,7 @@ class Writer(Reader):
     async def _noted(
         self,
         method: str,
-        resource: Resource,
+        resource: APIResource,
         key: Key,
         path: str,
         body: Any,
@@ -261,7 +261,7 @@ class Writer(Reader):
             self._journal.unknown(resource, key)
             raise
 
-    def _kept(self, resource: Resource, key: Key) -> None:
+    def _kept(self, resource: APIResource, key: Key) -> None:
         if self.run is not None:
             self.run.kept(resource, key)
 
@@ -273,7 +273,7 @@ class Writer(Reader):
             query["fieldValidation"] = self.field_validation
         return query
 
-    def _note_stale(self, resource: Resource, key: Key, body: Any) -> None:
+    def _note_stale(self, resource: APIResource, key: Key, body: Any) -> None:
         said = body if isinstance(body, Mapping) else {}
         meant = said.get("metadata") or said.get("preconditions") or {}  # those are of a deletion
         version = str(meant.get("resourceVersion", ""))
@@ -349,7 +349,7 @@ _managed = msgspec.json.Decoder(_Managed)
 
 
 def _with_snapshot(
-    method: str, resource: Resource, key: Key, appliers: Appliers | None, answer: bytes
+    method: str, resource: APIResource, key: Key, appliers: Appliers | None, answer: bytes
 ) -> tuple[Snapshot, bytes]:
     """The state that a write answered, and the answer itself. Raises ValueError if it is of another object.
 
@@ -370,7 +370,7 @@ def _is_all_of(manager: str, answer: bytes) -> bool:
     return bool(entries) and all(entry.manager == manager for entry in entries)
 
 
-def _subresource_of(resource: Resource, key: Key, path: str) -> str:
+def _subresource_of(resource: APIResource, key: Key, path: str) -> str:
     """What stands in a path behind the object."""
     whole = resource.path(key.namespace, key.name) if key.name else path
     return path[len(whole) + 1 :]

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 from attrs import field, frozen
 
-from informers import AlreadyExists, Resource, Transport
+from informers import AlreadyExists, APIResource, Transport
 from informers.clock import SystemClock
 from reconcile.client.client import Client
 from reconcile.commands.error_groups import without_groups
@@ -43,7 +43,7 @@ class EmbeddedCluster:
         """Reads and writes without a cache."""
         return Client(self.transport(), field_manager=FIELD_MANAGER)
 
-    async def install(self, kinds: Iterable[type[Object]]) -> list[Resource]:
+    async def install(self, kinds: Iterable[type[Object]]) -> list[APIResource]:
         """Have the server serve `kinds`; returns the resources that it did not serve before."""
         client = self.client
         installed = []

@@ -14,7 +14,7 @@ import anyio
 import click
 from attrs import evolve, frozen
 
-from informers import ApiError, CacheSyncFailed, Resource, Transport, error_from_response, get_logger
+from informers import ApiError, APIResource, CacheSyncFailed, Transport, error_from_response, get_logger
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
 from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
@@ -210,7 +210,7 @@ async def _check_server(transport: Transport) -> None:
 class _NoDefinition(Exception):
     """A definition is not installed; it may come."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: APIResource) -> None:
         super().__init__(
             f"{resource.name} ({resource.api_version}) is not served: is its definition installed?"
         )

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 import attrs
 import structlog
 
-from informers import AlreadyExists, Clock, Key, Resource, Snapshot
+from informers import AlreadyExists, APIResource, Clock, Key, Snapshot
 from informers.functions import is_async, name_of
 from reconcile.client.client import Client, Propagation
 from reconcile.client.diff import merge_diff, pointers
@@ -91,7 +91,7 @@ class Context(Generic[T]):
         self._events: list[PendingEvent] = []
         self._owns = tuple(owns)
         self._pruned: dict[type[Object], None] = {}
-        self._spared: set[tuple[Resource, Key]] = set()
+        self._spared: set[tuple[APIResource, Key]] = set()
         self._made: dict[str, str] = {}
 
     @functools.cached_property
@@ -372,7 +372,7 @@ class Context(Generic[T]):
         return written
 
     @property
-    def _resource(self) -> Resource:
+    def _resource(self) -> APIResource:
         return kind_of(self._model).resource
 
     def _status_patch(self, snapshot: Snapshot) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from informers.functions import Kind, check_function, is_async
 from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
@@ -330,7 +330,7 @@ class Controller(_Options[T]):
         self._triggers[:] = [pair for pair in self._triggers if pair[1] is not trigger]
 
     @property
-    def resource(self) -> Resource:
+    def resource(self) -> APIResource:
         """That of its kind."""
         return kind_of(self.kind).resource
 

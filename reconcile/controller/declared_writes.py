@@ -6,7 +6,7 @@ from typing import Any, Literal
 import structlog
 from attrs import define, field
 
-from informers import Resource
+from informers import APIResource
 from reconcile.controller.declaration import Controller, Write
 from reconcile.controller.permissions import Permission, permissions_of
 from reconcile.models import Object
@@ -57,7 +57,7 @@ class Declarations:
         """What `writes=` lacks for what was asked so far, each as one would write it there."""
         return [_declared(kind, verbs, part) for (kind, part), verbs in self._missing.items()]
 
-    def may_apply(self, resource: Resource) -> bool:
+    def may_apply(self, resource: APIResource) -> bool:
         """Whether an object of a resource, or a part of one, may be applied."""
         return any(
             method == "PATCH"
@@ -66,7 +66,7 @@ class Declarations:
             for method, group, plural in self._known()
         )
 
-    def check(self, method: str, resource: Resource, subresource: str) -> None:
+    def check(self, method: str, resource: APIResource, subresource: str) -> None:
         """Before a request for a change. Raises UndeclaredWrite."""
         plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
         if (method, resource.group, plural) not in self._known():
@@ -77,7 +77,7 @@ class Declarations:
             self._allowed = _allowed_to(self.controller)
         return self._allowed
 
-    def _doubt(self, method: str, resource: Resource, plural: str, subresource: str) -> None:
+    def _doubt(self, method: str, resource: APIResource, plural: str, subresource: str) -> None:
         if (method, "*", f"*/{subresource}") in (self._allowed or ()):
             return
         verb = _VERB_OF[method]

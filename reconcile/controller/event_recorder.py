@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from attrs import define, field
 
-from informers import Clock, Key, NotFound, Resource, get_logger
+from informers import APIResource, Clock, Key, NotFound, get_logger
 from informers.logs import is_worth_a_line
 from reconcile.client.client import Client
 from reconcile.controller.context import PendingEvent
@@ -145,7 +145,7 @@ class Recorder:
             _log.warning("events come faster than they can be written", dropped=self._dropped)
 
     @property
-    def _resource(self) -> Resource:
+    def _resource(self) -> APIResource:
         return kind_of(self._model).resource
 
 

@@ -8,7 +8,7 @@ So both begin with the operator's domain, which belongs to one operator alone.
 import re
 from collections.abc import Collection
 
-from informers import Resource
+from informers import APIResource
 from reconcile.client.field_managers import FIELD_MANAGER_LENGTH, STORMS, check_field_manager
 
 _FROM_KUBERNETES = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
@@ -19,7 +19,7 @@ _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 _DOMAIN_LENGTH = 253
 
 
-def domain_of(resource: Resource) -> str:
+def domain_of(resource: APIResource) -> str:
     """The domain that an operator of that kind has by it: its group. Empty for Kubernetes' own kinds."""
     group = resource.group
     return "" if "." not in group or group.endswith(_SHARED_GROUPS) else group

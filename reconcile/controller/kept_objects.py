@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.client.client import Client
 from reconcile.client.selectors import Requirement, matches, parse_labels
 from reconcile.controller.declaration import Controller
@@ -24,7 +24,7 @@ class Selection:
     """
 
     labels: Sequence[Requirement]
-    kinds: Mapping[tuple[str, str], Resource]
+    kinds: Mapping[tuple[str, str], APIResource]
 
     async def holds(self, snapshot: Snapshot, client: Client) -> bool:
         """Whether that object is to be kept. Raises the errors of requests for owners."""

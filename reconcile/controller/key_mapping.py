@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import define, field, frozen
 
-from informers import Delta, Informer, Key, Resource, Snapshot, Store
+from informers import APIResource, Delta, Informer, Key, Snapshot, Store
 from informers.cancellation import FAILURES
 from reconcile.controller.declaration import Watch
 from reconcile.controller.wake_failures import WakeFailures, requests_of
@@ -38,7 +38,7 @@ def wakes(
     predicate: Predicate,
     delta: Delta,
     failures: WakeFailures,
-    resource: Resource,
+    resource: APIResource,
     watch: Watch[Any, Any] | None = None,
 ) -> bool:
     """Whether a change of an object of `resource` wakes; a resync does, and what the predicate fails at.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from informers import Key, PreconditionFailed, Resource, Snapshot
+from informers import APIResource, Key, PreconditionFailed, Snapshot
 from reconcile.client.client import Client
 from reconcile.models import Object, kind_of
 
@@ -11,7 +11,7 @@ async def prune(
     client: Client,
     owner: Object,
     kinds: Sequence[type[Object]],
-    spared: Collection[tuple[Resource, Key]] = (),
+    spared: Collection[tuple[APIResource, Key]] = (),
 ) -> int:
     """Delete the children of `kinds` that the run of `client` has not written; says how many.
 
@@ -32,7 +32,7 @@ async def prune(
     return deleted
 
 
-async def _delete(client: Client, resource: Resource, child: Snapshot) -> bool:
+async def _delete(client: Client, resource: APIResource, child: Snapshot) -> bool:
     try:
         await client.delete_snapshot(resource, child, propagation="Background")
     except PreconditionFailed:

@@ -3,7 +3,7 @@
 import difflib
 import re
 
-from informers import Resource
+from informers import APIResource
 
 READ_VERBS = ("get", "list", "watch")
 OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
@@ -40,7 +40,7 @@ _SYNTAX = re.compile(r"[a-z]+(?:[-:][a-z]+)*")
 _ALIKE = 0.75
 
 
-def check_verb(verb: str, resource: Resource | None) -> None:
+def check_verb(verb: str, resource: APIResource | None) -> None:
     """Raise ValueError for a verb that RBAC has not, or not of that resource; None: of any.
 
     Any word may be a verb of a server that asks for it, as admission plugins and extensions do, so what is
@@ -67,7 +67,7 @@ def ordered(verbs: "set[str] | frozenset[str]") -> tuple[str, ...]:
     return (*(verb for verb in REQUEST_VERBS if verb in verbs), *sorted(verbs.difference(REQUEST_VERBS)))
 
 
-def _check_special(verb: str, resource: Resource | None) -> None:
+def _check_special(verb: str, resource: APIResource | None) -> None:
     whose, plurals = _SPECIAL[verb]
     built_in = resource is not None and ("." not in resource.group or resource.group.endswith(".k8s.io"))
     if resource is not None and built_in and resource.plural not in plurals:

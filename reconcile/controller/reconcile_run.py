@@ -10,7 +10,7 @@ import anyio
 import structlog
 from attrs import define, evolve, field, frozen
 
-from informers import Informer, NotFound, Resource, Snapshot, StaleVersion
+from informers import APIResource, Informer, NotFound, Snapshot, StaleVersion
 from informers.cancellation import as_failure, cancel_requests, leaf_errors
 from informers.functions import is_async, name_of
 from reconcile.client import redaction
@@ -146,7 +146,7 @@ class Passes(Generic[T]):
     departures: Tombstones[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
-    _resource: Resource = field(init=False)
+    _resource: APIResource = field(init=False)
     _plain: Sequence[Any] = field(default=(), init=False)
     _journals: dict[Request, Journal] = field(factory=dict, init=False)
     _distant: dict[tuple[Request, str], Journal] = field(factory=dict, init=False)

@@ -12,7 +12,7 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import evolve, frozen
 
-from informers import Cache, Delta, Handler, Informer, Reachability, Registration, Resource, Snapshot
+from informers import APIResource, Cache, Delta, Handler, Informer, Reachability, Registration, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
 from reconcile.controller.background import Backgrounds
 from reconcile.controller.context import PendingEvent
@@ -106,7 +106,7 @@ class Runner(Generic[T]):
         self._unbegun = 0
         self._idle = 0
         self._resting: dict[Request, Causes] = {}
-        self._declared: list[Resource] = []
+        self._declared: list[APIResource] = []
         self._indexes: list[str] = []
         self._registrations: list[Registration] = []
         self._trigger = trigger_of(self.enqueue_at, traces)
@@ -322,7 +322,7 @@ class Runner(Generic[T]):
         users = partial(function.users, store, index)
         self._listen(informer, Used(watch, informer, users, self._hear, self._wake_failures))
 
-    def _declare(self, cache: Cache, resource: Resource, everywhere: bool = False) -> Informer:
+    def _declare(self, cache: Cache, resource: APIResource, everywhere: bool = False) -> Informer:
         informer = cache.declare(resource, everywhere=everywhere)
         self._passes.follow(informer)
         self._declared.append(resource)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import structlog
 from attrs import frozen
 
-from informers import Clock, Key, Resource, Snapshot
+from informers import APIResource, Clock, Key, Snapshot
 from reconcile.client.client import Client, Propagation
 from reconcile.client.editing import Draft
 from reconcile.client.reader import PAGE
@@ -48,7 +48,7 @@ class SyncClient:
         """The object of that name, or None."""
         return self._do(partial(self.waiting.find, model, name, namespace, live=live))
 
-    def snapshot(self, resource: Resource, key: Key, *, live: bool = False) -> Snapshot | None:
+    def snapshot(self, resource: APIResource, key: Key, *, live: bool = False) -> Snapshot | None:
         """The stored state of an object, or None."""
         return self._do(partial(self.waiting.snapshot, resource, key, live=live))
 
@@ -88,11 +88,11 @@ class SyncClient:
             except StopAsyncIteration:
                 return
 
-    def version(self, resource: Resource, namespace: str = "") -> int:
+    def version(self, resource: APIResource, namespace: str = "") -> int:
         """The resourceVersion of a resource as of now."""
         return self._do(partial(self.waiting.version, resource, namespace))
 
-    def managed_fields(self, resource: Resource, key: Key) -> Sequence[Mapping[str, Any]]:
+    def managed_fields(self, resource: APIResource, key: Key) -> Sequence[Mapping[str, Any]]:
         """Who wrote which fields of an object, as the server has it now; empty where there is none."""
         return self._do(partial(self.waiting.managed_fields, resource, key))
 
@@ -224,7 +224,7 @@ class SyncClient:
         self._do(lambda: delete(obj, grace_seconds=grace_seconds))
 
     def delete_snapshot(
-        self, resource: Resource, snapshot: Snapshot, *, propagation: Propagation | None = None
+        self, resource: APIResource, snapshot: Snapshot, *, propagation: Propagation | None = None
     ) -> None:
         """As `delete`, for the object of a stored state."""
         self._do(partial(self.waiting.delete_snapshot, resource, snapshot, propagation=propagation))

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from attrs import define, field
 
-from informers import Resource, Snapshot
+from informers import APIResource, Snapshot
 from informers.functions import name_of
 from informers.logs import is_worth_a_line
 from reconcile.client.redaction import concealing
@@ -34,7 +34,7 @@ class WakeFailures:
         function: Any,
         error: BaseException,
         instead: str,
-        resource: Resource,
+        resource: APIResource,
         states: Sequence[Snapshot | None],
     ) -> None:
         """Log the failure of a function and what happens `instead`; of many at one place ever fewer.

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from informers import Resource, Transport, error_from_response
+from informers import APIResource, Transport, error_from_response
 from reconcile.models import Object, Scale, kind_of
 
 _body = msgspec.json.Decoder(dict[str, Any])
@@ -14,7 +14,7 @@ _body = msgspec.json.Decoder(dict[str, Any])
 class DefinitionMismatch(Exception):
     """The server's definition of a kind lacks what the model's `scale=` promises; `missing` says what."""
 
-    def __init__(self, resource: Resource, missing: Sequence[str]) -> None:
+    def __init__(self, resource: APIResource, missing: Sequence[str]) -> None:
         super().__init__(
             f"the installed {resource.name} ({resource.api_version}) cannot be scaled as its model says: "
             f"{'; '.join(missing)}. Apply the definition that `reconcile crds` prints"
@@ -35,7 +35,7 @@ async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> N
             raise DefinitionMismatch(resource, missing)
 
 
-async def _missing(transport: Transport, resource: Resource, scale: Scale) -> list[str]:
+async def _missing(transport: Transport, resource: APIResource, scale: Scale) -> list[str]:
     served = await _read(transport, f"/apis/{resource.api_version}")
     names = {entry.get("name") for entry in served.get("resources") or ()}
     if resource.plural not in names:
@@ -57,7 +57,7 @@ async def _read(transport: Transport, path: str) -> Mapping[str, Any]:
     return _body.decode(answer.body)
 
 
-def _schema_of(document: Mapping[str, Any], resource: Resource) -> Mapping[str, Any] | None:
+def _schema_of(document: Mapping[str, Any], resource: APIResource) -> Mapping[str, Any] | None:
     wanted = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     schemas = document.get("components", {}).get("schemas", {})
     return next((s for s in schemas.values() if wanted in s.get("x-kubernetes-group-version-kind", ())), None)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from informers import Clock, Forbidden, NotFound, Resource, Transport, get_logger
+from informers import APIResource, Clock, Forbidden, NotFound, Transport, get_logger
 from reconcile.client.client import Client
 from reconcile.client.selectors import parse_labels
 from reconcile.client.sender import Sender
@@ -123,7 +123,7 @@ class PredecessorCheck:
             if found:
                 raise PredecessorActive(controller.name, predecessor, resource.name, found)
 
-    async def _status_writer(self, resource: Resource, own: frozenset[str]) -> str:
+    async def _status_writer(self, resource: APIResource, own: frozenset[str]) -> str:
         for namespace in self.namespaces or ("",):
             if found := await self._status_writer_at(resource.path(namespace), own):
                 return found

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from informers import Resource
+from informers import APIResource
 from reconcile.controller.declaration import Controller
 
 
@@ -11,7 +11,7 @@ def check_apart(controllers: Iterable[Controller[Any]]) -> None:
     """Raises ValueError where two controllers of a manager have a name that only one of them may have."""
     names: set[str] = set()
     managers: dict[str, str] = {}
-    finalizers: dict[tuple[Resource, str], str] = {}
+    finalizers: dict[tuple[APIResource, str], str] = {}
     for controller in controllers:
         name = controller.name
         if name in names:

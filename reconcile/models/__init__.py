@@ -1,6 +1,6 @@
 """Classes for the objects of the API, their JSON, and their CustomResourceDefinitions."""
 
-from reconcile.models.codec import DecodeError, decode, decode_snapshot, encode, structure, unstructure
+from reconcile.models.codec import decode, decode_snapshot, encode, structure, unstructure
 from reconcile.models.columns import Column
 from reconcile.models.definition import definition_of
 from reconcile.models.extra_fields import ExtraFields
@@ -18,7 +18,7 @@ from reconcile.models.objects import (
     resource,
     unstructured,
 )
-from reconcile.models.reading import Fault
+from reconcile.models.reading import DecodeError, FieldError
 from reconcile.models.scale import Scale
 from reconcile.models.selectors import LabelRequirement, LabelSelector
 from reconcile.models.values import Quantity
@@ -30,7 +30,7 @@ __all__ = [
     "Condition",
     "DecodeError",
     "ExtraFields",
-    "Fault",
+    "FieldError",
     "FrozenList",
     "FrozenMapping",
     "Intent",

@@ -16,7 +16,7 @@ from informers import Snapshot
 from reconcile.models.fields import camel_case, fields_of
 from reconcile.models.frozen import FrozenMapping, thaw
 from reconcile.models.objects import Object, ObjectMeta, Unstructured, kind_of
-from reconcile.models.reading import Fault, Misfit, reader_of
+from reconcile.models.reading import DecodeError, reader_of
 from reconcile.models.values import format_time, parse_time
 from reconcile.models.writing import to_json
 
@@ -24,17 +24,6 @@ T = TypeVar("T")
 O = TypeVar("O", bound=Object)  # noqa: E741
 
 _METADATA: Final = frozenset(field.wire for field in fields_of(ObjectMeta))
-
-
-class DecodeError(ValueError):
-    """JSON that a class has no room for. `faults` are its paths and what is wrong there.
-
-    Values are shown, but never those of a field that is declared secret, nor what is below it.
-    """
-
-    def __init__(self, message: str, faults: tuple[Fault, ...] = ()) -> None:
-        super().__init__(message)
-        self.faults = faults
 
 
 def decode(model: type[O], raw: bytes | Mapping[str, Any]) -> O:
@@ -73,8 +62,8 @@ def _read(cls: type[T], value: Any) -> T:
     try:
         annotation: Any = cls
         return cast(T, reader_of(annotation)(value))
-    except Misfit as misfit:
-        raise DecodeError(f"this is no {cls.__name__}: {misfit}", misfit.faults) from None
+    except DecodeError as error:
+        raise DecodeError(f"this is no {cls.__name__}: {error}", error.errors) from None
 
 
 def unstructure(value: Any) -> Any:

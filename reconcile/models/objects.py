@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, dataclass_tra
 import attrs
 from attrs import frozen
 
-from informers import Key, Resource
+from informers import APIResource, Key
 from reconcile.models.columns import Column
 from reconcile.models.fields import Rule, Schema, field
 from reconcile.models.naming import plural_of
@@ -79,7 +79,7 @@ class Condition:
 class Kind:
     """What `@resource` says of a class."""
 
-    resource: Resource
+    resource: APIResource
     singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ def resource(
         name = kind or cls.__name__
         made = attrs.define(cls, frozen=True, kw_only=True, slots=False)
         made.__kind__ = Kind(
-            Resource(group, version, name, plural or plural_of(name), namespaced),
+            APIResource(group, version, name, plural or plural_of(name), namespaced),
             singular=name.lower(),
             short_names=short_names,
             categories=categories,

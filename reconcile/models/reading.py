@@ -1,6 +1,6 @@
 """From JSON to values: one reader for each type, made once.
 
-A reader takes decoded JSON, which is its own from then on, and returns a value, or raises Misfit. It
+A reader takes decoded JSON, which is its own from then on, and returns a value, or raises DecodeError. It
 collects every fault of an object before it gives up, each with its path.
 """
 
@@ -26,7 +26,7 @@ _SHOWN: Final = 40
 
 
 @frozen
-class Fault:
+class FieldError:
     """What does not fit, and where: `path` is like `.spec.ports[1].number`."""
 
     path: str
@@ -36,21 +36,29 @@ class Fault:
         return f"{self.problem} @ {self.path}" if self.path else self.problem
 
 
-class Misfit(Exception):
-    """JSON that a type has no room for, with its faults; paths start at what was read."""
+class DecodeError(ValueError):
+    """JSON that a class has no room for. `errors` are its paths and what is wrong there.
 
-    def __init__(self, *faults: Fault) -> None:
-        super().__init__("; ".join(map(str, faults)))
-        self.faults = faults
+    Values are shown, but never those of a field that is declared secret, nor what is below it.
+    """
 
-    def below(self, step: str) -> tuple[Fault, ...]:
-        """The faults as seen from one step above."""
-        return tuple(Fault(step + fault.path, fault.problem) for fault in self.faults)
+    def __init__(self, message: str, errors: tuple[FieldError, ...] = ()) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+    @classmethod
+    def at(cls, *errors: FieldError) -> "DecodeError":
+        """One for these errors alone; their paths start at what was read."""
+        return cls("; ".join(map(str, errors)), errors)
+
+    def below(self, step: str) -> tuple[FieldError, ...]:
+        """The errors as seen from one step above."""
+        return tuple(FieldError(step + error.path, error.problem) for error in self.errors)
 
 
-def wrong(value: Any, wanted: str) -> Misfit:
+def wrong(value: Any, wanted: str) -> DecodeError:
     """A value of another type than the one wanted."""
-    return Misfit(Fault("", f"{_shown(value)} is {wanted}"))
+    return DecodeError.at(FieldError("", f"{_shown(value)} is {wanted}"))
 
 
 def _shown(value: Any) -> str:
@@ -130,7 +138,7 @@ class _ObjectReader:
             value = value._of if isinstance(value, FrozenMapping) else value
         plan = self._plan or self._prepare()
         arguments = self._empty.copy()
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         further: dict[str, Any] = {}
         for wire, found in value.items():
             slot = plan.get(wire)
@@ -143,8 +151,8 @@ class _ObjectReader:
             elif found is not None or nullable:
                 try:
                     arguments[argument] = read(found)
-                except Misfit as misfit:
-                    faults += _hidden(wire) if secret else misfit.below(f".{wire}")
+                except DecodeError as error:
+                    faults += _hidden(wire) if secret else error.below(f".{wire}")
         if self._extra is not None:
             arguments[self._extra] = self._kept(further)
         if not faults:
@@ -154,7 +162,7 @@ class _ObjectReader:
                 faults = self._missing(value) or [self._refused(error)]
         elif not self._needed <= arguments.keys():
             faults += self._missing(value)
-        raise Misfit(*faults)
+        raise DecodeError.at(*faults)
 
     def _prepare(self) -> dict[str, _Slot]:
         fields = fields_of(self._cls)
@@ -170,23 +178,25 @@ class _ObjectReader:
             del further[wire]
         return FrozenMapping(further) if further else EMPTY
 
-    def _missing(self, value: Mapping[str, Any]) -> list[Fault]:
+    def _missing(self, value: Mapping[str, Any]) -> list[FieldError]:
         return [
-            Fault(f".{f.wire}", f"{f.wire} is missing")
+            FieldError(f".{f.wire}", f"{f.wire} is missing")
             for f in fields_of(self._cls)
             if f.argument in self._needed
             and (value.get(f.wire) is None and not (f.nullable and f.wire in value))
         ]
 
-    def _refused(self, error: Exception) -> Fault:
+    def _refused(self, error: Exception) -> FieldError:
         """What a converter or validator said, unless the object has a field whose value must not show."""
         if any(f.secret for f in fields_of(self._cls)):
-            return Fault("", f"{self._cls.__name__} refuses its values")
-        return Fault("", f"{self._cls.__name__} refuses its values: {error.args[0] if error.args else error}")
+            return FieldError("", f"{self._cls.__name__} refuses its values")
+        return FieldError(
+            "", f"{self._cls.__name__} refuses its values: {error.args[0] if error.args else error}"
+        )
 
 
-def _hidden(wire: str) -> tuple[Fault, ...]:
-    return (Fault(f".{wire}", "the secret value does not fit"),)
+def _hidden(wire: str) -> tuple[FieldError, ...]:
+    return (FieldError(f".{wire}", "the secret value does not fit"),)
 
 
 def _is_empty_mapping(default: Any) -> bool:
@@ -258,8 +268,8 @@ def _sequence(annotation: Any, arguments: tuple[Any, ...]) -> Reader:
             return tuple(value)
         try:
             return tuple([read(one) for one in value])
-        except Misfit:
-            raise Misfit(*_faults_of(read, enumerate(value), "[{}]")) from None
+        except DecodeError:
+            raise DecodeError.at(*_faults_of(read, enumerate(value), "[{}]")) from None
 
     return read_all
 
@@ -277,20 +287,20 @@ def _mapping(item: Any) -> Reader:
             return FrozenMapping(value)
         try:
             made = {name: read(one) for name, one in value.items()}
-        except Misfit:
-            raise Misfit(*_faults_of(read, value.items(), ".{}")) from None
+        except DecodeError:
+            raise DecodeError.at(*_faults_of(read, value.items(), ".{}")) from None
         return FrozenMapping(made) if exact else FrozenValues(made)
 
     return read_all
 
 
-def _faults_of(read: Reader, values: Any, step: str) -> list[Fault]:
-    faults: list[Fault] = []
+def _faults_of(read: Reader, values: Any, step: str) -> list[FieldError]:
+    faults: list[FieldError] = []
     for place, value in values:
         try:
             read(value)
-        except Misfit as misfit:
-            faults += misfit.below(step.format(place))
+        except DecodeError as error:
+            faults += error.below(step.format(place))
     return faults
 
 
@@ -353,7 +363,7 @@ def _tagged(classes: tuple[Any, ...]) -> Reader:
             said = (
                 f"{wire} is missing" if found is None else str(wrong(found, f"none of {', '.join(by_value)}"))
             )
-            raise Misfit(Fault(f".{wire}", said))
+            raise DecodeError.at(FieldError(f".{wire}", said))
         return reader_of(cls)(value)
 
     return read

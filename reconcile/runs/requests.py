@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from attrs import field, frozen
 
-from informers import Key, Resource
+from informers import APIResource, Key
 from reconcile.models import Object
 
 
@@ -57,7 +57,7 @@ class Cause:
     """
 
     verb: Literal["added", "updated", "deleted", "resynced", "retried", "scheduled", "triggered"]
-    resource: Resource | None = None
+    resource: APIResource | None = None
     key: Key | None = None
     version: int = 0
     note: str = ""

@@ -5,10 +5,10 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.runs.requests import Cause
 
-Place = tuple[Resource, Key | None]
+Place = tuple[APIResource, Key | None]
 
 READS_KEPT = 32
 
@@ -24,7 +24,7 @@ class Sent:
     """
 
     method: str
-    resource: Resource
+    resource: APIResource
     key: Key
     subresource: str
     body: Any
@@ -51,22 +51,22 @@ class RunRecord:
     reads: tuple[Place, ...] = field(default=(), init=False)
     _sent: list[Sent] | None = field(default=None, init=False)
     told: Told | None = field(default=None, init=False)
-    rendered: dict[tuple[Resource, Key, str], Any] | None = field(default=None, init=False)
+    rendered: dict[tuple[APIResource, Key, str], Any] | None = field(default=None, init=False)
     causes: Sequence[Cause] = field(default=(), init=False)
     primary: Snapshot | None = field(default=None, init=False)
     """The object that the run was for, as it was when it began."""
 
-    def saw(self, resource: Resource, key: Key | None) -> None:
+    def saw(self, resource: APIResource, key: Key | None) -> None:
         """The run read an object, or all of a resource; the first few are kept, for people to read."""
         if len(self.reads) < READS_KEPT:
             self.reads += ((resource, key),)
 
-    def wants(self, resource: Resource, key: Key, subresource: str, body: Any) -> None:
+    def wants(self, resource: APIResource, key: Key, subresource: str, body: Any) -> None:
         """The run wants an object to be so; kept only where `rendered` is there for it."""
         if self.rendered is not None:
             self.rendered[resource, key, subresource] = body
 
-    def made_once(self, resource: Resource, key: Key) -> None:
+    def made_once(self, resource: APIResource, key: Key) -> None:
         """What the run wanted of an object was made by chance, and is kept: no rendering."""
         if self.rendered is not None:
             self.rendered.pop((resource, key, ""), None)
@@ -84,16 +84,16 @@ class RunRecord:
         if self.told is not None:
             self.told(sent)
 
-    def kept(self, resource: Resource, key: Key, state: Snapshot | None = None) -> None:
+    def kept(self, resource: APIResource, key: Key, state: Snapshot | None = None) -> None:
         """The run has this object as it wants it; `state` is what the server answered."""
         self._written[resource, key] = state
         self._failed.discard((resource, key))
 
-    def failed(self, resource: Resource, key: Key | None) -> None:
+    def failed(self, resource: APIResource, key: Key | None) -> None:
         """The run asked for something of this object (or of its kind) and did not get it."""
         self._failed.add((resource, key))
 
-    def answered(self, resource: Resource, key: Key | None) -> None:
+    def answered(self, resource: APIResource, key: Key | None) -> None:
         """What was asked of it before, it got now."""
         self._failed.discard((resource, key))
 
@@ -101,7 +101,7 @@ class RunRecord:
         """Something else went wrong in this run."""
         self._lost = True
 
-    def state_of(self, resource: Resource, key: Key) -> Snapshot | None:
+    def state_of(self, resource: APIResource, key: Key) -> Snapshot | None:
         """An object as this run wrote it last, if it did and knows."""
         return self._written.get((resource, key))
 
@@ -110,6 +110,6 @@ class RunRecord:
         """Whether nothing that the run asked for was refused it."""
         return not self._failed and not self._lost
 
-    def keeps(self, resource: Resource, key: Key) -> bool:
+    def keeps(self, resource: APIResource, key: Key) -> bool:
         """Whether the run wants this object."""
         return (resource, key) in self._written

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.runs.run_record import Sent
 from reconcile.storms.echoes import SERVER_SET
 
@@ -26,7 +26,7 @@ Difference = tuple[str, Any, Any]
 class FieldRef(NamedTuple):
     """A field of an object."""
 
-    resource: Resource
+    resource: APIResource
     key: Key
     path: str
 

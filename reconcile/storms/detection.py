@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from attrs import evolve, frozen
 
-from informers import Key, Resource
+from informers import APIResource, Key
 from reconcile.storms.changes import ABSENT, PRESENT, WHOLE, FieldRef
 
 WINDOW = 600.0
@@ -58,7 +58,7 @@ class WakeLoop:
     """
 
     kind: LoopKind
-    resource: Resource
+    resource: APIResource
     key: Key
     paths: Sequence[str]
     values: int
@@ -77,7 +77,7 @@ Histories: TypeAlias = Mapping[FieldRef, Iterable[FieldWrite]]
 
 
 def find_loop(
-    histories: Histories, now: float, primary: tuple[Resource, Key] | None = None
+    histories: Histories, now: float, primary: tuple[APIResource, Key] | None = None
 ) -> WakeLoop | None:
     """The loop that a key is in, if any: of several the one with most writes, with all its paths.
 
@@ -96,7 +96,7 @@ def find_loop(
 
 
 def _kind(
-    ref: FieldRef, writes: Sequence[FieldWrite], primary: tuple[Resource, Key] | None
+    ref: FieldRef, writes: Sequence[FieldWrite], primary: tuple[APIResource, Key] | None
 ) -> LoopKind | None:
     cycling = len({write.after for write in writes}) <= VALUES
     reverted = sum(write.woken_by == "reverted" for write in writes)
@@ -114,7 +114,7 @@ def _kind(
 
 def _churning(histories: Histories, now: float) -> WakeLoop | None:
     """Objects of one kind that the key both made and deleted, in runs that its own writes woke."""
-    unmade: dict[Resource, list[Key]] = {}
+    unmade: dict[APIResource, list[Key]] = {}
     for ref, history in histories.items():
         own = {w.after for w in history if w.at > now - WINDOW and w.woken_by in ("echo", "own")}
         if ref.path == WHOLE and own == {ABSENT, PRESENT}:

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.runs.requests import TerminalError
 from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import differing
 
-Rendered: TypeAlias = Mapping[tuple[Resource, Key, str], Any]
+Rendered: TypeAlias = Mapping[tuple[APIResource, Key, str], Any]
 """What a run wanted, by object and subresource: the bodies of its creates and applies, and its status."""
 
 Rendering: TypeAlias = tuple[Rendered, Sequence[Sent]]
@@ -60,7 +60,7 @@ def without_server_set(one: Rendering, other: Rendering) -> tuple[Rendered, Rend
     exact: dict[str, str] = {}
     within: dict[str, str] = {}
     for _, sent in (one, other):
-        generated: Counter[tuple[Resource, str, str]] = Counter()
+        generated: Counter[tuple[APIResource, str, str]] = Counter()
         for write in sent:
             if write.written is not None:
                 _name_values(write, write.written, generated, exact, within)
@@ -74,7 +74,7 @@ def _named(rendered: Rendered, exact: Mapping[str, str], within: Mapping[str, st
 def _name_values(
     sent: Sent,
     written: Snapshot,
-    generated: Counter[tuple[Resource, str, str]],
+    generated: Counter[tuple[APIResource, str, str]],
     exact: dict[str, str],
     within: dict[str, str],
 ) -> None:
@@ -150,5 +150,5 @@ def _text(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def _name(resource: Resource, key: Key, subresource: str) -> str:
+def _name(resource: APIResource, key: Key, subresource: str) -> str:
     return f"{resource.kind} {key}{f'/{subresource}' if subresource else ''}"

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 from attrs import define, evolve, field
 
-from informers import Delta, Key, Resource, Snapshot
+from informers import APIResource, Delta, Key, Snapshot
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
 
-_Version: TypeAlias = tuple[Resource, Key, int]
+_Version: TypeAlias = tuple[APIResource, Key, int]
 
 REMEMBERED = 10_000
 """Keys whose writes are remembered. Beyond that the echoes of the oldest key wake it, as foreign changes do:
@@ -50,7 +50,7 @@ class Echoes:
     all.
     """
 
-    resources: Collection[Resource] | None = None
+    resources: Collection[APIResource] | None = None
     _expected: dict[Request, dict[_Version, _Expected]] = field(factory=dict, init=False)
 
     def expect(self, request: Request, sent: Sent) -> None:
@@ -84,7 +84,7 @@ class Echoes:
         if not wrote:
             self._expected.pop(request, None)
 
-    def classify(self, request: Request, resource: Resource, delta: Delta) -> Origin:
+    def classify(self, request: Request, resource: APIResource, delta: Delta) -> Origin:
         """Where a change comes from, for that key. Several handlers may ask about one change."""
         versions = self._expected.get(request)
         new = delta.new
@@ -104,7 +104,7 @@ class Echoes:
         # A store that was behind delivers the version from another start: with it came a foreign change.
         return expected.origin if since == expected.since else Origin.FOREIGN
 
-    def discard(self, request: Request, resource: Resource, delta: Delta) -> None:
+    def discard(self, request: Request, resource: APIResource, delta: Delta) -> None:
         """A change concerns that key and does not wake it."""
         versions = self._expected.get(request)
         if versions is None or delta.new is None:

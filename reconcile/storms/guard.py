@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import structlog
 from attrs import define, evolve, field
 
-from informers import ApiError, Delta, Resource, Snapshot
+from informers import ApiError, APIResource, Delta, Snapshot
 from reconcile.client.client import Client
 from reconcile.client.field_managers import STORMS
 from reconcile.models.codec import format_time
@@ -53,7 +53,7 @@ class StormGuard:
     """
 
     policy: Storms
-    resource: Resource
+    resource: APIResource
     manager: str
     client: Client
     report: Report
@@ -88,7 +88,7 @@ class StormGuard:
         return self._storms.get(request)
 
     @observing(lambda *_: None)
-    def note_trigger(self, request: Request, resource: Resource, delta: Delta) -> None:
+    def note_trigger(self, request: Request, resource: APIResource, delta: Delta) -> None:
         """A foreign change wakes a key."""
         active = self.meter.active(request)
         if active is not None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field
 
-from informers import Delta, Key, Resource, Snapshot
+from informers import APIResource, Delta, Key, Snapshot
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
 from reconcile.storms.changes import FieldRef, differences, effects_of, paths_of
@@ -26,22 +26,22 @@ WRITES_A_FIELD = 16
 class ActiveKey:
     """The writes of a key that keeps writing, and the last change of an object that woke it."""
 
-    primary: tuple[Resource, Key]
+    primary: tuple[APIResource, Key]
     runs: int = 0
     writes: int = 0
     last_write: float = 0.0
     histories: dict[FieldRef, deque[FieldWrite]] = field(factory=dict)
-    trigger: tuple[Resource, Snapshot | None, Snapshot] | None = None
+    trigger: tuple[APIResource, Snapshot | None, Snapshot] | None = None
     echo: Cause | None = None
     foreign: Cause | None = None
     spec: Snapshot | None = None
-    deleted: deque[tuple[Resource, Key]] = field(factory=lambda: deque(maxlen=FIELDS_A_KEY))
-    written: dict[tuple[Resource, Key], tuple[str, ...]] = field(factory=dict)
+    deleted: deque[tuple[APIResource, Key]] = field(factory=lambda: deque(maxlen=FIELDS_A_KEY))
+    written: dict[tuple[APIResource, Key], tuple[str, ...]] = field(factory=dict)
     manager: str = ""
-    writes_of: tuple[Resource, Key] | None = None
+    writes_of: tuple[APIResource, Key] | None = None
     reads: int = 0
 
-    def note_trigger(self, resource: Resource, delta: Delta) -> None:
+    def note_trigger(self, resource: APIResource, delta: Delta) -> None:
         """A foreign change wakes the key."""
         self.trigger = (resource, delta.old, delta.last)
 
@@ -110,7 +110,7 @@ class WatchedKey:
 class Meter:
     """What each key of a controller wrote lately. A key that does not write takes no memory."""
 
-    resource: Resource
+    resource: APIResource
     keys: dict[Request, WatchedKey] = field(factory=dict, init=False)
     _active: dict[Request, ActiveKey] = field(factory=dict, init=False)
     _candidates: dict[Request, ActiveKey] = field(factory=dict, init=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import define
 
-from informers import Resource, Snapshot
+from informers import APIResource, Snapshot
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
@@ -122,7 +122,7 @@ def _ends(base: Snapshot | None, written: Snapshot) -> bool:
     return base is not None and base.terminating and bool(base.finalizers) and not written.finalizers
 
 
-def describe_read(resource: Resource, key: Any) -> str:
+def describe_read(resource: APIResource, key: Any) -> str:
     """A read in one line: of an object, or of all of a kind."""
     return f"{resource.plural} {key}" if key is not None else f"{resource.plural} (list)"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from informers import Resource, error_from_response
+from informers import APIResource, error_from_response
 from reconcile.client.client import Client
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
 from reconcile.models import Object, encode, kind_of
@@ -98,7 +98,7 @@ class FakeClient(Client):
         if self.server.handle(ApiRequest("GET", f"/api/v1/namespaces/{name}")).status == 404:  # type: ignore[union-attr]
             self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
-    def _resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+    def _resource_of(self, manifest: Mapping[str, Any]) -> APIResource:
         group, slash, version = str(manifest.get("apiVersion", "")).partition("/")
         if not slash:
             group, version = "", group
@@ -108,7 +108,7 @@ class FakeClient(Client):
                 f"no kind {manifest.get('kind')} in {manifest.get('apiVersion')}: "
                 f"add its CustomResourceDefinition first, or its model with serve()"
             )
-        return Resource(group, version, served.kind, served.plural, served.namespaced)
+        return APIResource(group, version, served.kind, served.plural, served.namespaced)
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send one request past the client and return the decoded answer; a PATCH is a merge patch.

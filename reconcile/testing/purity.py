@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from informers import Key, Resource, Response, get_logger
+from informers import APIResource, Key, Response, get_logger
 from informers.transport import PassingTransport
 from reconcile.client.client import Client
 from reconcile.controller.blocking import InStep
@@ -156,7 +156,7 @@ async def _question(
 ) -> bytes:
     objects = []
     for kind in controller.kinds:
-        resource: Resource = kind_of(kind).resource
+        resource: APIResource = kind_of(kind).resource
         objects += [one.to_dict() for one in await client.snapshots(resource, live=True)]
     return json.dumps({"place": place, "request": list(request), "objects": objects}).encode()
 

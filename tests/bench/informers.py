@@ -25,14 +25,14 @@ import anyio
 import trustme
 import yaml
 
-from informers import Informer, InformerOptions, Key, Resource, StreamingResponse
+from informers import APIResource, Informer, InformerOptions, Key, StreamingResponse
 from informers.kubernetes import connect
 
 OBJECTS = 20_000
 EVENTS = 20_000
 MANY = 100_000
-SITES = Resource("example.com", "v1", "Site", "sites")
-PODS = Resource("", "v1", "Pod", "pods")
+SITES = APIResource("example.com", "v1", "Site", "sites")
+PODS = APIResource("", "v1", "Pod", "pods")
 Figures = dict[str, float]
 
 

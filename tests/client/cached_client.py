@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from informers import Cache, InformerOptions, Resource
+from informers import APIResource, Cache, InformerOptions
 from reconcile import Client
 from reconcile.client.own_writes import Journal
 from reconcile.testing import FakeClient
@@ -13,7 +13,7 @@ from reconcile.testing import FakeClient
 
 def cached(
     fake: FakeClient,
-    *resources: Resource,
+    *resources: APIResource,
     manager: str = "mine",
     former: Sequence[str] = (),
     declared: bool = True,

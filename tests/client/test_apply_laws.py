@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from informers import Cache, InformerOptions, Key
-from reconcile import Client, Resource
+from reconcile import APIResource, Client
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.testing import FakeClient
 
-GADGETS = Resource("example.com", "v1", "Gadget", "gadgets")
+GADGETS = APIResource("example.com", "v1", "Gadget", "gadgets")
 KEY = Key("default", "a")
 PATH = GADGETS.path(*KEY)
 SPEC = {

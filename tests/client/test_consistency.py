@@ -6,7 +6,7 @@ import anyio
 import pytest
 from attrs import define
 
-from informers import Cache, Key, Resource, Snapshot
+from informers import APIResource, Cache, Key, Snapshot
 from reconcile import AlreadyExists, Context, Controller, ObjectMeta, Result
 from reconcile.client.own_writes import Journal
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -70,10 +70,10 @@ class Answers:
 
     states: list[Snapshot | None]
 
-    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+    async def read(self, resource: APIResource, key: Key) -> Snapshot | None:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-    async def version(self, resource: Resource, namespace: str = "") -> int:
+    async def version(self, resource: APIResource, namespace: str = "") -> int:
         raise AssertionError
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import (
+    APIResource,
     Cache,
     Informer,
     InformerOptions,
     Key,
-    Resource,
     Snapshot,
     StaleVersion,
     StreamingResponse,
@@ -176,11 +176,11 @@ class Elsewhere:
         self.reached = version
         self.asked = 0
 
-    async def version(self, resource: Resource, namespace: str = "") -> int:
+    async def version(self, resource: APIResource, namespace: str = "") -> int:
         self.asked += 1
         return self.reached
 
-    async def read(self, resource: Resource, key: Key) -> Snapshot | None:
+    async def read(self, resource: APIResource, key: Key) -> Snapshot | None:
         return None
 
 

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from informers import Resource
+from informers import APIResource
 from informers.credentials import Proof
 from informers.exec_plugin import Plugin
 from reconcile import Cause, Context, Controller, ObjectMeta, Watch
@@ -33,7 +33,7 @@ PASSWORD = "correct-horse-battery"
 NESTED = "staple-in-a-docker-config"
 KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
 NEW = "made-up-by-the-reconciler"
-SECRETS = Resource("", "v1", "Secret", "secrets")
+SECRETS = APIResource("", "v1", "Secret", "secrets")
 
 
 def encoded(text: str) -> str:
@@ -135,7 +135,7 @@ def test_values_of_a_patch_and_of_string_data_are_known_and_short_ones_left_alon
 
 def test_bodies_of_other_kinds_are_not_kept() -> None:
     values = SecretValues()
-    values.saw(Resource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
+    values.saw(APIResource("", "v1", "ConfigMap", "configmaps"), b'{"data":{"a":"visible"}}')
     assert values.redact("visible") == "visible"
 
 
@@ -289,8 +289,8 @@ def test_a_line_is_clean_in_text_values_and_traceback_and_keeps_the_types_of_wha
 
 def test_only_secrets_of_the_core_group_are_sensitive() -> None:
     assert is_sensitive(SECRETS)
-    assert not is_sensitive(Resource("", "v1", "ConfigMap", "configmaps"))
-    assert not is_sensitive(Resource("example.com", "v1", "Secret", "secrets"))
+    assert not is_sensitive(APIResource("", "v1", "ConfigMap", "configmaps"))
+    assert not is_sensitive(APIResource("example.com", "v1", "Secret", "secrets"))
 
 
 async def by_pages(ctx: Context[Toy]) -> str:

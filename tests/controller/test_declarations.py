@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from informers import Resource, get_logger
+from informers import APIResource, get_logger
 from reconcile import Context, Controller, Object, ObjectMeta, Request, UndeclaredWrite, Write, kind_of
 from reconcile.blocks import Autoscaler, Copier
 from reconcile.controller.declared_writes import Declarations
@@ -34,7 +34,7 @@ def asked(controller: Controller[Any], *, refuse: bool = True) -> Declarations:
     return Declarations(controller, get_logger("reconcile.toy"), refuse)
 
 
-def resource(kind: type[Object]) -> Resource:
+def resource(kind: type[Object]) -> APIResource:
     return kind_of(kind).resource
 
 
@@ -154,7 +154,7 @@ def test_each_verb_of_each_part_is_asked_for_by_itself(
 
 @pytest.mark.rule("declared-refused")
 def test_events_need_no_declaration() -> None:
-    events = Resource("events.k8s.io", "v1", "Event", "events")
+    events = APIResource("events.k8s.io", "v1", "Event", "events")
     for method in ("POST", "PATCH"):
         asked(Controller(ConfigMap, idle)).check(method, events, "")
 

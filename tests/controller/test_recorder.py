@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Resource
+from informers import APIResource
 from reconcile import Client, Context, Controller, ObjectMeta, Result
 from reconcile.client.manifest_text import manifest_of
 from reconcile.controller.context import PendingEvent
@@ -34,14 +34,14 @@ from reconcile.testing import (
 )
 from tests.helpers.managers import Toy, World, played
 
-NEW = Resource("events.k8s.io", "v1", "Event", "events")
-CORE = Resource("", "v1", "Event", "events")
+NEW = APIResource("events.k8s.io", "v1", "Event", "events")
+CORE = APIResource("", "v1", "Event", "events")
 ABOUT = Subject("v1", "ConfigMap", "default", "c", "u")
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 FINE = PendingEvent("Normal", "Fine", "all is well")
 
 
-async def written(client: Client, resource: Resource = NEW) -> list[dict[str, Any]]:
+async def written(client: Client, resource: APIResource = NEW) -> list[dict[str, Any]]:
     return [snapshot.to_dict() for snapshot in await client.snapshots(resource, live=True)]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import Resource
+from informers import APIResource
 from reconcile import Context, Controller, Object, Write, resource
 from reconcile.controller.permissions import permissions_of
 from reconcile.controller.rbac_verbs import REQUEST_VERBS, check_verb, ordered
@@ -104,7 +104,7 @@ def test_one_wrong_letter_in_a_common_verb_is_never_taken(verb: str, place: int,
     if wrong in REQUEST_VERBS or len(verb) < 4:
         return
     with pytest.raises(ValueError, match=f"use {verb!r}|use "):
-        check_verb(wrong, Resource("", "v1", "Pod", "pods"))
+        check_verb(wrong, APIResource("", "v1", "Pod", "pods"))
 
 
 def test_a_rule_names_requests_first_and_the_rest_by_its_letters() -> None:

@@ -35,6 +35,7 @@ PYTHON = re.compile(r"```python[^\n]*\n(.*?)```", re.DOTALL)
 # Modules whose `__all__` is for their own package, or for pytest; nobody is told to import them.
 INTERNAL_PACKAGES = frozenset(
     {
+        "informers.apimachinery",
         "reconcile.client",
         "reconcile.commands",
         "reconcile.controller",

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from informers import Informer, InformerOptions, Key, Resource, Snapshot, Store
+from informers import APIResource, Informer, InformerOptions, Key, Snapshot, Store
 from informers.applied import MARK, NOTHING, Appliers, mark_in, mark_of_intent, with_marks
 from informers.shape import Shape
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_applies.json").read_text())
 """Answers of kube-apiserver 1.36 to applies of 28 built-in kinds."""
-THINGS = Resource("example.com", "v1", "Thing", "things")
+THINGS = APIResource("example.com", "v1", "Thing", "things")
 FIELDS = {"f:spec": {"f:size": {}}}
 INTENT = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 1}}
 

@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from informers import (
+    APIResource,
     Cache,
     CacheSyncFailed,
     Delta,
     InformerOptions,
     Key,
     NotCached,
-    Resource,
     StatusError,
     Unreachable,
 )
@@ -27,8 +27,8 @@ from reconcile.models import ObjectMeta, definition_of
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, VirtualClock, When, simulate
 from tests.informers.sites import SITES, Site
 
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
-SECRETS = Resource("", "v1", "Secret", "secrets")
+CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
+SECRETS = APIResource("", "v1", "Secret", "secrets")
 
 
 class World:
@@ -55,7 +55,7 @@ class World:
             group.cancel_scope.cancel()
 
 
-def names(cache: Cache, resource: Resource = CONFIG_MAPS) -> list[str]:
+def names(cache: Cache, resource: APIResource = CONFIG_MAPS) -> list[str]:
     found = cache.informer(resource).store.list()
     return sorted(s.key.name for s in found if not s.key.name.startswith("kube-"))
 

@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from informers import Delta, Informer, InformerOptions, Resource
+from informers import APIResource, Delta, Informer, InformerOptions
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
 from reconcile.models import ObjectMeta
 from reconcile.testing import VirtualClock, simulate
 
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 Scenario = Callable[[Client, Informer], Awaitable[None]]
 
 

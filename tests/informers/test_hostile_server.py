@@ -18,11 +18,11 @@ import pytest
 import trustme
 from attrs import define, field
 
-from informers import Delta, Informer, Key, Resource
+from informers import APIResource, Delta, Informer, Key
 from tests.informers.conftest import Connect
 from tests.informers.http_peer import CHUNKED, END_OF_CHUNKS, Peer, Seen, chunk, reply, serving
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 RECONNECTS = int(os.environ.get("RECONNECTS", "300"))
 IN_FULL = 10_000
 LONGEST = 1 << 20

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Cache, CacheSyncFailed, Delta, Informer, Key, NotCached, Resource, Unreachable
+from informers import APIResource, Cache, CacheSyncFailed, Delta, Informer, Key, NotCached, Unreachable
 from informers.transport import Response
 from reconcile import Client
 from reconcile.embedded import ApiServer, InProcessTransport
@@ -31,7 +31,7 @@ from reconcile.testing import (
     simulate,
 )
 
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 
 
 class History:

@@ -10,10 +10,10 @@ import anyio
 import pytest
 from attrs import define, field
 
-from informers import Delta, Informer, Key, Resource, Response, StreamingResponse
+from informers import APIResource, Delta, Informer, Key, Response, StreamingResponse
 from reconcile.testing import VirtualClock, simulate
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 
 
 def pod(name: str, version: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import (
-    Cause,
     Expired,
     Forbidden,
     Invalid,
@@ -16,6 +15,7 @@ from informers import (
     ServerError,
     ServerTimeout,
     Snapshot,
+    StatusCause,
     TooManyRequests,
     Unreachable,
 )
@@ -64,7 +64,7 @@ BROKEN = ServerError(500, "InternalError", "no")
 MISSING = NotFound(404, "NotFound", "no such resource")
 REFUSED = Forbidden(403, "Forbidden", "no")
 UNSUPPORTED = Invalid(422, "Invalid", "sendInitialEvents is forbidden for watch")
-AHEAD = ServerTimeout(504, "Timeout", "no", causes=(Cause("ResourceVersionTooLarge"),), retry_after=1)
+AHEAD = ServerTimeout(504, "Timeout", "no", causes=(StatusCause("ResourceVersionTooLarge"),), retry_after=1)
 DOWN = Unreachable("connection refused")
 CUT = OutcomeUnknown("reset")
 

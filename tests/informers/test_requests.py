@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 from attrs import define, field
 
-from informers import Informer, InformerOptions, Resource, Response, StreamingResponse
+from informers import APIResource, Informer, InformerOptions, Response, StreamingResponse
 from reconcile.testing import VirtualClock, simulate
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 PIECE = 1 << 16
 
 

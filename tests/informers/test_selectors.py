@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from informers import Informer, InformerOptions, Key, Resource, Snapshot
+from informers import APIResource, Informer, InformerOptions, Key, Snapshot
 from informers.selectors import SHARD_EXAMPLE, selects
 from reconcile.embedded.refusals import Failure
 from reconcile.embedded.verbs.object_selection import parse_shards
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 
 
 def pod(labels: dict[str, str] | None = None, **more: Any) -> Snapshot:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers import InformerOptions, Resource, Snapshot
+from informers import APIResource, InformerOptions, Snapshot
 from informers.compression import Codec, ZlibCodec, ZstdCodec, codec
 from informers.shape import Shape, without_managed_fields
 
-SITES = Resource("example.com", "v1", "Site", "sites")
+SITES = APIResource("example.com", "v1", "Site", "sites")
 MANAGED = {"manager": "m", "fieldsV1": {"f:spec": {".": {}}}}
 TEXT = st.text(max_size=12)
 VALUES: st.SearchStrategy[Any] = st.recursive(

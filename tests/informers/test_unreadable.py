@@ -12,7 +12,7 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Informer, Resource, Response, Snapshot, StreamingResponse
+from informers import APIResource, Informer, Response, Snapshot, StreamingResponse
 from informers.scanning import check_whole, elements, members
 from informers.snapshot import name_in
 from reconcile.testing import VirtualClock, simulate
@@ -20,7 +20,7 @@ from tests.client.test_hostile_answers import BODIES, EXAMPLES, HEADERS, STATUSE
 from tests.informers.http_peer import always, reply, serving
 from tests.informers.test_hostile_server import pod, whole
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -191,7 +191,7 @@ def test_values_that_do_not_fit_are_told_with_their_paths(spec: dict[str, Any], 
 def test_the_faults_of_an_object_come_all_at_once_and_as_data() -> None:
     with pytest.raises(DecodeError) as caught:
         whole(speed=9, every=1)
-    assert [fault.path for fault in caught.value.faults] == [".spec.speed", ".spec.every"]
+    assert [fault.path for fault in caught.value.errors] == [".spec.speed", ".spec.every"]
 
 
 def test_a_micro_time_keeps_its_microseconds_and_a_time_whole_seconds() -> None:

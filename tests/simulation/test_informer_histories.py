@@ -11,12 +11,12 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import AsyncHandler, Delta, Informer, Registration, Resource, Snapshot
+from informers import APIResource, AsyncHandler, Delta, Informer, Registration, Snapshot
 from informers.pacing import Pace
 from reconcile.testing import VirtualClock, simulate
 from tests.simulation.chronicle import DISRUPTIONS, REFUSALS, Chronicle, State, Streaming, owner_of, parsed
 
-PODS = Resource("", "v1", "Pod", "pods")
+PODS = APIResource("", "v1", "Pod", "pods")
 NAMES = "abcd"
 PAUSES = (3.0, 10.0, 20.0, 40.0, 150.0, 700.0)
 HISTORIES = int(os.environ.get("HISTORIES", "150"))

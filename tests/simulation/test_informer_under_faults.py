@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.informer import Informer
-from informers.resource import Resource
+from informers.resource import APIResource
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import (
@@ -25,7 +25,7 @@ from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateTransport
 from reconcile.testing.loop import simulate
 
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 COLLECTION = CONFIG_MAPS.path("default")
 
 AFTER = st.integers(0, 6)

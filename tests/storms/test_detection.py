@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from informers import Key, Resource
+from informers import APIResource, Key
 from reconcile import kind_of
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.storms.changes import ABSENT, PRESENT, WHOLE, FieldRef
@@ -35,7 +35,7 @@ def mixed(values: str, *parts: tuple[WokenBy, int]) -> deque[FieldWrite]:
 
 
 def kind_at(
-    ref: FieldRef, history: deque[FieldWrite], primary: tuple[Resource, Key] | None = None
+    ref: FieldRef, history: deque[FieldWrite], primary: tuple[APIResource, Key] | None = None
 ) -> str | None:
     loop = find_loop({ref: history}, history[-1].at, primary)
     return None if loop is None else loop.kind
@@ -83,7 +83,7 @@ def test_what_is_as_old_as_the_window_is_over(seconds: float, kind: str | None) 
 
 
 def unmade(
-    wakers: tuple[WokenBy, WokenBy], count: int, resource: Resource = CONFIG
+    wakers: tuple[WokenBy, WokenBy], count: int, resource: APIResource = CONFIG
 ) -> Mapping[FieldRef, deque[FieldWrite]]:
     turn = deque([FieldWrite(1.0, wakers[0], PRESENT, True), FieldWrite(2.0, wakers[1], ABSENT, True)])
     return {FieldRef(resource, Key("default", f"v{number}"), WHOLE): turn for number in range(count)}

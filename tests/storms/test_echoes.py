@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from informers import Delta, Key, Resource, Snapshot
+from informers import APIResource, Delta, Key, Snapshot
 from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Request, kind_of
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap
@@ -451,7 +451,7 @@ def test_no_foreign_change_is_lost_to_an_echo(capsys: pytest.CaptureFixture[str]
 
 
 def test_news_taken_for_an_echo_by_its_object_alone_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def classify(self: Echoes, request: Request, resource: Resource, delta: Delta) -> Origin:
+    def classify(self: Echoes, request: Request, resource: APIResource, delta: Delta) -> Origin:
         written = {(resource, key) for resource, key, _ in self._expected.get(request, {})}
         return Origin.SEEN if (resource, delta.last.key) in written else Origin.FOREIGN
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from informers import Key, Resource, Snapshot
+from informers import APIResource, Key, Snapshot
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
 from reconcile.storms import meter
@@ -22,7 +22,7 @@ from reconcile.storms.meter import (
     woken_by_of,
 )
 
-TOYS = Resource("example.com", "v1", "Toy", "toys")
+TOYS = APIResource("example.com", "v1", "Toy", "toys")
 UPDATED = Cause("updated", TOYS, Key("default", "a"), 1)
 
 
