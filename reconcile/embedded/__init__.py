@@ -4,9 +4,10 @@ from reconcile.embedded.admission.chain import Admission, AdmissionFor, Admissio
 from reconcile.embedded.api import ApiRequest, TableRenderer
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
+from reconcile.embedded.kinds import BuiltInKind
 from reconcile.embedded.protocol.api_failure import Failure, FieldCause
 from reconcile.embedded.registry import Registry
-from reconcile.embedded.served import Column, ScalePaths, ServedResource
+from reconcile.embedded.served import CellColumn, Column, ScalePaths, ServedResource
 from reconcile.embedded.server import ApiServer, failure_response
 from reconcile.embedded.verbs.watching import Watch
 
@@ -17,6 +18,8 @@ __all__ = [
     "AdmissionRequest",
     "ApiRequest",
     "ApiServer",
+    "BuiltInKind",
+    "CellColumn",
     "Column",
     "Denied",
     "Failure",

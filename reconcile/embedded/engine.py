@@ -9,10 +9,9 @@ from informers.resource import Key
 from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
-from reconcile.embedded.kinds.kind_table import KindRules, built_in_rules
+from reconcile.embedded.kinds import Catalogue
 from reconcile.embedded.log import Change, Log, StorageKey, Stored
 from reconcile.embedded.protocol.field_selectors import value_at
-from reconcile.embedded.protocol.names import subdomain_faults
 from reconcile.embedded.protocol.object_metadata import owners_of
 from reconcile.embedded.refusals import untidy
 from reconcile.embedded.registry import Registry
@@ -27,28 +26,22 @@ MAX_STORED_BYTES = 1536 * 1024
 MAX_STORE_BYTES = 2 * 1024 * 1024 * 1024
 """Bytes of all objects together, as a real server's etcd has them unless told otherwise."""
 
-_CUSTOM_RULES = KindRules(check_name=subdomain_faults)
-
 
 class Engine:
     """The state of one server."""
 
-    def __init__(self, clock: Clock, log: Log, registry: Registry, *, rbac: bool = True) -> None:
+    def __init__(
+        self, clock: Clock, log: Log, registry: Registry, kinds: Catalogue, *, rbac: bool = True
+    ) -> None:
         self.clock = clock
         self.log = log
         self.registry = registry
+        self.kinds = kinds
         self.table: TableRenderer | None = None
         self.admission: list[Admission] = []
         self.guards: list[Guard] = []
         self.tokens = Tokens(clock, log)
         self.access = Access(log, enforced=rbac)
-        self._rules = built_in_rules()
-
-    def rules(self, resource: ServedResource) -> KindRules:
-        """What is particular to this kind."""
-        if resource.custom:
-            return _CUSTOM_RULES
-        return self._rules.get((resource.group, resource.kind), _CUSTOM_RULES)
 
     def admissions_for(self, resource: ServedResource) -> list[Admission]:
         """What a write of this resource has to pass."""

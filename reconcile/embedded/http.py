@@ -179,7 +179,7 @@ class _Handler:
         try:
             check_head(request)
             user = self._user(request)
-            return _read(request, user, await self.bodies.read(request))
+            return _read(self.server, request, user, await self.bodies.read(request))
         except Failure as failure:
             return _refusal(failure)
         except Exception as error:
@@ -306,7 +306,7 @@ def _batches(lines: list[bytes]) -> Iterator[bytes]:
         yield b"".join(batch)
 
 
-def _read(request: web.BaseRequest, user: User, body: bytes) -> ApiRequest:
+def _read(server: ApiServer, request: web.BaseRequest, user: User, body: bytes) -> ApiRequest:
     headers: dict[str, str] = {}
     for name, value in request.headers.items():
         key = name.lower()
@@ -315,7 +315,8 @@ def _read(request: web.BaseRequest, user: User, body: bytes) -> ApiRequest:
     for name, value in request.query.items():
         query.setdefault(name, value)
     if headers.get("content-type", "").startswith(protobuf.CONTENT_TYPE):
-        body, headers["content-type"] = protobuf.to_json(body), "application/json"
+        body = server.protobuf.to_json(body)
+        headers["content-type"] = "application/json"
     return ApiRequest(request.method, request.path, query, headers, body, user)
 
 

@@ -1,11 +1,18 @@
 """What the embedded server knows of one version of one resource."""
 
+import datetime
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 from attrs import field, frozen
 
 from reconcile.embedded.schema import Schema
+
+Convert = Callable[[dict[str, Any], str], dict[str, Any]]
+"""An object in another apiVersion; it may use up the one that it is given."""
+ConvertPath = Callable[[str, str], str]
+"""Where a field stands in objects of an apiVersion, whichever version's path names it."""
 
 
 @frozen
@@ -18,6 +25,17 @@ class Column:
     description: str = ""
     priority: int = 0
     format: str = ""
+
+
+@frozen
+class CellColumn:
+    """A column of `kubectl get` whose cells a function makes; `wide` ones appear with `-o wide` only."""
+
+    name: str
+    cell: Callable[[Mapping[str, Any], datetime.datetime], Any]
+    """From the object and the time now."""
+    type: str = "string"
+    wide: bool = False
 
 
 @frozen
@@ -58,6 +76,8 @@ class ServedResource:
     answers_object_on_delete: bool = False
     """DELETE answers with the object instead of a Status (Pod, Namespace, Service)."""
     columns: tuple[Column, ...] = ()
+    cell_columns: tuple[CellColumn, ...] = ()
+    """The columns of a built-in kind, which count for more than `columns`."""
     selectable_fields: tuple[str, ...] = ()
     """Paths that field selectors may use beside metadata.name and metadata.namespace: `.spec.nodeName`."""
     openapi: dict[str, Any] = field(factory=dict)
@@ -75,6 +95,10 @@ class ServedResource:
     """The apiVersion that objects are kept with, where that is another one."""
     stored_as: tuple[str, str] | None = None
     """Group and plural of another resource whose objects these are (Events of both groups)."""
+    convert: Convert | None = None
+    """How a built-in kind shows what was stored in another of its versions."""
+    convert_path: ConvertPath | None = None
+    """The same for the paths of field selectors."""
 
     @cached_property
     def api_version(self) -> str:

@@ -1,6 +1,6 @@
 """The embedded API server: requests in, answers and watches out, one thread, no waiting."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from attrs import evolve
@@ -21,9 +21,10 @@ from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
 from reconcile.embedded.controllers.served_definitions import Definitions
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.kinds.built_in import built_in_resources
-from reconcile.embedded.kinds.default_roles import default_bindings, default_roles
+from reconcile.embedded.kinds import BUILT_IN, BuiltInKind, Catalogue
+from reconcile.embedded.kinds.rbac import default_bindings, default_roles
 from reconcile.embedded.kubectl.discovery_routes import Routes
+from reconcile.embedded.kubectl.protobuf import Protobuf
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
 from reconcile.embedded.protocol.api_failure import Failure
@@ -52,6 +53,8 @@ class ApiServer:
 
     Who asks is `ApiRequest.user`, the administrator unless said otherwise. With `rbac` everybody else
     may do what Roles and ClusterRoles bound to them say, as in a real cluster; without it everything.
+
+    `kinds` are served as if they were built in, beside those that are.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class ApiServer:
         history: int = 100_000,
         history_bytes: int = MAX_HISTORY_BYTES,
         rbac: bool = True,
+        kinds: Iterable[BuiltInKind] = (),
     ) -> None:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
-        self._begin(Engine(clock, log, Registry(built_in_resources()), rbac=rbac))
+        catalogue = Catalogue((*BUILT_IN, *kinds))
+        self._begin(Engine(clock, log, Registry(catalogue.resources), catalogue, rbac=rbac))
         self._make_first_namespaces()
         self._make_default_roles()
 
@@ -93,7 +98,8 @@ class ApiServer:
         engine = self._engine
         other = ApiServer.__new__(ApiServer)
         enforced = engine.access.enforced
-        other._begin(Engine(clock, engine.log.copy(), engine.registry.copy(), rbac=enforced))
+        kinds = Catalogue(engine.kinds.kinds)
+        other._begin(Engine(clock, engine.log.copy(), engine.registry.copy(), kinds, rbac=enforced))
         other._engine.admission[:] = engine.admission
         other._housekeeping.take_over(self._housekeeping)
         other._definitions.take_over(self._definitions)
@@ -123,6 +129,11 @@ class ApiServer:
     def resources(self) -> Registry:
         """What is served now."""
         return self._engine.registry
+
+    @property
+    def protobuf(self) -> Protobuf:
+        """Reads the protobuf bodies that kubectl sends."""
+        return self._engine.kinds.protobuf
 
     @property
     def clock(self) -> Clock:
@@ -247,7 +258,7 @@ class ApiServer:
         self._accounts.sync()
 
     def _make_default_roles(self) -> None:
-        for obj in (*default_roles(), *default_bindings()):
+        for obj in (*default_roles(self._engine.kinds.kinds), *default_bindings()):
             resource = self._engine.registry.by_kind("rbac.authorization.k8s.io", obj["kind"])
             if resource is not None:
                 obj["metadata"]["creationTimestamp"] = self._engine.now()

@@ -4,8 +4,6 @@ from typing import Any
 
 import msgspec
 
-from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.event_conversion import convert_event
 from reconcile.embedded.log import Stored
 from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.served import ServedResource
@@ -34,10 +32,8 @@ def object_in(stored: Stored, resource: ServedResource) -> dict[str, Any]:
 
 def _convert(stored: Stored, resource: ServedResource) -> dict[str, Any]:
     obj = stored.decode()
-    if not resource.custom and stored.encoded_by.group != resource.group:
-        return convert_event(obj, resource.api_version)
-    if not resource.custom and resource.kind == "HorizontalPodAutoscaler":
-        return convert_autoscaler(obj, resource.api_version)
+    if resource.convert is not None:
+        return resource.convert(obj, resource.api_version)
     return from_storage(resource, obj)
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from attrs import evolve
 
-from reconcile.embedded.kinds.built_in import built_in_resources
+from reconcile.embedded.kinds import BUILT_IN, Catalogue
 from reconcile.embedded.kubectl.openapi import STRATEGIC_PATCH, OpenApi, group_document, schema_name
 from reconcile.embedded.schema import EMPTY
 from reconcile.embedded.served import ScalePaths, ServedResource
@@ -29,7 +29,7 @@ PODS = ServedResource("", "v1", "Pod", "pods", "pod", "PodList", EMPTY, has_stat
 ITEM = "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"
 
 
-APPS = [resource for resource in built_in_resources() if resource.group == "apps"]
+APPS = [resource for resource in Catalogue(BUILT_IN).resources if resource.group == "apps"]
 
 
 def document() -> dict[str, Any]:

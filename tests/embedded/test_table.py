@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.clock import SystemClock
+from reconcile.embedded.kinds import BUILT_IN
 from reconcile.embedded.kubectl.ages import age, human_duration
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
@@ -28,9 +29,14 @@ def ago(**span: float) -> str:
     return (NOW - datetime.timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def resource(kind: str, group: str = "", **more: Any) -> ServedResource:
-    plural = f"{kind.lower()}s"
-    return ServedResource(group, "v1", kind, plural, kind.lower(), f"{kind}List", EMPTY, **more)
+def resource(kind: str, group: str = "") -> ServedResource:
+    (found,) = (built_in for built_in in BUILT_IN if (built_in.group, built_in.name) == (group, kind))
+    return found.resources[0]
+
+
+def widgets(*columns: Column) -> ServedResource:
+    names = ("Widget", "widgets", "widget", "WidgetList")
+    return ServedResource("example.com", "v1", *names, EMPTY, custom=True, columns=columns)
 
 
 def cells(served: ServedResource, obj: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +132,7 @@ def test_an_age_of_nothing_is_unknown_and_of_nonsense_invalid() -> None:
 
 @pytest.mark.rule("api-124")
 def test_a_custom_resource_without_columns_shows_name_and_age() -> None:
-    assert cells(resource("Widget", "example.com", custom=True), WIDGET) == {"Name": "w", "Age": "3m12s"}
+    assert cells(widgets(), WIDGET) == {"Name": "w", "Age": "3m12s"}
 
 
 @pytest.mark.rule("api-124")
@@ -140,7 +146,7 @@ def test_a_custom_resource_with_columns_shows_name_and_its_own_only() -> None:
         Column("NotInt", "integer", ".metadata.name"),
         Column("Since", "date", ".metadata.creationTimestamp"),
     )
-    assert cells(resource("Widget", "example.com", custom=True, columns=columns), WIDGET) == {
+    assert cells(widgets(*columns), WIDGET) == {
         "Name": "w",
         "Size": 3,
         "Ready": "False",

@@ -1,3 +1,48 @@
-"""The built-in kinds, one file a group, and the kinds that definitions add."""
+"""The built-in kinds, one file a group, and the kinds that definitions add.
 
-__all__: list[str] = []
+To add a kind, write its `BuiltInKind` into the file of its group and, for a new file, name its `KINDS` below.
+"""
+
+from typing import Final
+
+from reconcile.embedded.kinds import (
+    apiextensions,
+    apps,
+    autoscaling,
+    batch,
+    config_data,
+    coordination,
+    core_kinds,
+    events,
+    networking,
+    pods,
+    policy,
+    rbac,
+    review_kinds,
+    services,
+    storage,
+    webhook_kinds,
+)
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind
+from reconcile.embedded.kinds.catalogue import Catalogue
+
+__all__ = ["BUILT_IN", "BuiltInKind", "Catalogue"]
+
+BUILT_IN: Final[tuple[BuiltInKind, ...]] = (
+    *apiextensions.KINDS,
+    *apps.KINDS,
+    *autoscaling.KINDS,
+    *batch.KINDS,
+    *config_data.KINDS,
+    *coordination.KINDS,
+    *core_kinds.KINDS,
+    *events.KINDS,
+    *networking.KINDS,
+    *pods.KINDS,
+    *policy.KINDS,
+    *rbac.KINDS,
+    *review_kinds.KINDS,
+    *services.KINDS,
+    *storage.KINDS,
+    *webhook_kinds.KINDS,
+)

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from reconcile.embedded.kinds.autoscaler_conversion import convert_autoscaler
-from reconcile.embedded.kinds.kind_rules import Object, default
+from reconcile.embedded.kinds.built_in_kind import Object, default
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,

@@ -1,27 +1,18 @@
-"""A column of `kubectl get`, and the columns that many kinds share."""
+"""What the columns of `kubectl get` are made of, and those that many kinds share."""
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import frozen
-
 from reconcile.embedded.kubectl.ages import UNKNOWN, age
+from reconcile.embedded.served import CellColumn
 
-Object = Mapping[str, Any]
-Cell = Callable[[Object, datetime.datetime], Any]
+View = Mapping[str, Any]
+"""An object, to be read only."""
+Cell = Callable[[View, datetime.datetime], Any]
 
 NONE = "<none>"
-
-
-@frozen
-class Printer:
-    """One column of a built-in kind; `wide` ones appear with `-o wide` only."""
-
-    name: str
-    cell: Cell
-    type: str = "string"
-    wide: bool = False
+UNSET = "<unset>"
 
 
 def pick(document: Any, *path: str) -> Any:
@@ -36,7 +27,7 @@ def pick(document: Any, *path: str) -> Any:
 def at(*path: str, default: Any = "") -> Cell:
     """The value at a path, or `default` for nothing."""
 
-    def cell(obj: Object, _now: datetime.datetime) -> Any:
+    def cell(obj: View, _now: datetime.datetime) -> Any:
         value = pick(obj, *path)
         return default if value in (None, "") else value
 
@@ -48,7 +39,28 @@ def count(*path: str) -> Cell:
     return lambda obj, _now: len(pick(obj, *path) or ())
 
 
-def age_of(obj: Object, now: datetime.datetime) -> str:
+def labels(*path: str) -> Cell:
+    """The labels at a path, in order of their keys."""
+
+    def cell(obj: View, _now: datetime.datetime) -> str:
+        pairs = pick(obj, *path) or {}
+        return joined(f"{key}={pairs[key]}" for key in sorted(pairs))
+
+    return cell
+
+
+def truth(*path: str) -> Cell:
+    """Whether what is at a path is true, in Go's words."""
+    return lambda obj, _now: "true" if pick(obj, *path) else "false"
+
+
+def met_conditions(obj: View) -> set[str]:
+    """The types of the conditions that are True."""
+    conditions = pick(obj, "status", "conditions") or ()
+    return {condition.get("type", "") for condition in conditions if condition.get("status") == "True"}
+
+
+def age_of(obj: View, now: datetime.datetime) -> str:
     """How long ago an object was made."""
     return age(pick(obj, "metadata", "creationTimestamp"), now)
 
@@ -58,6 +70,6 @@ def joined(values: Iterable[Any]) -> str:
     return ",".join(str(value) for value in values if value not in (None, "")) or NONE
 
 
-NAMES = Printer("Name", at("metadata", "name"))
-AGE = Printer("Age", age_of)
-CREATED = Printer("Created At", at("metadata", "creationTimestamp", default=UNKNOWN), "date")
+NAMES = CellColumn("Name", at("metadata", "name"))
+AGE = CellColumn("Age", age_of)
+CREATED = CellColumn("Created At", at("metadata", "creationTimestamp", default=UNKNOWN), "date")

@@ -1,25 +1,56 @@
 """Protobuf bodies, which `kubectl create configmap` and its like send and cannot be talked out of.
 
-Only reading, only the kinds and fields of `protobuf_messages`; anything else is refused by name, because an
-unread field would be a lost one. Answers are always JSON, which every client takes.
+Only reading, only the kinds and fields that records of kinds have messages for; anything else is refused by
+name, because an unread field would be a lost one. Answers are always JSON, which every client takes.
 """
 
 import base64
 import datetime
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.kubectl.protobuf_messages import KINDS, MESSAGES
 from reconcile.embedded.protocol.api_failure import Failure
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+
+Message = Mapping[int, str]
+"""One message: `name:type` by the number of the field. Types are `string`, `int`, `bool`, `bytes`, `time`,
+`quantity`, `int-or-string` and names of other messages; `[x]` is a list of them, `{x}` a map from strings.
+A `*` before the type is a pointer in Go: it is sent only when it was set, so that a zero means zero. A field
+without a name is an embedded struct: its fields are those of the message around it."""
+Messages = dict[str, Message]
+"""Messages by name."""
+
+_SCALARS = frozenset({"bool", "bytes", "int", "int-or-string", "quantity", "string", "time"})
+_SHARED: Messages = {
+    "Unknown": {1: "typeMeta:TypeMeta", 2: "raw:bytes", 3: "contentEncoding:string", 4: "contentType:string"},
+    "TypeMeta": {1: "apiVersion:string", 2: "kind:string"},
+    "ObjectMeta": {
+        1: "name:string", 2: "generateName:string", 3: "namespace:string", 4: "selfLink:string",
+        5: "uid:string", 6: "resourceVersion:string", 7: "generation:int", 8: "creationTimestamp:time",
+        9: "deletionTimestamp:*time", 10: "deletionGracePeriodSeconds:*int", 11: "labels:{string}",
+        12: "annotations:{string}", 13: "ownerReferences:[OwnerReference]", 14: "finalizers:[string]",
+    },
+    "OwnerReference": {
+        1: "kind:string", 3: "name:string", 4: "uid:string", 5: "apiVersion:string", 6: "controller:*bool",
+        7: "blockOwnerDeletion:*bool",
+    },
+    "LabelSelector": {1: "matchLabels:{string}", 2: "matchExpressions:[LabelSelectorRequirement]"},
+    "LabelSelectorRequirement": {1: "key:string", 2: "operator:string", 3: "values:[string]"},
+    "LocalObjectReference": {1: "name:string"},
+    "ObjectReference": {
+        1: "kind:string", 2: "namespace:string", 3: "name:string", 4: "uid:string", 5: "apiVersion:string",
+        6: "resourceVersion:string", 7: "fieldPath:string",
+    },
+    "Nothing": {},
+}  # fmt: skip
 
 
 class _Malformed(ValueError):
@@ -41,33 +72,100 @@ class _Field:
     mapped: bool = False
 
 
-def to_json(body: bytes) -> bytes:
-    """The JSON of an object sent as Kubernetes protobuf.
+class Protobuf:
+    """Reads bodies of the kinds that it has messages for; `bodies` names these by apiVersion and kind."""
 
-    Raises Failure: 400 for bytes that are no such thing, 415 for a kind or a field that is not read.
-    """
-    if not body.startswith(_MAGIC):
-        raise Failure(
-            400, "BadRequest", "the body is not Kubernetes protobuf: it does not begin with k8s\\x00"
-        )
-    try:
-        return msgspec.json.encode(_object(body[len(_MAGIC) :]))
-    except _Unread as unread:
-        raise _unsupported(str(unread)) from None
-    except (ValueError, OverflowError) as malformed:
-        raise Failure(400, "BadRequest", f"the body cannot be read as protobuf: {malformed}") from None
+    def __init__(self, messages: Messages, bodies: Mapping[tuple[str, str], str]) -> None:
+        self._messages = {**_SHARED, **messages}
+        _check_closed(self._messages)
+        self._bodies = bodies
+        self._fields: dict[str, dict[int, _Field]] = {}
+
+    def to_json(self, body: bytes) -> bytes:
+        """The JSON of an object sent as Kubernetes protobuf.
+
+        Raises Failure: 400 for bytes that are no such thing, 415 for a kind or a field that is not read.
+        """
+        if not body.startswith(_MAGIC):
+            raise Failure(
+                400, "BadRequest", "the body is not Kubernetes protobuf: it does not begin with k8s\\x00"
+            )
+        try:
+            return msgspec.json.encode(self._object(body[len(_MAGIC) :]))
+        except _Unread as unread:
+            raise _unsupported(str(unread)) from None
+        except (ValueError, OverflowError) as malformed:
+            raise Failure(400, "BadRequest", f"the body cannot be read as protobuf: {malformed}") from None
+
+    def _object(self, data: bytes) -> dict[str, Any]:
+        envelope = self._message("Unknown", data)
+        meta = envelope.get("typeMeta", {})
+        kind, api_version = meta.get("kind", ""), meta.get("apiVersion", "")
+        message = self._bodies.get((api_version, kind))
+        if message is None:
+            raise _Unread(f"{api_version} {kind}")
+        members = self._message(message, base64.b64decode(envelope.get("raw", "")))
+        return {"kind": kind, "apiVersion": api_version} | members
+
+    def _fields_of(self, message: str) -> dict[int, _Field]:
+        fields = self._fields.get(message)
+        if fields is None:
+            texts = self._messages[message]
+            fields = self._fields[message] = {n: _field(*text.split(":")) for n, text in texts.items()}
+        return fields
+
+    def _message(self, name: str, data: bytes) -> dict[str, Any]:
+        fields = self._fields_of(name)
+        found: dict[str, Any] = {}
+        for number, raw in _wire(data):
+            field = fields.get(number)
+            if field is None:
+                raise _Unread(f"field {number} of {name}")
+            if field.repeated:
+                found.setdefault(field.name, []).append(self._value(field.type, raw))
+            elif field.mapped:
+                key, value = self._entry(field.type, raw)
+                found.setdefault(field.name, {})[key] = value
+            elif not field.name:
+                found |= self._message(field.type, _bytes(raw))
+            else:
+                value = self._value(field.type, raw)
+                if field.pointer or value not in ("", 0, False, None, {}):  # as Go's omitempty
+                    found[field.name] = value
+        return found
+
+    def _entry(self, kind: str, raw: int | bytes) -> tuple[str, Any]:
+        parts = dict(_wire(_bytes(raw)))
+        value = parts.get(2, b"")
+        return _bytes(parts.get(1, b"")).decode(), self._value(kind, value)
+
+    def _value(self, kind: str, raw: int | bytes) -> Any:
+        match kind:
+            case "string":
+                return _bytes(raw).decode()
+            case "bytes":
+                return base64.b64encode(_bytes(raw)).decode()
+            case "int":
+                return _signed(_integer(raw))
+            case "bool":
+                return bool(_integer(raw))
+            case "quantity":
+                return _bytes(dict(_wire(_bytes(raw))).get(1, b"")).decode()
+            case "int-or-string":
+                return _int_or_string(_bytes(raw))
+            case "time":
+                return _time(_bytes(raw))
+            case _:
+                return self._message(kind, _bytes(raw))
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    envelope = _message("Unknown", data)
-    meta = envelope.get("typeMeta", {})
-    kind, api_version = meta.get("kind", ""), meta.get("apiVersion", "")
-    message = KINDS.get((api_version, kind))
-    if message is None:
-        raise _Unread(f"{api_version} {kind}")
-    return {"kind": kind, "apiVersion": api_version} | _message(
-        message, base64.b64decode(envelope.get("raw", ""))
-    )
+def _check_closed(messages: Messages) -> None:
+    """Raises ValueError where a field is of a type that has no message."""
+    for name, fields in messages.items():
+        for text in fields.values():
+            kind = _field(*text.split(":")).type
+            if kind not in messages and kind not in _SCALARS:
+                raise ValueError(f"protobuf message {name}: field {text!r} is of a type that has no message")
 
 
 def _unsupported(what: str) -> Failure:
@@ -78,64 +176,12 @@ def _unsupported(what: str) -> Failure:
     )
 
 
-@cache
-def _fields(message: str) -> dict[int, _Field]:
-    return {number: _field(*text.split(":")) for number, text in MESSAGES[message].items()}
-
-
 def _field(name: str, kind: str) -> _Field:
     if kind.startswith("["):
         return _Field(name, kind[1:-1], repeated=True)
     if kind.startswith("{"):
         return _Field(name, kind[1:-1], mapped=True)
     return _Field(name, kind.removeprefix("*"), pointer=kind.startswith("*"))
-
-
-def _message(name: str, data: bytes) -> dict[str, Any]:
-    fields = _fields(name)
-    found: dict[str, Any] = {}
-    for number, raw in _wire(data):
-        field = fields.get(number)
-        if field is None:
-            raise _Unread(f"field {number} of {name}")
-        if field.repeated:
-            found.setdefault(field.name, []).append(_value(field.type, raw))
-        elif field.mapped:
-            key, value = _entry(field.type, raw)
-            found.setdefault(field.name, {})[key] = value
-        elif not field.name:
-            found |= _message(field.type, _bytes(raw))
-        else:
-            value = _value(field.type, raw)
-            if field.pointer or value not in ("", 0, False, None, {}):  # as Go's omitempty
-                found[field.name] = value
-    return found
-
-
-def _entry(kind: str, raw: int | bytes) -> tuple[str, Any]:
-    parts = dict(_wire(_bytes(raw)))
-    value = parts.get(2, b"")
-    return _bytes(parts.get(1, b"")).decode(), _value(kind, value)
-
-
-def _value(kind: str, raw: int | bytes) -> Any:
-    match kind:
-        case "string":
-            return _bytes(raw).decode()
-        case "bytes":
-            return base64.b64encode(_bytes(raw)).decode()
-        case "int":
-            return _signed(_integer(raw))
-        case "bool":
-            return bool(_integer(raw))
-        case "quantity":
-            return _bytes(dict(_wire(_bytes(raw))).get(1, b"")).decode()
-        case "int-or-string":
-            return _int_or_string(_bytes(raw))
-        case "time":
-            return _time(_bytes(raw))
-        case _:
-            return _message(kind, _bytes(raw))
 
 
 def _int_or_string(data: bytes) -> int | str:

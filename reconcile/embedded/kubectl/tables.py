@@ -13,11 +13,10 @@ import msgspec
 from attrs import define, field, frozen
 
 from informers.clock import Clock, SystemClock
-from reconcile.embedded.kinds.printers import PRINTERS
 from reconcile.embedded.kubectl.ages import INVALID, age
-from reconcile.embedded.kubectl.printing import Cell, Printer, pick
+from reconcile.embedded.kubectl.printing import Cell, pick
 from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
-from reconcile.embedded.served import Column, ServedResource
+from reconcile.embedded.served import CellColumn, Column, ServedResource
 
 Document = dict[str, Any]
 
@@ -64,10 +63,10 @@ class Tables:
 
 
 def _columns(resource: ServedResource) -> _Columns:
-    printers = PRINTERS.get((resource.group, resource.kind))
-    if printers is not None and not resource.custom:
+    if resource.cell_columns:
         return _Columns(
-            tuple(map(_printer_definition, printers)), tuple(printer.cell for printer in printers)
+            tuple(map(_cell_definition, resource.cell_columns)),
+            tuple(column.cell for column in resource.cell_columns),
         )
     columns = resource.columns or (_AGE,)
     name = Column(
@@ -79,9 +78,9 @@ def _columns(resource: ServedResource) -> _Columns:
     )
 
 
-def _printer_definition(printer: Printer) -> Document:
-    form = "name" if printer.name == "Name" else ""
-    return _definition(Column(printer.name, printer.type, "", "", int(printer.wide), form))
+def _cell_definition(column: CellColumn) -> Document:
+    form = "name" if column.name == "Name" else ""
+    return _definition(Column(column.name, column.type, "", "", int(column.wide), form))
 
 
 def _definition(column: Column) -> Document:

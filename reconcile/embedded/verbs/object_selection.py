@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from informers.resource import Key
-from reconcile.embedded.kinds.event_conversion import event_path
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_selectors import field_terms, value_at
 from reconcile.embedded.protocol.label_selectors import LabelTest, parse_labels
@@ -96,9 +95,7 @@ def field_value(stored: Stored, path: str) -> str:
 def _stored_path(stored: Stored, path: str) -> str:
     """An event may be stored in the words of the other group than it is asked for in."""
     resource = stored.encoded_by
-    if resource.custom or resource.kind != "Event":
-        return path
-    return event_path(path, resource.api_version)
+    return path if resource.convert_path is None else resource.convert_path(path, resource.api_version)
 
 
 # --- shards -----------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> N
     write.resource.schema.default(obj)
     _admit(write, obj, old)
     with write.reading():
-        write.engine.rules(write.resource).prepare(obj, old)
+        write.engine.kinds.of(write.resource).defaults(obj, old)
     warning = drop_duplicate_owners(obj["metadata"])
     if warning:
         write.warnings.append(warning)
@@ -187,9 +187,9 @@ def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
 def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, subresource: str = "") -> None:
     """Refuse an object that breaks a rule: of metadata, of its schema, of its kind."""
     resource = write.resource
-    rules = write.engine.rules(resource)
-    times = 1 if old is None else rules.checks
-    faults = check(obj["metadata"], rules.check_name, custom=resource.custom, times=times)
+    kind = write.engine.kinds.of(resource)
+    times = 1 if old is None else kind.metadata_fault_copies
+    faults = check(obj["metadata"], kind.check_name, custom=resource.custom, times=times)
     write.warnings.extend(faults.warnings)
     causes = list(faults.causes)
     if old is not None:
@@ -198,12 +198,12 @@ def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, s
         causes += _scale_causes(obj, resource) + resource.schema.validate(obj, old)
     elif subresource != "status":
         with write.reading():
-            causes += rules.validate(obj, old)
+            causes += kind.checks(obj, old)
         named = {cause.field for cause in causes}
         causes += [cause for cause in write.shape if cause.field not in named]
     if causes:
         raise invalid(resource, obj["metadata"].get("name", ""), causes)
-    write.warnings.extend(rules.warn(obj))
+    write.warnings.extend(kind.warnings(obj))
 
 
 def _checked_shape(

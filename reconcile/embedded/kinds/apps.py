@@ -1,0 +1,242 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions."""
+
+import datetime
+from typing import Final
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
+from reconcile.embedded.kinds.pods import OF_TEMPLATE, POD_MESSAGES, complete_template, template_causes
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_forbidden, value_invalid, value_required
+from reconcile.embedded.served import CellColumn, ScalePaths
+
+_APPS_SCALE = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_STATEFUL_SET_CHANGES = frozenset(
+    {
+        "minReadySeconds", "ordinals", "persistentVolumeClaimRetentionPolicy", "replicas",
+        "revisionHistoryLimit", "template", "updateStrategy",
+    }
+)  # fmt: skip
+
+
+def _prepare_deployment(deployment: Object, old: Object | None) -> None:
+    spec = deployment.setdefault("spec", {})
+    default(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = spec.get("strategy") or {}
+    spec["strategy"] = strategy
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    complete_template(spec)
+    if old is None:
+        deployment["status"] = {}
+
+
+def _prepare_replica_set(replica_set: Object, old: Object | None) -> None:
+    spec = replica_set.setdefault("spec", {})
+    default(spec, replicas=1)
+    complete_template(spec)
+    if old is None:
+        replica_set["status"] = {"replicas": 0}
+
+
+def _prepare_stateful_set(stateful_set: Object, old: Object | None) -> None:
+    spec = stateful_set.setdefault("spec", {})
+    default(spec, replicas=1, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
+    strategy = spec["updateStrategy"] = spec.get("updateStrategy") or {}
+    default(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = strategy.get("rollingUpdate") or {}
+        default(strategy["rollingUpdate"], partition=0)
+    kept = spec["persistentVolumeClaimRetentionPolicy"] = (
+        spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    )
+    default(kept, whenDeleted="Retain", whenScaled="Retain")
+    for claim in spec.get("volumeClaimTemplates") or ():
+        default(claim, kind="PersistentVolumeClaim", apiVersion="v1", status={"phase": "Pending"})
+        default(claim.setdefault("spec", {}), volumeMode="Filesystem")
+    complete_template(spec)
+    if old is None:
+        stateful_set["status"] = {"replicas": 0, "availableReplicas": 0}
+
+
+def _validate_stateful_set(stateful_set: Object, old: Object | None) -> list[FieldCause]:
+    causes = [cause for cause in _validate_selector(stateful_set, None) if old is None or not cause.field]
+    if old is None:
+        return causes
+    spec, before = stateful_set["spec"], old["spec"]
+    changed = {name for name in {*spec, *before} if spec.get(name) != before.get(name)}
+    if changed <= _STATEFUL_SET_CHANGES:
+        return causes
+    why = (
+        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+        "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+        "'minReadySeconds' are forbidden"
+    )
+    return [*causes, value_forbidden("spec", why)]
+
+
+def _prepare_daemon_set(daemon_set: Object, old: Object | None) -> None:
+    spec = daemon_set.setdefault("spec", {})
+    default(spec, revisionHistoryLimit=10)
+    strategy = spec["updateStrategy"] = spec.get("updateStrategy") or {}
+    default(strategy, type="RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = strategy.get("rollingUpdate") or {}
+        default(strategy["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+    complete_template(spec)
+    before = ((old or {}).get("metadata") or {}).get("annotations") or {}
+    count = int(before.get(_TEMPLATE_GENERATION) or 0)
+    if old is None or spec["template"] != old["spec"].get("template"):
+        count += 1
+    metadata = daemon_set["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
+    if old is None:
+        daemon_set["status"] = {
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        }
+
+
+def _validate_selector(workload: Object, old: Object | None) -> list[FieldCause]:
+    """The selector must be there, choose the template's pods, and stay what it is.
+
+    The pods of the template have containers, and are restarted for ever.
+    """
+    spec = workload["spec"]
+    selector = spec.get("selector") or {}
+    causes: list[FieldCause] = []
+    if not selector:
+        causes.append(value_required("spec.selector"))
+    labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        why = "`selector` does not match template `labels`"
+        causes.append(value_invalid("spec.template.metadata.labels", labels, why))
+    causes += template_causes(spec["template"], "spec.template", ("Always",))
+    if old is not None and _filled(old["spec"].get("selector")) != _filled(spec.get("selector")):
+        causes.append(value_invalid("spec.selector", selector, "field is immutable"))
+    replicas = spec.get("replicas")
+    if isinstance(replicas, int) and replicas < 0:
+        causes.append(value_invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
+    return causes
+
+
+def _filled(selector: Object | None) -> Object:
+    """A selector without its empty members, which say the same as those that are absent."""
+    return {name: value for name, value in (selector or {}).items() if value}
+
+
+def _validate_revision(revision: Object, old: Object | None) -> list[FieldCause]:
+    """The data of a ControllerRevision never changes."""
+    return fixed(revision, old, "data")
+
+
+def _ready_of_replicas(obj: View, _now: datetime.datetime) -> str:
+    wanted = pick(obj, "spec", "replicas")
+    return f"{pick(obj, 'status', 'readyReplicas') or 0}/{1 if wanted is None else wanted}"
+
+
+def _controller(obj: View, _now: datetime.datetime) -> str:
+    owners = pick(obj, "metadata", "ownerReferences") or ()
+    owner = next((one for one in owners if one.get("controller")), None)
+    return f"{owner.get('kind', '').lower()}.{_group(owner)}/{owner.get('name')}" if owner else NONE
+
+
+def _group(owner: View) -> str:
+    group, _, _ = str(owner.get("apiVersion", "")).rpartition("/")
+    return group
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "apps", "Deployment", short_names=("deploy",), categories=("all",), has_status=True,
+        has_generation=True, scale=_APPS_SCALE,
+        defaults=_prepare_deployment,
+        checks=_validate_selector,
+        columns=(
+            NAMES,
+            CellColumn("Ready", _ready_of_replicas),
+            CellColumn("Up-to-date", at("status", "updatedReplicas", default=0), "integer"),
+            CellColumn("Available", at("status", "availableReplicas", default=0), "integer"),
+            AGE,
+            *OF_TEMPLATE,
+        ),
+        messages=POD_MESSAGES | {
+            "Deployment": {1: "metadata:ObjectMeta", 2: "spec:DeploymentSpec", 3: "status:DeploymentStatus"},
+            "DeploymentSpec": {
+                1: "replicas:*int", 2: "selector:*LabelSelector", 3: "template:PodTemplateSpec",
+                4: "strategy:DeploymentStrategy", 5: "minReadySeconds:int", 6: "revisionHistoryLimit:*int",
+                7: "paused:bool", 9: "progressDeadlineSeconds:*int",
+            },
+            "DeploymentStrategy": {1: "type:string"},
+            "DeploymentStatus": {
+                1: "observedGeneration:int", 2: "replicas:int", 3: "updatedReplicas:int",
+                4: "availableReplicas:int", 5: "unavailableReplicas:int", 7: "readyReplicas:int",
+            },
+        },
+        viewed=("", "scale", "status"),
+        edited=("", "rollback", "scale"),
+    ),
+    BuiltInKind(
+        "apps", "ReplicaSet", short_names=("rs",), categories=("all",), has_status=True,
+        has_generation=True, scale=_APPS_SCALE, selectable_fields=(".status.replicas",),
+        defaults=_prepare_replica_set,
+        checks=_validate_selector,
+        columns=(
+            NAMES,
+            CellColumn("Desired", at("spec", "replicas", default=0), "integer"),
+            CellColumn("Current", at("status", "replicas", default=0), "integer"),
+            CellColumn("Ready", at("status", "readyReplicas", default=0), "integer"),
+            AGE,
+            *OF_TEMPLATE,
+        ),
+        viewed=("", "scale", "status"),
+        edited=("", "scale"),
+    ),
+    BuiltInKind(
+        "apps", "StatefulSet", short_names=("sts",), categories=("all",), has_status=True,
+        has_generation=True, scale=_APPS_SCALE,
+        defaults=_prepare_stateful_set,
+        checks=_validate_stateful_set,
+        columns=(NAMES, CellColumn("Ready", _ready_of_replicas), AGE, *OF_TEMPLATE[:2]),
+        viewed=("", "scale", "status"),
+        edited=("", "scale"),
+    ),
+    BuiltInKind(
+        "apps", "DaemonSet", short_names=("ds",), categories=("all",), has_status=True, has_generation=True,
+        defaults=_prepare_daemon_set,
+        checks=_validate_selector,
+        columns=(
+            NAMES,
+            CellColumn("Desired", at("status", "desiredNumberScheduled", default=0), "integer"),
+            CellColumn("Current", at("status", "currentNumberScheduled", default=0), "integer"),
+            CellColumn("Ready", at("status", "numberReady", default=0), "integer"),
+            CellColumn("Up-to-date", at("status", "updatedNumberScheduled", default=0), "integer"),
+            CellColumn("Available", at("status", "numberAvailable", default=0), "integer"),
+            CellColumn("Node Selector", labels("spec", "template", "spec", "nodeSelector")),
+            AGE,
+            *OF_TEMPLATE,
+        ),
+        viewed=("", "status"),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "apps", "ControllerRevision",
+        checks=_validate_revision,
+        columns=(
+            NAMES,
+            CellColumn("Controller", _controller),
+            CellColumn("Revision", at("revision", default=0), "integer"),
+            AGE,
+        ),
+        viewed=("",),
+    ),
+)  # fmt: skip

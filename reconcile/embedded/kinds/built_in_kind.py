@@ -1,0 +1,163 @@
+"""The record that a built-in kind is: its resource, defaults, checks, columns, protobuf and default roles."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from reconcile.embedded.kubectl.protobuf import Messages
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.names import NameCheck, subdomain_faults
+from reconcile.embedded.schema import Node, Steps, compile_schema
+from reconcile.embedded.schema.builtin_schemas import schema_for
+from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePaths, ServedResource
+
+Object = dict[str, Any]
+Defaults = Callable[[Object, Object | None], None]
+Checks = Callable[[Object, Object | None], list[FieldCause]]
+Warnings = Callable[[Object], list[str]]
+
+
+def leave(obj: Object, old: Object | None) -> None:
+    """Defaults of a kind that has none beyond its schema's."""
+
+
+def accept(obj: Object, old: Object | None) -> list[FieldCause]:
+    """Checks of a kind that has none beyond its schema's."""
+    return []
+
+
+def no_warnings(obj: Object) -> list[str]:
+    """Warnings of a kind that has none."""
+    return []
+
+
+@frozen(eq=False)
+class BuiltInKind:
+    """A kind that the server has without a CustomResourceDefinition: all that is particular to it.
+
+    Functions get the object, and the stored one or None where there is none yet. Two records are the same
+    only if they are one object.
+    """
+
+    group: str
+    name: str
+    """As manifests write it: `Deployment`."""
+    versions: tuple[str, ...] = ("v1",)
+    """Objects are kept in the version that they were written in; `convert` shows them in another."""
+    openapi: Mapping[str, Any] | None = None
+    """The OpenAPI v3 schema; None for the one that Kubernetes publishes for this kind."""
+    grafts: Mapping[Steps, Node] = field(factory=dict)
+    """Parts of the schema that OpenAPI cannot say, by their place in it."""
+
+    # --- the resource; each field as in ServedResource ---
+    plural: str = ""
+    """The lower-case kind with an s, unless said otherwise."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    has_status: bool = False
+    has_generation: bool = False
+    scale: ScalePaths | None = None
+    selectable_fields: tuple[str, ...] = ()
+    create_on_update: bool = False
+    unconditional_update: bool = True
+    answers_object_on_delete: bool = False
+    collection_deletable: bool = True
+    create_only: bool = False
+    deprecation: str = ""
+    stored_as: tuple[str, str] | None = None
+    convert: Convert | None = None
+    convert_path: ConvertPath | None = None
+
+    # --- what a write meets ---
+    defaults: Defaults = leave
+    """Completes an object in place, before it is checked."""
+    defaults_with_state: Callable[[], Defaults] | None = None
+    """Makes the `defaults` of one server, for a kind whose defaults remember something (Service)."""
+    checks: Checks = accept
+    """The faults of an object, beyond what its schema says."""
+    check_name: NameCheck = subdomain_faults
+    warnings: Warnings = no_warnings
+    """What the writer of an object that is taken should know."""
+    metadata_fault_copies: int = 3
+    """How often the real server names a fault of labels, annotations and owners in an update."""
+
+    # --- kubectl ---
+    columns: tuple[CellColumn, ...] = ()
+    """What `kubectl get` shows; Name and Age where there are none."""
+    messages: Messages = field(factory=dict)
+    """The protobuf messages that it is made of. The one with its name, or with its version before it
+    (`v1.HorizontalPodAutoscaler`), is the kind's own; without one, bodies of it are not read."""
+    subresource_bodies: tuple[tuple[str, str], ...] = ()
+    """apiVersion and kind of what its subresources take as protobuf; `messages` has them by kind."""
+
+    # --- default roles ---
+    viewed: tuple[str, ...] = ()
+    """What the role `view` may read: "" for the objects, and subresources such as `status`."""
+    edited: tuple[str, ...] = ()
+    """What the role `edit` may write."""
+
+    @cached_property
+    def plural_name(self) -> str:
+        """As paths write it: `deployments`."""
+        return self.plural or f"{self.name.lower()}s"
+
+    @cached_property
+    def resources(self) -> tuple[ServedResource, ...]:
+        """One for each version; all servers share them, since they never change."""
+        return tuple(self._resource(version) for version in self.versions)
+
+    def _resource(self, version: str) -> ServedResource:
+        openapi = schema_for(self.group, version, self.name) if self.openapi is None else dict(self.openapi)
+        return ServedResource(
+            group=self.group,
+            version=version,
+            kind=self.name,
+            plural=self.plural_name,
+            singular=self.name.lower(),
+            list_kind=f"{self.name}List",
+            schema=compile_schema(openapi, unique_lists=False, grafts=self.grafts),
+            namespaced=self.namespaced,
+            short_names=self.short_names,
+            categories=self.categories,
+            has_status=self.has_status,
+            scale=self.scale,
+            has_generation=self.has_generation,
+            create_on_update=self.create_on_update,
+            unconditional_update=self.unconditional_update,
+            answers_object_on_delete=self.answers_object_on_delete,
+            cell_columns=self.columns,
+            selectable_fields=self.selectable_fields,
+            openapi=openapi,
+            description=openapi.get("description", ""),
+            deprecation=self.deprecation,
+            create_only=self.create_only,
+            collection_deletable=self.collection_deletable,
+            stored_as=self.stored_as,
+            convert=self.convert,
+            convert_path=self.convert_path,
+        )
+
+    def for_one_server(self) -> "BuiltInKind":
+        """Itself, or a copy whose defaults remember what they did on one server."""
+        return self if self.defaults_with_state is None else evolve(self, defaults=self.defaults_with_state())
+
+
+def default(spec: Object, **values: Any) -> None:
+    """Set the fields that are missing or null."""
+    for name, value in values.items():
+        if spec.get(name) is None:
+            spec[name] = value
+
+
+def fixed(obj: Object, old: Object | None, *fields: str) -> list[FieldCause]:
+    """The causes for fields that differ from the old ones and may not."""
+    if old is None:
+        return []
+    return [
+        FieldCause("FieldValueInvalid", "Invalid value: field is immutable", name)
+        for name in fields
+        if obj.get(name) != old.get(name)
+    ]

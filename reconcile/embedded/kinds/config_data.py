@@ -1,0 +1,170 @@
+"""ConfigMaps and Secrets: their keys, their size, and what becomes immutable."""
+
+import base64
+import binascii
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kubectl.printing import AGE, NAMES, View, at, count
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
+    value_invalid,
+    value_required,
+    value_too_long,
+)
+from reconcile.embedded.refusals import bad_request
+from reconcile.embedded.served import CellColumn
+
+MAX_DATA_BYTES = 1024 * 1024
+_JSON_DATA = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+_REQUIRED_DATA = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+def _prepare_config_map(config_map: Object, old: Object | None) -> None:
+    _drop_empty(config_map, "data", "binaryData")
+
+
+def _validate_config_map(config: Object, old: Object | None) -> list[FieldCause]:
+    data, binary = config.get("data") or {}, config.get("binaryData") or {}
+    for key, value in binary.items():
+        _decoded(value, f"binaryData.{key}")
+    causes = _data_key_causes("data", data) + _data_key_causes("binaryData", binary)
+    causes += [
+        value_invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        for key in data
+        if key in binary
+    ]
+    size = sum(len(value.encode()) for value in data.values()) + sum(
+        len(value) * 3 // 4 for value in binary.values()
+    )
+    if size > MAX_DATA_BYTES:
+        causes.append(value_too_long("[]", MAX_DATA_BYTES))
+    return causes + _immutable_causes(config, old, ("data", "binaryData"))
+
+
+def _prepare_secret(secret: Object, old: Object | None) -> None:
+    text = secret.pop("stringData", None)
+    if text:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+    if not secret.get("type"):
+        secret["type"] = "Opaque"
+    _drop_empty(secret, "data")
+
+
+def _validate_secret(secret: Object, old: Object | None) -> list[FieldCause]:
+    data = secret.get("data") or {}
+    size = sum(len(_decoded(value, f"data.{key}")) for key, value in data.items())
+    causes = _data_key_causes("data", data)
+    if size > MAX_DATA_BYTES:
+        causes.append(value_too_long("data", MAX_DATA_BYTES))
+    for key in _REQUIRED_DATA.get(secret["type"], ()):
+        if key not in data:
+            causes.append(value_required(f"data[{key}]"))
+    causes += _secret_type_causes(secret, data)
+    if old is not None and old.get("type") != secret["type"]:
+        causes.append(value_invalid("type", secret["type"], "field is immutable"))
+    return causes + _immutable_causes(secret, old, ("data",))
+
+
+def _secret_type_causes(secret: Object, data: Mapping[str, Any]) -> list[FieldCause]:
+    """What a type asks for beyond keys that must be there."""
+    kind = secret["type"]
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        return [value_required("data[username]"), value_required("data[password]")]
+    if kind == "kubernetes.io/service-account-token":
+        annotation = "kubernetes.io/service-account.name"
+        named = (secret["metadata"].get("annotations") or {}).get(annotation)
+        return [] if named else [value_required(f"metadata.annotations[{annotation}]")]
+    key = _JSON_DATA.get(kind)
+    if key is None or key not in data:
+        return []
+    try:
+        msgspec.json.decode(_decoded(data[key], f"data.{key}"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [value_invalid(f"data[{key}]", "<secret contents redacted>", "is no JSON")]
+    return []
+
+
+def _drop_empty(obj: Object, *members: str) -> None:
+    """Take out the members that hold nothing, which a real server never shows."""
+    for member in members:
+        if member in obj and not obj[member]:
+            del obj[member]
+
+
+def _data_key_causes(field: str, data: Mapping[str, Any]) -> list[FieldCause]:
+    why = (
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+        "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+    )
+    bad = (key for key in data if not _DATA_KEY.fullmatch(key) or key in (".", "..") or len(key) > 253)
+    return [value_invalid(f"{field}[{key}]", key, why) for key in bad]
+
+
+def _decoded(value: object, path: str) -> bytes:
+    try:
+        return base64.b64decode(value or "", validate=True)  # type: ignore[arg-type]
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise bad_request(f"{path}: illegal base64 data: {error}") from error
+
+
+def _immutable_causes(obj: Object, old: Object | None, fields: tuple[str, ...]) -> list[FieldCause]:
+    if old is None or not old.get("immutable"):
+        return []
+    why = "field is immutable when `immutable` is set"
+    causes = [] if obj.get("immutable") else [value_forbidden("immutable", why)]
+    return causes + [
+        value_forbidden(name, why) for name in fields if (obj.get(name) or {}) != (old.get(name) or {})
+    ]
+
+
+def _configmap_data(obj: View, _now: datetime.datetime) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "", "ConfigMap", short_names=("cm",),
+        defaults=_prepare_config_map,
+        checks=_validate_config_map,
+        metadata_fault_copies=4,
+        columns=(NAMES, CellColumn("Data", _configmap_data, "integer"), AGE),
+        messages={
+            "ConfigMap": {
+                1: "metadata:ObjectMeta", 2: "data:{string}", 3: "binaryData:{bytes}", 4: "immutable:*bool",
+            },
+        },
+        viewed=("",),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "", "Secret", selectable_fields=(".type",),
+        defaults=_prepare_secret,
+        checks=_validate_secret,
+        metadata_fault_copies=4,
+        columns=(NAMES, CellColumn("Type", at("type")), CellColumn("Data", count("data"), "integer"), AGE),
+        messages={
+            "Secret": {
+                1: "metadata:ObjectMeta", 2: "data:{bytes}", 3: "type:string", 4: "stringData:{string}",
+                5: "immutable:*bool",
+            },
+        },
+        edited=("",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,129 @@
+"""Events: `v1` and `events.k8s.io/v1` show the same stored objects, in other words."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any, Final
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kubectl.ages import age
+from reconcile.embedded.kubectl.printing import View, at, pick
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_required
+from reconcile.embedded.served import CellColumn
+
+NEW = "events.k8s.io/v1"
+_TO_NEW = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "reportingComponent": "reportingController",
+}
+_TO_CORE = {new: core for core, new in _TO_NEW.items()}
+
+
+_EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def convert_event(event: dict[str, Any], api_version: str) -> dict[str, Any]:
+    """The same event in the words of the other group."""
+    names = _TO_NEW if api_version == NEW else _TO_CORE
+    converted = {names.get(field, field): value for field, value in event.items()}
+    converted["apiVersion"] = api_version
+    return converted
+
+
+def event_path(path: str, api_version: str) -> str:
+    """Where a field of an event is in the words of a group, whichever group's words name it."""
+    names = _TO_NEW if api_version == NEW else _TO_CORE
+    head, dot, rest = path.partition(".")
+    return f"{names.get(head, head)}{dot}{rest}"
+
+
+def _validate_core_event(event: Object, old: Object | None) -> list[FieldCause]:
+    involved = event.get("involvedObject") or {}
+    namespace, own = involved.get("namespace") or "", event["metadata"].get("namespace", "")
+    if (namespace or "default") != own:
+        why = "does not match event.namespace"
+        return [value_invalid("involvedObject.namespace", namespace, why)]
+    return []
+
+
+def _validate_event(event: Object, old: Object | None) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    controller = event.get("reportingController") or ""
+    if old is None and not event.get("eventTime"):
+        causes.append(value_required("eventTime"))
+    if not controller:
+        causes += [value_required("reportingController")]
+        causes += [value_invalid("reportingController", "", "name part must be non-empty")] * 2
+    for field in ("reportingInstance", "action", "reason"):
+        if not event.get(field):
+            causes.append(value_required(field))
+    if event.get("type") not in ("Normal", "Warning"):
+        causes.append(value_invalid("type", event.get("type", ""), "has invalid value: "))
+    return causes if old is None else []
+
+
+def _first(*paths: tuple[str, ...]) -> Callable[[View], Any]:
+    return lambda obj: next((found for path in paths if (found := pick(obj, *path))), None)
+
+
+_event_last = _first(
+    ("series", "lastObservedTime"),
+    ("lastTimestamp",),
+    ("deprecatedLastTimestamp",),
+    ("eventTime",),
+    ("firstTimestamp",),
+)
+_event_first = _first(("firstTimestamp",), ("deprecatedFirstTimestamp",), ("eventTime",))
+_event_object = _first(("involvedObject",), ("regarding",))
+_event_count = _first(("series", "count"), ("count",), ("deprecatedCount",))
+_event_message = _first(("message",), ("note",))
+_event_source = _first(("reportingComponent",), ("reportingController",), ("source", "component"))
+
+
+def _event_target(obj: View, _now: datetime.datetime) -> str:
+    target = _event_object(obj) or {}
+    return f"{str(target.get('kind', '')).lower()}/{target.get('name', '')}"
+
+
+_EVENTS = (
+    CellColumn("Last Seen", lambda obj, now: age(_event_last(obj), now)),
+    CellColumn("Type", at("type")),
+    CellColumn("Reason", at("reason")),
+    CellColumn("Object", _event_target),
+    CellColumn("Subobject", lambda obj, _now: (_event_object(obj) or {}).get("fieldPath", ""), wide=True),
+    CellColumn("Source", lambda obj, _now: _event_source(obj) or "", wide=True),
+    CellColumn("Message", lambda obj, _now: str(_event_message(obj) or "").strip()),
+    CellColumn("First Seen", lambda obj, now: age(_event_first(obj), now), wide=True),
+    CellColumn("Count", lambda obj, _now: _event_count(obj) or 1, "integer", wide=True),
+    CellColumn("Name", at("metadata", "name"), wide=True),
+)
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "", "Event", short_names=("ev",), create_on_update=True,
+        selectable_fields=(
+            *(f".involvedObject.{field}" for field in _EVENT_FIELDS), ".reason", ".type", ".source",
+            ".reportingComponent",
+        ),
+        convert=convert_event,
+        convert_path=event_path,
+        checks=_validate_core_event,
+        columns=_EVENTS,
+        viewed=("",),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "events.k8s.io", "Event", short_names=("ev",), create_on_update=True, stored_as=("", "events"),
+        selectable_fields=(*(f".regarding.{field}" for field in _EVENT_FIELDS), ".reason", ".type"),
+        convert=convert_event,
+        convert_path=event_path,
+        checks=_validate_event,
+        columns=_EVENTS,
+    ),
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""Ingresses, IngressClasses and NetworkPolicies."""
+
+import datetime
+from typing import Final
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, View, at, labels, pick
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
+from reconcile.embedded.served import CellColumn
+
+
+def _prepare_ingress(ingress: Object, old: Object | None) -> None:
+    if old is None:
+        ingress["status"] = {"loadBalancer": {}}
+
+
+def _validate_ingress(ingress: Object, old: Object | None) -> list[FieldCause]:
+    spec = ingress.get("spec") or {}
+    if not spec.get("rules") and not spec.get("defaultBackend"):
+        why = "either `defaultBackend` or `rules` must be specified"
+        return [value_invalid("spec", "", why)]
+    causes: list[FieldCause] = []
+    for index, rule in enumerate(spec.get("rules") or ()):
+        for number, path in enumerate((rule.get("http") or {}).get("paths") or ()):
+            causes += _path_causes(path, f"spec.rules[{index}].http.paths[{number}]")
+    return causes
+
+
+def _path_causes(path: Object, place: str) -> list[FieldCause]:
+    kinds = ("Exact", "ImplementationSpecific", "Prefix")
+    kind, value = path.get("pathType"), path.get("path") or ""
+    if kind not in kinds:
+        return [value_not_supported(f"{place}.pathType", kind or "", kinds)]
+    if kind in ("Exact", "Prefix") and not value.startswith("/"):
+        return [value_invalid(f"{place}.path", value, "must be an absolute path")]
+    return []
+
+
+def _prepare_network_policy(policy: Object, old: Object | None) -> None:
+    spec = policy.setdefault("spec", {})
+    default(spec, policyTypes=["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+    default(spec, podSelector={})
+    for rule in [*(spec.get("ingress") or ()), *(spec.get("egress") or ())]:
+        for port in rule.get("ports") or ():
+            default(port, protocol="TCP")
+
+
+def _hosts(obj: View, _now: datetime.datetime) -> str:
+    hosts = [rule.get("host") for rule in pick(obj, "spec", "rules") or () if rule.get("host")]
+    if not hosts:
+        return "*"
+    return ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "")
+
+
+def _ingress_ports(obj: View, _now: datetime.datetime) -> str:
+    return "80, 443" if pick(obj, "spec", "tls") else "80"
+
+
+def _ingress_address(obj: View, _now: datetime.datetime) -> str:
+    points = pick(obj, "status", "loadBalancer", "ingress") or ()
+    return ",".join(str(point.get("ip") or point.get("hostname")) for point in points)
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "networking.k8s.io", "Ingress", plural="ingresses", short_names=("ing",), has_status=True,
+        has_generation=True,
+        defaults=_prepare_ingress,
+        checks=_validate_ingress,
+        columns=(
+            NAMES,
+            CellColumn("Class", at("spec", "ingressClassName", default=NONE)),
+            CellColumn("Hosts", _hosts),
+            CellColumn("Address", _ingress_address),
+            CellColumn("Ports", _ingress_ports),
+            AGE,
+        ),
+        messages={
+            "Ingress": {1: "metadata:ObjectMeta", 2: "spec:IngressSpec", 3: "status:IngressStatus"},
+            "IngressSpec": {
+                1: "defaultBackend:*IngressBackend", 2: "tls:[IngressTLS]", 3: "rules:[IngressRule]",
+                4: "ingressClassName:*string",
+            },
+            "IngressBackend": {
+                3: "resource:*TypedLocalObjectReference", 4: "service:*IngressServiceBackend",
+            },
+            "TypedLocalObjectReference": {1: "apiGroup:*string", 2: "kind:string", 3: "name:string"},
+            "IngressServiceBackend": {1: "name:string", 2: "port:ServiceBackendPort"},
+            "ServiceBackendPort": {1: "name:string", 2: "number:int"},
+            "IngressTLS": {1: "hosts:[string]", 2: "secretName:string"},
+            "IngressRule": {1: "host:string", 2: ":IngressRuleValue"},
+            "IngressRuleValue": {1: "http:*HTTPIngressRuleValue"},
+            "HTTPIngressRuleValue": {1: "paths:[HTTPIngressPath]"},
+            "HTTPIngressPath": {1: "path:string", 2: "backend:IngressBackend", 3: "pathType:*string"},
+            "IngressStatus": {1: "loadBalancer:Nothing"},
+        },
+        viewed=("", "status"),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "networking.k8s.io", "IngressClass", plural="ingressclasses", namespaced=False, has_generation=True,
+        columns=(
+            NAMES,
+            CellColumn("Controller", at("spec", "controller")),
+            CellColumn("Parameters", at("spec", "parameters", "name", default=NONE)),
+            AGE,
+        ),
+    ),
+    BuiltInKind(
+        "networking.k8s.io", "NetworkPolicy", plural="networkpolicies", short_names=("netpol",),
+        has_generation=True,
+        defaults=_prepare_network_policy,
+        columns=(NAMES, CellColumn("Pod-Selector", labels("spec", "podSelector", "matchLabels")), AGE),
+        viewed=("",),
+        edited=("",),
+    ),
+)  # fmt: skip

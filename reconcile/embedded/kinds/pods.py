@@ -1,0 +1,276 @@
+"""Pods, alone and as templates: defaults, quality of service, what may change, and columns."""
+
+import datetime
+from collections.abc import Sequence
+from typing import Any, Final
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kinds.pod_status import pod_ready, pod_restarts, pod_status
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, Cell, View, at, joined, met_conditions, pick
+from reconcile.embedded.kubectl.protobuf import Messages
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import (
+    value_forbidden,
+    value_invalid,
+    value_not_supported,
+    value_required,
+)
+from reconcile.embedded.protocol.names import label_faults
+from reconcile.embedded.served import CellColumn
+
+
+def _prepare_pod(pod: Object, old: Object | None) -> None:
+    if old is not None:
+        return
+    default_pod_spec(pod.setdefault("spec", {}))
+    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
+
+
+def default_pod_spec(spec: Object) -> None:
+    """Fill in what a pod spec leaves out."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
+        _default_container(container)
+
+
+def _default_container(container: Object) -> None:
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    image = container.get("image", "")
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    latest = tag == "latest" or (not tag and "@" not in image)
+    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+
+
+def _qos_class(spec: Object) -> str:
+    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    demands = [container.get("resources") or {} for container in containers]
+    if not any(demand.get("requests") or demand.get("limits") for demand in demands):
+        return "BestEffort"
+    return "Guaranteed" if all(_is_guaranteed(demand) for demand in demands) else "Burstable"
+
+
+def _is_guaranteed(demand: Object) -> bool:
+    limits, requests = demand.get("limits") or {}, demand.get("requests") or {}
+    named = {"cpu", "memory"} <= limits.keys()
+    return named and all(requests.get(name, limits[name]) == limits[name] for name in ("cpu", "memory"))
+
+
+def _validate_pod(pod: Object, old: Object | None) -> list[FieldCause]:
+    spec = pod.get("spec") or {}
+    if old is None:
+        return container_causes(spec, "spec")
+    changed = {
+        name for name in {*spec, *old.get("spec", {})} if spec.get(name) != old.get("spec", {}).get(name)
+    }
+    free = {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"}
+    if _only_images_differ(spec, old.get("spec", {})):
+        free |= {"containers", "initContainers"}
+    if changed <= free:
+        return []
+    why = (
+        "pod updates may not change fields other than `spec.containers[*].image`,"
+        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
+        "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+        "previously negative)"
+    )
+    return [value_forbidden("spec", why)]
+
+
+def container_causes(spec: Object, place: str) -> list[FieldCause]:
+    """What is wrong about the containers of a pod spec, which stands at `place`."""
+    containers = spec.get("containers") or []
+    if not containers:
+        return [value_required(f"{place}.containers")]
+    causes: list[FieldCause] = []
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        name, path = container.get("name") or "", f"{place}.containers[{index}]"
+        if not name:
+            causes.append(value_required(f"{path}.name"))
+        elif name in seen:
+            causes.append(FieldCause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{path}.name"))
+        else:
+            causes += [value_invalid(f"{path}.name", name, fault) for fault in label_faults(name)]
+        if not container.get("image"):
+            causes.append(value_required(f"{path}.image"))
+        seen.add(name)
+    return causes
+
+
+def _only_images_differ(spec: Object, old: Object) -> bool:
+    for name in ("containers", "initContainers"):
+        ours, theirs = spec.get(name) or [], old.get(name) or []
+        if len(ours) != len(theirs):
+            return False
+        if any({**a, "image": ""} != {**b, "image": ""} for a, b in zip(ours, theirs, strict=True)):
+            return False
+    return True
+
+
+def complete_template(spec: Object) -> None:
+    """Complete the pod template in a spec."""
+    template: Any = spec.setdefault("template", {})
+    if template is None:
+        template = spec["template"] = {}
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def template_causes(template: Object, path: str, policies: Sequence[str]) -> list[FieldCause]:
+    spec = template.get("spec") or {}
+    causes = container_causes(spec, f"{path}.spec")
+    if spec.get("restartPolicy") not in policies:
+        causes.append(value_not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy"), policies))
+    return causes
+
+
+# --- columns ---------------------------------------------------------------------------------
+
+
+def _pod_ip(obj: View, _now: datetime.datetime) -> str:
+    ips = pick(obj, "status", "podIPs") or ()
+    return (ips[0].get("ip") if ips else pick(obj, "status", "podIP")) or NONE
+
+
+def _readiness_gates(obj: View, _now: datetime.datetime) -> str:
+    gates = [gate.get("conditionType") for gate in pick(obj, "spec", "readinessGates") or ()]
+    if not gates:
+        return NONE
+    true = met_conditions(obj)
+    return f"{sum(gate in true for gate in gates)}/{len(gates)}"
+
+
+def _containers(field: str) -> Cell:
+    def cell(obj: View, _now: datetime.datetime) -> str:
+        containers = pick(obj, "spec", "template", "spec", "containers") or ()
+        return joined(container.get(field) for container in containers)
+
+    return cell
+
+
+def _selector(obj: View, _now: datetime.datetime) -> str:
+    pairs = pick(obj, "spec", "selector", "matchLabels") or {}
+    expressions = pick(obj, "spec", "selector", "matchExpressions") or ()
+    return joined([*(f"{key}={pairs[key]}" for key in sorted(pairs)), *map(_expression, expressions)])
+
+
+def _expression(expression: View) -> str:
+    key, operator = expression.get("key", ""), expression.get("operator", "")
+    if operator in ("Exists", "DoesNotExist"):
+        return f"{'!' if operator == 'DoesNotExist' else ''}{key}"
+    return f"{key} {operator.lower()} ({','.join(expression.get('values', ()))})"
+
+
+OF_TEMPLATE: Final = (
+    CellColumn("Containers", _containers("name"), wide=True),
+    CellColumn("Images", _containers("image"), wide=True),
+    CellColumn("Selector", _selector, wide=True),
+)
+"""The last columns of the kinds that have a pod template."""
+
+
+# --- the kind --------------------------------------------------------------------------------
+
+
+POD_MESSAGES: Final[Messages] = {
+    "PodTemplateSpec": {1: "metadata:ObjectMeta", 2: "spec:PodSpec"},
+    "PodSpec": {
+        2: "containers:[Container]",
+        3: "restartPolicy:string",
+        4: "terminationGracePeriodSeconds:*int",
+        5: "activeDeadlineSeconds:*int",
+        6: "dnsPolicy:string",
+        7: "nodeSelector:{string}",
+        8: "serviceAccountName:string",
+        9: "serviceAccount:string",
+        10: "nodeName:string",
+        11: "hostNetwork:bool",
+        12: "hostPID:bool",
+        13: "hostIPC:bool",
+        14: "securityContext:*PodSecurityContext",
+        15: "imagePullSecrets:[LocalObjectReference]",
+        16: "hostname:string",
+        17: "subdomain:string",
+        19: "schedulerName:string",
+        20: "initContainers:[Container]",
+        21: "automountServiceAccountToken:*bool",
+        24: "priorityClassName:string",
+        25: "priority:*int",
+    },
+    "PodSecurityContext": {
+        2: "runAsUser:*int",
+        3: "runAsNonRoot:*bool",
+        4: "supplementalGroups:[int]",
+        5: "fsGroup:*int",
+        6: "runAsGroup:*int",
+    },
+    "Container": {
+        1: "name:string",
+        2: "image:string",
+        3: "command:[string]",
+        4: "args:[string]",
+        5: "workingDir:string",
+        6: "ports:[ContainerPort]",
+        7: "env:[EnvVar]",
+        8: "resources:ResourceRequirements",
+        13: "terminationMessagePath:string",
+        14: "imagePullPolicy:string",
+        16: "stdin:bool",
+        17: "stdinOnce:bool",
+        18: "tty:bool",
+        20: "terminationMessagePolicy:string",
+        24: "restartPolicy:*string",
+    },
+    "ContainerPort": {
+        1: "name:string",
+        2: "hostPort:int",
+        3: "containerPort:int",
+        4: "protocol:string",
+        5: "hostIP:string",
+    },
+    "EnvVar": {1: "name:string", 2: "value:string"},
+    "ResourceRequirements": {1: "limits:{quantity}", 2: "requests:{quantity}"},
+}
+"""The messages of pod templates, for the kinds that have one."""
+
+KINDS: Final = (
+    BuiltInKind(
+        "", "Pod", short_names=("po",), categories=("all",), has_status=True, has_generation=True,
+        answers_object_on_delete=True,
+        selectable_fields=(
+            ".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".spec.serviceAccountName",
+            ".spec.hostNetwork", ".status.phase", ".status.podIP", ".status.nominatedNodeName",
+        ),
+        defaults=_prepare_pod,
+        checks=_validate_pod,
+        columns=(
+            NAMES,
+            CellColumn("Ready", lambda obj, _now: pod_ready(obj)),
+            CellColumn("Status", lambda obj, _now: pod_status(obj)),
+            CellColumn("Restarts", pod_restarts),
+            AGE,
+            CellColumn("IP", _pod_ip, wide=True),
+            CellColumn("Node", at("spec", "nodeName", default=NONE), wide=True),
+            CellColumn("Nominated Node", at("status", "nominatedNodeName", default=NONE), wide=True),
+            CellColumn("Readiness Gates", _readiness_gates, wide=True),
+        ),
+        messages={
+            "Eviction": {1: "metadata:ObjectMeta", 2: "deleteOptions:*DeleteOptions"},
+            "DeleteOptions": {
+                1: "gracePeriodSeconds:*int", 2: "preconditions:*Preconditions",
+                3: "orphanDependents:*bool", 4: "propagationPolicy:*string", 5: "dryRun:[string]",
+            },
+            "Preconditions": {1: "uid:*string", 2: "resourceVersion:*string"},
+        },
+        subresource_bodies=(("policy/v1", "Eviction"),),
+        viewed=("", "log", "status"),
+        edited=("",),
+    ),
+)  # fmt: skip

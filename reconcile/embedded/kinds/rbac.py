@@ -1,0 +1,262 @@
+"""Roles and their bindings, and the roles that every cluster has."""
+
+import datetime
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
+
+from reconcile.embedded.auth.roles import GROUP
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object
+from reconcile.embedded.kubectl.printing import AGE, CREATED, NAMES, Cell, View, pick
+from reconcile.embedded.kubectl.protobuf import Messages
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported, value_required
+from reconcile.embedded.protocol.names import path_segment_faults
+from reconcile.embedded.served import CellColumn
+
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+_NAMES = uuid.UUID("6f1f2f5e-3a0c-5d0e-9f59-1b1a0d5d8d10")
+_HEALTH = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", *_HEALTH, "/openapi", "/openapi/*"]
+
+
+def _prepare_binding(binding: Object, old: Object | None) -> None:
+    """Fill in the API groups that a binding may leave out."""
+    reference = binding.get("roleRef")
+    if isinstance(reference, dict) and not reference.get("apiGroup"):
+        reference["apiGroup"] = GROUP
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
+            subject["apiGroup"] = GROUP
+
+
+def _validate_binding(binding: Object, old: Object | None) -> list[FieldCause]:
+    reference = binding.get("roleRef") or {}
+    roles = ("Role", "ClusterRole") if binding["kind"] == "RoleBinding" else ("ClusterRole",)
+    causes: list[FieldCause] = []
+    if reference.get("kind") not in roles:
+        causes.append(value_not_supported("roleRef.kind", reference.get("kind", ""), roles))
+    if not reference.get("name"):
+        causes.append(value_required("roleRef.name"))
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        causes += _subject_causes(subject, f"subjects[{index}]", clusterwide=len(roles) == 1)
+    if old is not None and old.get("roleRef") != binding.get("roleRef"):
+        causes.append(value_invalid("roleRef", "", "cannot change roleRef"))
+    return causes
+
+
+def _subject_causes(subject: Object, path: str, *, clusterwide: bool) -> list[FieldCause]:
+    kinds = ("ServiceAccount", "User", "Group")
+    causes: list[FieldCause] = []
+    if not subject.get("name"):
+        causes.append(value_required(f"{path}.name"))
+    if subject.get("kind") not in kinds:
+        causes.append(value_not_supported(f"{path}.kind", subject.get("kind", ""), kinds))
+    if subject.get("kind") == "ServiceAccount" and clusterwide and not subject.get("namespace"):
+        causes.append(value_required(f"{path}.namespace"))
+    return causes
+
+
+def _validate_role(role: Object, old: Object | None) -> list[FieldCause]:
+    causes: list[FieldCause] = []
+    for index, rule in enumerate(role.get("rules") or ()):
+        path = f"rules[{index}]"
+        if not rule.get("verbs"):
+            causes.append(value_required(f"{path}.verbs", "verbs must contain at least one value"))
+        if rule.get("nonResourceURLs"):
+            if role["kind"] == "Role":
+                why = "namespaced rules cannot apply to non-resource URLs"
+                causes.append(value_invalid(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why))
+            continue
+        if not rule.get("apiGroups"):
+            why = "resource rules must supply at least one api group"
+            causes.append(value_required(f"{path}.apiGroups", why))
+        if not rule.get("resources"):
+            why = "resource rules must supply at least one resource"
+            causes.append(value_required(f"{path}.resources", why))
+    return causes
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(obj: View, _now: datetime.datetime) -> str:
+        found = [item for item in obj.get("subjects") or () if item.get("kind") == kind]
+        names = (
+            f"{item.get('namespace', '')}/{item['name']}" if kind == "ServiceAccount" else item["name"]
+            for item in found
+        )
+        return ", ".join(names)
+
+    return cell
+
+
+def _bound_role(obj: View, _now: datetime.datetime) -> str:
+    return f"{pick(obj, 'roleRef', 'kind')}/{pick(obj, 'roleRef', 'name')}"
+
+
+_RULES: Final[Messages] = {
+    "PolicyRule": {
+        1: "verbs:[string]",
+        2: "apiGroups:[string]",
+        3: "resources:[string]",
+        4: "resourceNames:[string]",
+        5: "nonResourceURLs:[string]",
+    },
+    "AggregationRule": {1: "clusterRoleSelectors:[LabelSelector]"},
+}
+_SUBJECTS: Final[Messages] = {
+    "Subject": {1: "kind:string", 2: "apiGroup:string", 3: "name:string", 4: "namespace:string"},
+    "RoleRef": {1: "apiGroup:string", 2: "kind:string", 3: "name:string"},
+}
+_ROLE: Final[dict[str, Any]] = {
+    "create_on_update": True,
+    "checks": _validate_role,
+    "check_name": path_segment_faults,
+    "columns": (NAMES, CREATED),
+}
+_BINDING: Final[dict[str, Any]] = {
+    "create_on_update": True,
+    "defaults": _prepare_binding,
+    "checks": _validate_binding,
+    "check_name": path_segment_faults,
+    "columns": (
+        NAMES,
+        CellColumn("Role", _bound_role),
+        AGE,
+        CellColumn("Users", _subjects("User"), wide=True),
+        CellColumn("Groups", _subjects("Group"), wide=True),
+        CellColumn("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+    ),
+}
+
+KINDS: Final = (
+    BuiltInKind(
+        GROUP, "Role",
+        messages=_RULES | {
+            "Role": {1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]"},
+        },
+        **_ROLE,
+    ),
+    BuiltInKind(
+        GROUP, "ClusterRole", namespaced=False,
+        messages=_RULES | {
+            "ClusterRole": {
+                1: "metadata:ObjectMeta", 2: "rules:[PolicyRule]", 3: "aggregationRule:*AggregationRule",
+            },
+        },
+        **_ROLE,
+    ),
+    BuiltInKind(
+        GROUP, "RoleBinding",
+        messages=_SUBJECTS | {
+            "RoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
+        },
+        **_BINDING,
+    ),
+    BuiltInKind(
+        GROUP, "ClusterRoleBinding", namespaced=False,
+        messages=_SUBJECTS | {
+            "ClusterRoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[Subject]", 3: "roleRef:RoleRef"},
+        },
+        **_BINDING,
+    ),
+)  # fmt: skip
+
+
+# --- default roles -----------------------------------------------------------------------------
+
+
+_NOT_SERVED: Final = {
+    "viewed": ("replicationcontrollers", "replicationcontrollers/scale", "replicationcontrollers/status"),
+    "edited": ("replicationcontrollers", "replicationcontrollers/scale"),
+}
+"""What the default roles of a real cluster name in the core group and this server does not serve."""
+
+
+def _names(kinds: Iterable[BuiltInKind], part: Literal["viewed", "edited"]) -> dict[str, list[str]]:
+    """Resources with their subresources, as roles write them, by group."""
+    named: dict[str, list[str]] = {"": list(_NOT_SERVED[part])}
+    for kind in kinds:
+        for subresource in getattr(kind, part):
+            name = f"{kind.plural_name}/{subresource}" if subresource else kind.plural_name
+            named.setdefault(kind.group, []).append(name)
+    return {group: sorted(names) for group, names in sorted(named.items())}
+
+
+def default_roles(kinds: Iterable[BuiltInKind]) -> Iterator[dict[str, Any]]:
+    """The ClusterRoles of a server that has these kinds."""
+    yield _role("cluster-admin", [_rule(["*"], ["*"], ["*"]), {"verbs": ["*"], "nonResourceURLs": ["*"]}])
+    yield _role("system:discovery", [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}])
+    yield _role("system:public-info-viewer", [{"verbs": ["get"], "nonResourceURLs": _HEALTH}])
+    yield _role(
+        "system:basic-user",
+        [
+            _rule(
+                ["create"], ["authorization.k8s.io"], ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+            ),
+            _rule(["create"], ["authentication.k8s.io"], ["selfsubjectreviews"]),
+        ],
+    )
+    for name, part_of in (("admin", ""), ("edit", "admin"), ("view", "edit")):
+        yield _aggregating(name, part_of)
+    yield _part("view", [_rule(_READ, [group], names) for group, names in _names(kinds, "viewed").items()])
+    yield _part(
+        "edit",
+        [
+            *(_rule(_WRITE, [group], names) for group, names in _names(kinds, "edited").items()),
+            _rule(_READ, [""], ["secrets"]),
+            _rule(["create"], [""], ["pods/eviction", "serviceaccounts/token"]),
+            _rule(["impersonate"], [""], ["serviceaccounts"]),
+            _rule([*_READ, *_WRITE], ["coordination.k8s.io"], ["leases"]),
+        ],
+    )
+    yield _part(
+        "admin",
+        [
+            _rule([*_READ, *_WRITE], [GROUP], ["rolebindings", "roles"]),
+            _rule(["create"], ["authorization.k8s.io"], ["localsubjectaccessreviews"]),
+        ],
+    )
+
+
+def default_bindings() -> Iterator[dict[str, Any]]:
+    """The ClusterRoleBindings."""
+    yield _binding("cluster-admin", "system:masters")
+    yield _binding("system:discovery", "system:authenticated")
+    yield _binding("system:basic-user", "system:authenticated")
+    yield _binding("system:public-info-viewer", "system:authenticated", "system:unauthenticated")
+
+
+def _rule(verbs: list[str], groups: list[str], resources: list[str]) -> dict[str, Any]:
+    return {"verbs": verbs, "apiGroups": groups, "resources": resources}
+
+
+def _role(name: str, rules: list[dict[str, Any]], **labels: str) -> dict[str, Any]:
+    return _object("ClusterRole", name, labels) | {"rules": rules}
+
+
+def _part(of: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
+    """A role that exists to be aggregated."""
+    return _role(f"system:aggregate-to-{of}", rules, **{f"{GROUP}/aggregate-to-{of}": "true"})
+
+
+def _aggregating(name: str, part_of: str) -> dict[str, Any]:
+    labels = {f"{GROUP}/aggregate-to-{part_of}": "true"} if part_of else {}
+    selector = {"matchLabels": {f"{GROUP}/aggregate-to-{name}": "true"}}
+    return _role(name, [], **labels) | {"aggregationRule": {"clusterRoleSelectors": [selector]}}
+
+
+def _binding(role: str, *groups: str) -> dict[str, Any]:
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": role}
+    subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
+    return _object("ClusterRoleBinding", role, {}) | {"roleRef": reference, "subjects": subjects}
+
+
+def _object(kind: str, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "uid": str(uuid.uuid5(_NAMES, f"{kind}/{name}")),
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **labels},
+        "annotations": {f"{GROUP}/autoupdate": "true"},
+    }
+    return {"kind": kind, "apiVersion": f"{GROUP}/v1", "metadata": metadata}

@@ -1,0 +1,176 @@
+"""Services, Endpoints and EndpointSlices."""
+
+import datetime
+from typing import Final
+
+from reconcile.embedded.kinds.built_in_kind import BuiltInKind, Object, default, fixed
+from reconcile.embedded.kubectl.printing import AGE, NAMES, NONE, UNSET, View, at, joined, labels, pick
+from reconcile.embedded.protocol.api_failure import FieldCause
+from reconcile.embedded.protocol.field_causes import value_not_supported, value_required
+from reconcile.embedded.protocol.names import service_name_faults
+from reconcile.embedded.served import CellColumn
+
+
+class ClusterIPs:
+    """Hands out the addresses of services, 10.96.0.0/12, one after another."""
+
+    def __init__(self) -> None:
+        self._given = 0
+
+    def prepare(self, service: Object, old: Object | None) -> None:
+        """Complete a service; its address stays the one it was given."""
+        spec = service.setdefault("spec", {})
+        if old is None:
+            service["status"] = {"loadBalancer": {}}
+        elif (old.get("spec") or {}).get("clusterIP"):
+            spec.setdefault("clusterIP", old["spec"]["clusterIP"])
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+        if spec["type"] == "ExternalName":
+            return
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = self._next()
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+
+    def _next(self) -> str:
+        self._given += 1
+        high, low = divmod(self._given, 254)
+        return f"10.{96 + high // 256}.{high % 256}.{low + 1}"
+
+
+def _prepare_endpoints(endpoints: Object, old: Object | None) -> None:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            default(port, protocol="TCP")
+
+
+def _prepare_endpoint_slice(endpoints: Object, old: Object | None) -> None:
+    for port in endpoints.get("ports") or ():
+        default(port, name="", protocol="TCP")
+
+
+def _validate_endpoint_slice(endpoints: Object, old: Object | None) -> list[FieldCause]:
+    kinds = ("IPv4", "IPv6", "FQDN")
+    causes = fixed(endpoints, old, "addressType")
+    if not endpoints.get("addressType"):
+        causes.append(value_required("addressType"))
+    elif endpoints["addressType"] not in kinds:
+        causes.append(value_not_supported("addressType", endpoints["addressType"], kinds))
+    return causes
+
+
+def _external_ip(obj: View, _now: datetime.datetime) -> str:
+    if pick(obj, "spec", "type") == "ExternalName":
+        return pick(obj, "spec", "externalName") or NONE
+    external = list(pick(obj, "spec", "externalIPs") or ())
+    if pick(obj, "spec", "type") != "LoadBalancer":
+        return joined(external)
+    balanced = pick(obj, "status", "loadBalancer", "ingress") or ()
+    shown = [item.get("ip") or item.get("hostname") for item in balanced] + external
+    return joined(shown) if shown else "<pending>"
+
+
+def _ports(obj: View, _now: datetime.datetime) -> str:
+    def shown(port: View) -> str:
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        return f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}"
+
+    return joined(shown(port) for port in pick(obj, "spec", "ports") or ())
+
+
+_SHOWN_ENDPOINTS = 3
+
+
+def _endpoints(obj: View, _now: datetime.datetime) -> str:
+    found = [
+        f"{address.get('ip')}:{port.get('port')}"
+        for subset in pick(obj, "subsets") or ()
+        for address in subset.get("addresses") or ()
+        for port in subset.get("ports") or ()
+    ]
+    return _cut(found, NONE)
+
+
+def _slice_ports(obj: View, _now: datetime.datetime) -> str:
+    return _cut([str(port.get("port", "*")) for port in pick(obj, "ports") or ()], UNSET)
+
+
+def _slice_endpoints(obj: View, _now: datetime.datetime) -> str:
+    found = [address for one in pick(obj, "endpoints") or () for address in one.get("addresses") or ()]
+    return _cut(found, UNSET)
+
+
+def _cut(values: list[str], nothing: str) -> str:
+    if not values:
+        return nothing
+    more = len(values) - _SHOWN_ENDPOINTS
+    text = ",".join(values[:_SHOWN_ENDPOINTS])
+    return f"{text} + {more} more..." if more > 0 else text
+
+
+KINDS: Final = (
+    BuiltInKind(
+        "", "Service", short_names=("svc",), categories=("all",), has_status=True,
+        answers_object_on_delete=True, create_on_update=True,
+        selectable_fields=(".spec.clusterIP", ".spec.type"),
+        defaults_with_state=lambda: ClusterIPs().prepare,
+        check_name=service_name_faults,
+        metadata_fault_copies=4,
+        columns=(
+            NAMES,
+            CellColumn("Type", at("spec", "type")),
+            CellColumn("Cluster-IP", at("spec", "clusterIP", default=NONE)),
+            CellColumn("External-IP", _external_ip),
+            CellColumn("Port(s)", _ports),
+            AGE,
+            CellColumn("Selector", labels("spec", "selector"), wide=True),
+        ),
+        messages={
+            "Service": {1: "metadata:ObjectMeta", 2: "spec:ServiceSpec", 3: "status:ServiceStatus"},
+            "ServiceSpec": {
+                1: "ports:[ServicePort]", 2: "selector:{string}", 3: "clusterIP:string", 4: "type:string",
+                5: "externalIPs:[string]", 7: "sessionAffinity:string", 8: "loadBalancerIP:string",
+                9: "loadBalancerSourceRanges:[string]", 10: "externalName:string",
+                11: "externalTrafficPolicy:string", 12: "healthCheckNodePort:int",
+                13: "publishNotReadyAddresses:bool", 17: "ipFamilyPolicy:*string",
+                18: "clusterIPs:[string]", 19: "ipFamilies:[string]",
+                20: "allocateLoadBalancerNodePorts:*bool", 21: "loadBalancerClass:*string",
+                22: "internalTrafficPolicy:*string", 23: "trafficDistribution:*string",
+            },
+            "ServicePort": {
+                1: "name:string", 2: "protocol:string", 3: "port:int", 4: "targetPort:int-or-string",
+                5: "nodePort:int", 6: "appProtocol:*string",
+            },
+            "ServiceStatus": {1: "loadBalancer:Nothing"},
+        },
+        viewed=("", "status"),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "", "Endpoints", plural="endpoints", short_names=("ep",), create_on_update=True,
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        defaults=_prepare_endpoints,
+        columns=(NAMES, CellColumn("Endpoints", _endpoints), AGE),
+        viewed=("",),
+        edited=("",),
+    ),
+    BuiltInKind(
+        "discovery.k8s.io", "EndpointSlice", has_generation=True,
+        defaults=_prepare_endpoint_slice,
+        checks=_validate_endpoint_slice,
+        columns=(
+            NAMES,
+            CellColumn("AddressType", at("addressType")),
+            CellColumn("Ports", _slice_ports),
+            CellColumn("Endpoints", _slice_endpoints),
+            AGE,
+        ),
+        viewed=("",),
+    ),
+)  # fmt: skip
