@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from reconcile.client.limits import RateLimiter
     from reconcile.client.own_writes import CacheBehind
     from reconcile.client.reader import WatchEvent
-    from reconcile.controller.background import Background
+    from reconcile.controller.background_tasks import Background
     from reconcile.controller.blocking import RunEnded
     from reconcile.controller.context import Context
     from reconcile.controller.declaration import Cleanup, Controller, Reconciler, Watch, Write

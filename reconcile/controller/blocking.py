@@ -62,7 +62,7 @@ class Threads:
 
     async def call(self, function: Callable[[], R], log: structlog.stdlib.BoundLogger) -> R:
         """Run it in a thread. A cancellation is told in the log at once, and carried out at its end."""
-        work = _Work(function)
+        work = _BlockingCall(function)
         async with anyio.create_task_group() as beside:
             beside.start_soon(_tell_of_cancellation, work, log)
             await anyio.to_thread.run_sync(work.do, limiter=self._limiter)
@@ -96,7 +96,7 @@ class InStep:
             asked.put(wanted)
             return answered.get().result()
 
-        work = _Work(partial(function, ask))
+        work = _BlockingCall(partial(function, ask))
 
         def visit() -> None:
             work.do()
@@ -125,7 +125,7 @@ class InStep:
 
 
 @define(eq=False)
-class _Work(Generic[R]):
+class _BlockingCall(Generic[R]):
     """Blocking code, whether it runs, and what came of it."""
 
     function: Callable[[], R]
@@ -155,7 +155,7 @@ def _ask_loop(wanted: Callable[[], Awaitable[Any]]) -> Any:
         raise RunEnded from None
 
 
-async def _tell_of_cancellation(work: _Work[Any], log: structlog.stdlib.BoundLogger) -> None:
+async def _tell_of_cancellation(work: _BlockingCall[Any], log: structlog.stdlib.BoundLogger) -> None:
     try:
         await anyio.sleep_forever()
     finally:

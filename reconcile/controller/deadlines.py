@@ -47,7 +47,7 @@ class Deadlines:
 
 
 @define(eq=False)
-class Limit:
+class RunLimit:
     """Ends blocks of one task that take too long: `with limit as deadline: ...`, one after the other.
 
     Such a block is left as that of a scope that was cancelled. The task closes it at its end.

@@ -11,7 +11,7 @@ from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.redaction import redacted
 from reconcile.client.selectors import Labels, Requirement, matches, parse_labels
-from reconcile.controller.background import InBackground
+from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
 from reconcile.controller.identity import (
     check_finalizer,
@@ -154,7 +154,7 @@ class _Options(Generic[T]):
     timeout: float | None = None
     wakes: Predicate = field(default=predicates.default, converter=as_predicate)
     on_deleted: OnDeleted[T] | None = None
-    background: InBackground[T] | None = None
+    background: BackgroundFunction[T] | None = None
     clusters: Sequence[str] = field(default=(), converter=_names)
     sources: Sequence[Source] = field(default=(), converter=_sources)
     backoff: Backoff = field(factory=Backoff)

@@ -39,7 +39,7 @@ class UndeclaredWrite(TerminalError):
 
 
 @define(eq=False)
-class Declarations:
+class DeclaredWrites:
     """What a controller declares to write, asked before each write of its runs.
 
     `refuse` says whether a write that is not declared raises UndeclaredWrite; otherwise it is sent, and one
@@ -124,4 +124,4 @@ def _as_text(right: Permission) -> str:
     return f'{{apiGroups: ["{right.group}"], resources: ["{right.resource}"], verbs: [{verbs}]}}'
 
 
-__all__ = ["Declarations", "Undeclared", "UndeclaredWrite"]
+__all__ = ["DeclaredWrites", "Undeclared", "UndeclaredWrite"]

@@ -1,4 +1,4 @@
-"""Events: what people read under `kubectl describe`. Told by a run, written beside it."""
+"""Events, which `kubectl describe` shows: recorded by runs, written in a task of their own."""
 
 import datetime
 import platform
@@ -15,14 +15,14 @@ from informers.logs import is_worth_a_line
 from reconcile.client.client import Client
 from reconcile.controller.context import PendingEvent
 from reconcile.controller.declaration import Controller
-from reconcile.controller.event_series import EventLedger, News, Series, Subject
+from reconcile.controller.event_series import EventContent, EventLedger, EventSeries, EventSubject
 from reconcile.models import Object, decode, kind_of, unstructured
 
 WAITING = 1000
-"""Series that wait to be written; news of further ones is dropped, as client-go does."""
+"""How many series may wait to be written; events of further ones are dropped, as client-go does."""
 
 FLUSH_SECONDS = 2.0
-"""So long the end of a controller waits for its last events."""
+"""How long the end of a controller waits until its last events are written."""
 
 _log = get_logger("reconcile.events")
 _NEW = unstructured("events.k8s.io/v1", "Event", plural="events")
@@ -31,10 +31,10 @@ _CORE = unstructured("v1", "Event", plural="events")
 
 @define(eq=False)
 class Recorder:
-    """Tells people about objects, as `component`, in Events of events.k8s.io.
+    """Writes Events of events.k8s.io about objects, reported by `component`.
 
     `record` only notes: it never waits and never fails, so no reconcile depends on an Event; what was
-    noted is written by a task of its own (`writing_in`). The same news counts up one Event (`series`),
+    noted is written by a task of its own (`writing_in`). The same event counts up one Event (`series`),
     and the writes about one object are limited; what is held back is counted in with the next write
     (`event_series` has the numbers). A write that fails is logged and forgotten. On a server without
     events.k8s.io the Events are those of the core group.
@@ -45,7 +45,7 @@ class Recorder:
     instance: str = field(factory=platform.node)
     _model: Any = field(default=_NEW, init=False)
     _ledger: EventLedger = field(factory=EventLedger, init=False)
-    _due: dict[Series, None] = field(factory=dict, init=False)
+    _due: dict[EventSeries, None] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
     _writing: anyio.Lock = field(factory=anyio.Lock, init=False)
     _dropped: int = field(default=0, init=False)
@@ -57,15 +57,15 @@ class Recorder:
 
     def record(self, obj: Object, event: PendingEvent) -> None:
         """Note one event about `obj`."""
-        news = News(_subject(obj), event.type, event.reason, event.message, event.action)
-        series = self._ledger.hear(news, self.clock.now(), anyio.current_time())
+        content = EventContent(_subject(obj), event.type, event.reason, event.message, event.action)
+        series = self._ledger.count(content, self.clock.now(), anyio.current_time())
         if series in self._due:
             return
         if len(self._due) >= WAITING:
             self._drop()
             return
         self._due[series] = None
-        if len(self._due) == 1:  # else somebody is about to write already
+        if len(self._due) == 1:  # otherwise a task is about to write already
             self._write_soon()
 
     @contextmanager
@@ -88,26 +88,26 @@ class Recorder:
             while self._due:
                 series = next(iter(self._due))
                 del self._due[series]
-                if self._ledger.may_write(series.news.subject, anyio.current_time()):
+                if self._ledger.may_write(series.content.subject, anyio.current_time()):
                     await self._write(series)
 
-    async def _write(self, series: Series) -> None:
+    async def _write(self, series: EventSeries) -> None:
         try:
             if series.name and await self._count_up(series):
                 return
             await self._begin(series)
         except Exception as error:
-            news = series.news
-            key = Key(news.subject.namespace, news.subject.name)
+            content = series.content
+            key = Key(content.subject.namespace, content.subject.name)
             _log.warning(
                 "an event could not be written",
-                kind=news.subject.kind,
+                kind=content.subject.kind,
                 key=str(key),
-                reason=news.reason,
+                reason=content.reason,
                 error=str(error),
             )
 
-    async def _begin(self, series: Series) -> None:
+    async def _begin(self, series: EventSeries) -> None:
         try:
             await self._create(series)
         except NotFound as error:
@@ -116,8 +116,8 @@ class Recorder:
             self._model = _CORE
             await self._create(series)
 
-    async def _create(self, series: Series) -> None:
-        series.name = f"{series.news.subject.name[:236]}.{self.clock.uuid().hex[:16]}"
+    async def _create(self, series: EventSeries) -> None:
+        series.name = f"{series.content.subject.name[:236]}.{self.clock.uuid().hex[:16]}"
         body = _core_event(series) if self._model is _CORE else _event(series)
         reporter = "reportingComponent" if self._model is _CORE else "reportingController"
         body |= {reporter: self.component, "reportingInstance": self.instance[:128] or self.component}
@@ -125,13 +125,13 @@ class Recorder:
         await self.client.create(decode(self._model, body))
         series.written = count
 
-    async def _count_up(self, series: Series) -> bool:
-        """Tell how often it has been by now; false if the Event is gone."""
+    async def _count_up(self, series: EventSeries) -> bool:
+        """Update the count of the Event; false if the Event is gone."""
         count, last = series.count, series.last
         patch: dict[str, Any] = {"series": {"count": count, "lastObservedTime": _micro(last)}}
         if self._model is _CORE:
             patch |= {"count": count, "lastTimestamp": _second(last)}
-        key = Key(_namespace(series.news.subject), series.name)
+        key = Key(_namespace(series.content.subject), series.name)
         try:
             await self.client.patch(self._resource, key, patch, guard={})
         except NotFound:
@@ -150,33 +150,33 @@ class Recorder:
 
 
 def recorder_of(controller: Controller[Any], client: Client) -> Recorder:
-    """That of a controller. It writes under the controller's name, past the limiter and cache of `client`."""
+    """The recorder of a controller: writes under its name, past the rate limit and the cache of `client`."""
     writer = Client(client.transport, field_manager=controller.field_manager, clock=client.clock)
     return Recorder(writer, controller.name)
 
 
-def _subject(obj: Object) -> Subject:
+def _subject(obj: Object) -> EventSubject:
     resource = kind_of(obj).resource
-    return Subject(resource.api_version, resource.kind, obj.namespace, obj.name, obj.uid)
+    return EventSubject(resource.api_version, resource.kind, obj.namespace, obj.name, obj.uid)
 
 
-def _event(series: Series) -> dict[str, Any]:
-    news = series.news
+def _event(series: EventSeries) -> dict[str, Any]:
+    content = series.content
     body = {
-        "metadata": {"name": series.name, "namespace": _namespace(news.subject)},
+        "metadata": {"name": series.name, "namespace": _namespace(content.subject)},
         "eventTime": _micro(series.first),
-        "action": news.action,
-        "reason": news.reason,
-        "type": news.type,
-        "note": news.note,
-        "regarding": _reference(news.subject),
+        "action": content.action,
+        "reason": content.reason,
+        "type": content.type,
+        "note": content.note,
+        "regarding": _reference(content.subject),
     }
     if series.count > 1:
         body["series"] = {"count": series.count, "lastObservedTime": _micro(series.last)}
     return body
 
 
-def _core_event(series: Series) -> dict[str, Any]:
+def _core_event(series: EventSeries) -> dict[str, Any]:
     body = _event(series)
     body["message"] = body.pop("note")
     body["involvedObject"] = body.pop("regarding")
@@ -184,7 +184,7 @@ def _core_event(series: Series) -> dict[str, Any]:
     return {**body, "count": series.count, "firstTimestamp": first, "lastTimestamp": last}
 
 
-def _reference(subject: Subject) -> dict[str, str]:
+def _reference(subject: EventSubject) -> dict[str, str]:
     named = {
         "apiVersion": subject.api_version,
         "kind": subject.kind,
@@ -195,7 +195,7 @@ def _reference(subject: Subject) -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def _namespace(subject: Subject) -> str:
+def _namespace(subject: EventSubject) -> str:
     return subject.namespace or "default"
 
 

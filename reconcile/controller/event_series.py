@@ -1,6 +1,6 @@
-"""Which Events to write for what controllers have to say: decisions only, no requests.
+"""Which Events to write: decisions only, no requests.
 
-The same news of the same object counts up one Event; too many different notes of one reason become
+The same event of the same object counts up one Event; too many different notes of one reason become
 one Event that says so; and one object gets no more than so many writes. The numbers are those of
 client-go's correlator and of its recorder for events.k8s.io.
 """
@@ -13,18 +13,18 @@ from typing import Generic, Literal, TypeVar
 from attrs import define, field, frozen
 
 _LOOKED_AT = 2
-"""So many older entries are looked at when one is added: enough to forget more than is added."""
+"""Older entries looked at when one is added: two, so that more are forgotten than added."""
 
 SERIES_ENDS_AFTER = 360.0
-"""Seconds without news after which the next of a kind begins an Event of its own."""
+"""Seconds after the last event of a series; a later one begins a new Event."""
 
 SIMILAR_NOTES = 10
 SIMILAR_SECONDS = 600.0
-"""So many different notes of one reason within so many seconds; the others are combined."""
+"""How many different notes of one reason are kept apart within `SIMILAR_SECONDS`; others are combined."""
 
 BURST = 25
 REFILL_SECONDS = 300.0
-"""Writes about one object: so many at once, and then one in so many seconds."""
+"""Writes about one object: `BURST` at once, and then one every `REFILL_SECONDS`."""
 
 NOTE_BYTES = 1024
 REASON_LENGTH = 128
@@ -35,7 +35,7 @@ V = TypeVar("V")
 
 
 @frozen
-class Subject:
+class EventSubject:
     """The object that an Event is about."""
 
     api_version: str
@@ -50,15 +50,15 @@ def _word(text: str) -> str:
 
 
 def _note(text: str) -> str:
-    """No more bytes than a server takes; what is no character of UTF-8 becomes a question mark."""
+    """At most the bytes that a server takes; what UTF-8 cannot encode becomes a question mark."""
     return text.encode(errors="replace")[:NOTE_BYTES].decode(errors="ignore")
 
 
 @frozen
-class News:
-    """What is to be told of an object. Texts that are too long for an API server are cut."""
+class EventContent:
+    """The text of an Event about an object; cut to what an API server takes."""
 
-    subject: Subject
+    subject: EventSubject
     type: Literal["Normal", "Warning"]
     reason: str = field(converter=_word)
     note: str = field(converter=_note)
@@ -66,23 +66,23 @@ class News:
 
 
 @define(eq=False)
-class Series:
-    """The same news, `count` times; `name` is its Event, empty before there is one.
+class EventSeries:
+    """The same event `count` times; `name` is that of its Event, empty before there is one.
 
-    `written` is the count that the server was told.
+    `written` is the count that the server has; `seen` is when the last one came (event loop's seconds).
     """
 
-    news: News
+    content: EventContent
     first: datetime.datetime
     last: datetime.datetime
-    heard: float
+    seen: float
     count: int = 0
     written: int = 0
     name: str = ""
 
 
 @define
-class _Bucket:
+class _WriteBudget:
     spent: float = 0.0
     at: float = 0.0
 
@@ -95,37 +95,39 @@ class _Notes:
 
 @define(eq=False)
 class EventLedger:
-    """What was told of which object. Times of the event loop are in seconds.
+    """What was recorded of which object. Times of the event loop are in seconds.
 
-    It is remembered until it makes no difference any more, of however many objects. Were the
-    number of objects limited, more than that many in turn would be forgotten before their next news: each
-    would begin an Event of its own, and no burst would be held back.
+    An entry is kept until it makes no difference any more, for any number of objects. With a limit on
+    objects, more than that many in turn would each be forgotten before their next event, begin a new Event
+    every time, and no burst would be held back.
     """
 
-    _series: "_Current[tuple[Subject, str, str, str, str], Series]" = field(
-        factory=lambda: _Current(_series_is_over)
+    _series: "_Entries[tuple[EventSubject, str, str, str, str], EventSeries]" = field(
+        factory=lambda: _Entries(_series_is_over)
     )
-    _notes: "_Current[tuple[Subject, str, str], _Notes]" = field(factory=lambda: _Current(_notes_are_over))
-    _buckets: "_Current[Subject, _Bucket]" = field(factory=lambda: _Current(_bucket_is_full))
+    _notes: "_Entries[tuple[EventSubject, str, str], _Notes]" = field(
+        factory=lambda: _Entries(_notes_are_over)
+    )
+    _buckets: "_Entries[EventSubject, _WriteBudget]" = field(factory=lambda: _Entries(_bucket_is_full))
 
-    def hear(self, news: News, at: datetime.datetime, now: float) -> Series:
-        """Count news in; answers the series that it belongs to."""
-        news = self._combined(news, now)
-        place = (news.subject, news.type, news.reason, news.action, self._note_key(news))
+    def count(self, content: EventContent, at: datetime.datetime, now: float) -> EventSeries:
+        """Count an event; returns the series that it belongs to."""
+        content = self._combined(content, now)
+        place = (content.subject, content.type, content.reason, content.action, self._note_key(content))
         series = self._series.get(place)
         if series is None or _series_is_over(series, now):
-            series = self._series.put(place, Series(news, at, at, now), now)
+            series = self._series.put(place, EventSeries(content, at, at, now), now)
         series.count += 1
-        series.last, series.heard = at, now
+        series.last, series.seen = at, now
         if series.written == 0:
-            series.news = news
+            series.content = content
         return series
 
-    def may_write(self, subject: Subject, now: float) -> bool:
-        """Whether one more write about this object is allowed now; if so, it is booked."""
+    def may_write(self, subject: EventSubject, now: float) -> bool:
+        """Whether one more write about this object is allowed now; if so, it is counted."""
         bucket = self._buckets.get(subject)
         if bucket is None:
-            bucket = self._buckets.put(subject, _Bucket(at=now), now)
+            bucket = self._buckets.put(subject, _WriteBudget(at=now), now)
         bucket.spent = max(0.0, bucket.spent - (now - bucket.at) / REFILL_SECONDS)
         bucket.at = now
         if bucket.spent + 1 > BURST:
@@ -133,34 +135,36 @@ class EventLedger:
         bucket.spent += 1
         return True
 
-    def _combined(self, news: News, now: float) -> News:
-        place = (news.subject, news.type, news.reason)
+    def _combined(self, content: EventContent, now: float) -> EventContent:
+        place = (content.subject, content.type, content.reason)
         notes = self._notes.get(place)
         if notes is None or _notes_are_over(notes, now):
             notes = self._notes.put(place, _Notes(now), now)
-        if news.note in notes.seen or len(notes.seen) < SIMILAR_NOTES:
-            notes.seen.add(news.note)
-            return news
-        return News(news.subject, news.type, news.reason, COMBINED + news.note, news.action)
+        if content.note in notes.seen or len(notes.seen) < SIMILAR_NOTES:
+            notes.seen.add(content.note)
+            return content
+        return EventContent(
+            content.subject, content.type, content.reason, COMBINED + content.note, content.action
+        )
 
     @staticmethod
-    def _note_key(news: News) -> str:
-        return COMBINED if news.note.startswith(COMBINED) else news.note
+    def _note_key(content: EventContent) -> str:
+        return COMBINED if content.note.startswith(COMBINED) else content.note
 
 
-def _series_is_over(series: Series, now: float) -> bool:
-    return now - series.heard > SERIES_ENDS_AFTER
+def _series_is_over(series: EventSeries, now: float) -> bool:
+    return now - series.seen > SERIES_ENDS_AFTER
 
 
 def _notes_are_over(notes: _Notes, now: float) -> bool:
     return now - notes.since > SIMILAR_SECONDS
 
 
-def _bucket_is_full(bucket: _Bucket, now: float) -> bool:
+def _bucket_is_full(bucket: _WriteBudget, now: float) -> bool:
     return bucket.spent * REFILL_SECONDS <= now - bucket.at
 
 
-class _Current(Generic[K, V]):
+class _Entries(Generic[K, V]):
     """A mapping that forgets the entries that are `over`, a few whenever one is added."""
 
     def __init__(self, over: Callable[[V, float], bool]) -> None:

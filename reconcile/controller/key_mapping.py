@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 from informers import APIResource, Delta, Informer, Key, Snapshot, Store
 from informers.cancellation import FAILURES
 from reconcile.controller.declaration import Watch
-from reconcile.controller.wake_failures import WakeFailures, requests_of
+from reconcile.controller.function_failures import FunctionFailures, requests_of
 from reconcile.models import DecodeError, LabelSelector, decode, kind_of
 from reconcile.predicates import Predicate
 from reconcile.runs.requests import Cause, Request
@@ -37,7 +37,7 @@ def _verb(delta: Delta) -> Literal["added", "updated", "deleted", "resynced"]:
 def wakes(
     predicate: Predicate,
     delta: Delta,
-    failures: WakeFailures,
+    failures: FunctionFailures,
     resource: APIResource,
     watch: Watch[Any, Any] | None = None,
 ) -> bool:
@@ -60,7 +60,7 @@ def wakes(
 
 
 @frozen
-class Owned:
+class OwnedHandler:
     """A change of a child wakes its controlling owner: that of the old state too, if it changed.
 
     `owner` is the object of that name as it is cached. One of another uid is not the owner, whatever its
@@ -89,14 +89,14 @@ class Owned:
 
 
 @frozen
-class Used:
+class ReferencedHandler:
     """A change of a watched object wakes the objects that use it."""
 
     watch: Watch[Any, Any]
     informer: Informer
     users: Callable[[Delta], Iterable[Snapshot]]
     enqueue: Enqueue
-    failures: WakeFailures
+    failures: FunctionFailures
 
     def __call__(self, delta: Delta) -> None:
         if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
@@ -107,7 +107,7 @@ class Used:
 
 
 @frozen
-class Mapped:
+class MappedHandler:
     """A change of a watched object wakes whom it says it concerns, in its old and its new state.
 
     Where it cannot say, all objects of the controller run a little later.
@@ -116,7 +116,7 @@ class Mapped:
     watch: Watch[Any, Any]
     informer: Informer
     enqueue: Enqueue
-    failures: WakeFailures
+    failures: FunctionFailures
 
     def __call__(self, delta: Delta) -> None:
         if not wakes(self.watch.wakes, delta, self.failures, self.informer.resource, self.watch):
@@ -139,7 +139,7 @@ class Mapped:
 
 
 @define(eq=False)
-class _Index(Generic[V]):
+class _WatchIndex(Generic[V]):
     """What the objects of a controller say of those that they use, as values of an index of their store.
 
     Where the function fails, what the object uses is unknown: it stands in `_unknown`, at the version that
@@ -149,7 +149,7 @@ class _Index(Generic[V]):
 
     kind: type[Any]
     watch: Watch[Any, Any]
-    failures: WakeFailures
+    failures: FunctionFailures
     _unknown: dict[Key, int] = field(factory=dict, init=False)
 
     def __call__(self, snapshot: Snapshot) -> Iterable[V]:
@@ -189,7 +189,7 @@ class _Index(Generic[V]):
         return snapshot.key.namespace if kind_of(self.watch.kind).resource.namespaced else ""
 
 
-class References(_Index[Key]):
+class ReferenceIndex(_WatchIndex[Key]):
     """The index of which objects use which: what `by` answers, as keys."""
 
     @property
@@ -225,7 +225,7 @@ def _key(name: Any, namespace: str) -> Key:
 
 
 @frozen
-class Chosen:
+class SelectorUse:
     """What a selector chooses, in a namespace or in all; an index knows it by its text."""
 
     namespace: str
@@ -240,7 +240,7 @@ class Chosen:
         return any(state is not None and self.selector.matches(state.labels) for state in states)
 
 
-class Selections(_Index[Chosen]):
+class SelectorIndex(_WatchIndex[SelectorUse]):
     """The index of which objects use what their selectors choose: what `by_labels` answers."""
 
     @property
@@ -248,13 +248,13 @@ class Selections(_Index[Chosen]):
         assert self.watch.by_labels is not None
         return self.watch.by_labels, "by_labels"
 
-    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[Chosen]:
+    def _values(self, result: Any, snapshot: Snapshot) -> Sequence[SelectorUse]:
         if result is None:
             return ()
         if not isinstance(result, LabelSelector):
             raise TypeError(f"it returned {type(result).__name__}: expected a LabelSelector or None")
         result.matches({})  # a selector that cannot be carried out raises here, and not at each change
-        return (Chosen(self._namespace(snapshot), result.text(), result),)
+        return (SelectorUse(self._namespace(snapshot), result.text(), result),)
 
     def users(self, store: Store, index: str, delta: Delta) -> Iterable[Snapshot]:
         """The objects whose selector concerns the one that changed, by this index of theirs."""

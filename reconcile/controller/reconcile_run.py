@@ -18,12 +18,12 @@ from reconcile.client.client import Client
 from reconcile.client.own_writes import Journal
 from reconcile.controller.blocking import Blocking, RunEnded, Threads
 from reconcile.controller.context import Context
-from reconcile.controller.deadlines import Deadlines, Limit
+from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, Controller
-from reconcile.controller.declared_writes import Declarations
+from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.event_recorder import Recorder
-from reconcile.controller.kept_objects import Selection
 from reconcile.controller.synchronous import SyncContext
+from reconcile.controller.takeover_selection import TakeoverSelection
 from reconcile.controller.tombstones import Tombstones
 from reconcile.models import DecodeError, Object, kind_of
 from reconcile.runs.failures import Failed, Member, described, identity_of, members_of, place_text
@@ -54,7 +54,7 @@ class ReconcileTimeout(Exception):
 
 
 @frozen
-class Outcome:
+class RunResult:
     """What a run came to: `result`, or the `error` that it failed with.
 
     `stale` is true where the run stopped because it had worked on an old state: it is repeated at
@@ -121,7 +121,7 @@ class Outcome:
 
 
 @define
-class Passes(Generic[T]):
+class RunExecutor(Generic[T]):
     """Runs a controller, one pass at a time for each key; remembers what each key has written.
 
     With `rendering` the records of runs tell what was wanted. With `debug` each reconcile is rehearsed
@@ -141,9 +141,9 @@ class Passes(Generic[T]):
     on_wait: Callable[[float, bool], None] | None = None
     rendering: bool = False
     debug: bool = False
-    selection: Selection | None = None
-    declarations: Declarations = field(init=False)
-    departures: Tombstones[T] = field(init=False)
+    selection: TakeoverSelection | None = None
+    declarations: DeclaredWrites = field(init=False)
+    tombstones: Tombstones[T] = field(init=False)
     echoes: Echoes = field(factory=Echoes, init=False)
     deadlines: Deadlines = field(init=False)
     _resource: APIResource = field(init=False)
@@ -155,9 +155,9 @@ class Passes(Generic[T]):
         self.timeout = self.timeout or self.controller.timeout or DEFAULT_TIMEOUT
         self.deadlines = Deadlines(self.timeout)
         self._resource = kind_of(self.controller.kind).resource
-        self.declarations = Declarations(self.controller, self.log)
+        self.declarations = DeclaredWrites(self.controller, self.log)
         self.client = self.client.checked(self.declarations.check)
-        self.departures = Tombstones(self.controller.kind, self.controller.on_deleted)
+        self.tombstones = Tombstones(self.controller.kind, self.controller.on_deleted)
         given = self.controller.reconcile, self.controller.cleanup, self.controller.on_terminating
         self._plain = [function for function in given if function is not None and not is_async(function)]
 
@@ -167,13 +167,13 @@ class Passes(Generic[T]):
             for manager in (self.controller.field_manager, *self.controller.former_field_managers):
                 informer.mark_applies(manager)
 
-    def limit(self) -> Limit:
+    def limit(self) -> RunLimit:
         """How long each run may take, for a task that does run after run; it closes it."""
-        return Limit(self.deadlines)
+        return RunLimit(self.deadlines)
 
     async def run(
-        self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: Limit | None = None
-    ) -> Outcome:
+        self, request: Request, causes: Sequence[Cause] = (), attempt: int = 0, limit: RunLimit | None = None
+    ) -> RunResult:
         """Reconcile `request` once. Every failure is in the outcome; only cancellation is raised.
 
         A CancelledError that nothing asked for, and SystemExit, are failures of the run (`Interrupted`).
@@ -203,10 +203,10 @@ class Passes(Generic[T]):
                 await client.settle()  # bounded by itself: a run cut short here would only begin to wait anew
             with limit as deadline:
                 if self.controller.on_deleted is not None:
-                    await self.departures.tell(request, client, bind_log())
+                    await self.tombstones.tell(request, client, bind_log())
                 make = partial(self._context, made, request, client, bind_log, causes, attempt, deadline)
                 result = await self._pass(request, client, record, make)
-                return Outcome(result, reconcile_id=reconcile_id, record=record)
+                return RunResult(result, reconcile_id=reconcile_id, record=record)
             await self._report_late(made)
             late = ReconcileTimeout(f"took longer than {self.timeout:g} s").with_traceback(limit.struck())
             return self._failed(late, reconcile_id, client, record)
@@ -218,7 +218,7 @@ class Passes(Generic[T]):
                 if _all_are(error, StaleVersion):
                     why = client.redacted(str(error))
                     bind_log().info("worked on an old state; running again", error=why)
-                    return Outcome(stale=True, reconcile_id=reconcile_id, record=record)
+                    return RunResult(stale=True, reconcile_id=reconcile_id, record=record)
                 return self._failed(error, reconcile_id, client, record)
             finally:
                 del error  # it has this frame in its traceback: each would keep the other for the collector
@@ -235,8 +235,8 @@ class Passes(Generic[T]):
         controller = self.controller
         return client.bound(journal, controller.field_manager, controller.former_field_managers, beside)
 
-    def _failed(self, error: Exception, reconcile_id: str, client: Client, record: RunRecord) -> Outcome:
-        return Outcome(
+    def _failed(self, error: Exception, reconcile_id: str, client: Client, record: RunRecord) -> RunResult:
+        return RunResult(
             error=error,
             reconcile_id=reconcile_id,
             redact=client.redacted,

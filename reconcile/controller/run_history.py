@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from attrs import define, field
 
-from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.reconcile_run import RunResult
 from reconcile.runs.failures import Member
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Place
@@ -32,7 +32,7 @@ class ControllerMetrics(Protocol):
         """What is told of its queue."""
         ...
 
-    def run_ended(self, outcome: Outcome, seconds: float) -> None:
+    def run_ended(self, outcome: RunResult, seconds: float) -> None:
         """A run came to its end; one that was cancelled did not, and is not told."""
         ...
 
@@ -48,7 +48,7 @@ class ControllerMetrics(Protocol):
 class ControllerTraces(Protocol):
     """What is told of one controller's runs, for spans of whatever library."""
 
-    def run(self, run: "Run") -> AbstractContextManager[None]:
+    def run(self, run: "ActiveRun") -> AbstractContextManager[None]:
         """A run, from its begin to its end."""
         ...
 
@@ -60,7 +60,7 @@ class ControllerTraces(Protocol):
 class PastRun(NamedTuple):
     """A run that ended: no exceptions, whose tracebacks would hold on to what the run had in hand.
 
-    Times are those of the event loop's clock. `result` is that of `Outcome.name`, or `cancelled`. `reads`
+    Times are those of the event loop's clock. `result` is that of `RunResult.name`, or `cancelled`. `reads`
     are the first objects that it read, `writes` the changes that it asked for, as people read them. `at` is
     where its error was raised, `members` are the errors of a group.
     """
@@ -84,7 +84,7 @@ class PastRun(NamedTuple):
 
 
 @define(eq=False)
-class Run:
+class ActiveRun:
     """A run under way, as a context; whoever runs it sets `outcome` before leaving."""
 
     history: "RunHistory"
@@ -95,7 +95,7 @@ class Run:
     task: asyncio.Task[Any] | None = None
     started: float = 0.0
     ended: float = 0.0
-    outcome: Outcome | None = None
+    outcome: RunResult | None = None
     _trace: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
@@ -139,14 +139,14 @@ class RunHistory:
 
     metrics: ControllerMetrics | None = None
     traces: ControllerTraces | None = None
-    _running: dict[Request, Run] = field(factory=dict, init=False)
+    _running: dict[Request, ActiveRun] = field(factory=dict, init=False)
     _past: OrderedDict[Request, tuple[tuple[PastRun, ...], Slots]] = field(factory=OrderedDict, init=False)
 
-    def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> Run:
+    def run(self, item: Item[Request], task: asyncio.Task[Any] | None = None) -> ActiveRun:
         """The run, in `task`, of what a queue has handed out: `with ... as run: run.outcome = ...`."""
-        return Run(self, item.key, item.causes, item.retries, item.priority, task)
+        return ActiveRun(self, item.key, item.causes, item.retries, item.priority, task)
 
-    def running(self) -> Iterator[Run]:
+    def running(self) -> Iterator[ActiveRun]:
         """The runs under way, oldest first."""
         return iter(list(self._running.values()))
 
@@ -163,11 +163,11 @@ class RunHistory:
         counts = {request: ends_of_last_minute(slots, now) for request, (_, slots) in self._past.items()}
         return {request: count for request, count in counts.items() if count}
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: ActiveRun) -> None:
         """A run starts."""
         self._running[run.request] = run
 
-    def end(self, run: Run, now: float) -> None:
+    def end(self, run: ActiveRun, now: float) -> None:
         """A run is over."""
         self._running.pop(run.request, None)
         past, slots = self._past.pop(run.request, _NO_RUNS)
@@ -181,7 +181,7 @@ class RunHistory:
             self.metrics.run_ended(run.outcome, now - run.started)
 
 
-def _past(run: Run, now: float) -> PastRun:
+def _past(run: ActiveRun, now: float) -> PastRun:
     outcome = run.outcome
     if outcome is None:
         return PastRun(run.started, now, run.causes, run.attempt, "", "cancelled", "")

@@ -1,4 +1,4 @@
-"""A controller at work: watch events become keys in a queue, workers take them and run passes."""
+"""A controller at work: watch events become keys in a queue, workers take them and run the reconciler."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -14,23 +14,32 @@ from attrs import evolve, frozen
 
 from informers import APIResource, Cache, Delta, Handler, Informer, Reachability, Registration, Snapshot
 from informers.cancellation import asked_to_end, interrupted, live_on
-from reconcile.controller.background import Backgrounds
+from reconcile.controller.background_tasks import BackgroundTasks
 from reconcile.controller.context import PendingEvent
-from reconcile.controller.deadlines import Limit
+from reconcile.controller.deadlines import RunLimit
 from reconcile.controller.declaration import DEFAULT_WORKERS, Controller, Watch
-from reconcile.controller.declared_writes import Declarations
+from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.event_recorder import FLUSH_SECONDS
-from reconcile.controller.key_mapping import Mapped, Owned, References, Selections, Used, cause_of, wakes
-from reconcile.controller.reconcile_run import Outcome, Passes, ReconcileTimeout
-from reconcile.controller.recovery import Gate, Recovery
+from reconcile.controller.follow_up import FollowUp
+from reconcile.controller.function_failures import FunctionFailures
+from reconcile.controller.key_mapping import (
+    MappedHandler,
+    OwnedHandler,
+    ReferencedHandler,
+    ReferenceIndex,
+    SelectorIndex,
+    cause_of,
+    wakes,
+)
+from reconcile.controller.outage_recovery import OutageRecovery, RunGate
+from reconcile.controller.reconcile_run import ReconcileTimeout, RunExecutor, RunResult
 from reconcile.controller.run_history import ControllerMetrics, ControllerTraces, RunHistory
 from reconcile.controller.selected_objects import is_left_alone, narrowed, of_chosen
 from reconcile.controller.source_tasks import SourceTasks
 from reconcile.controller.triggers import trigger_of
-from reconcile.controller.wake_failures import WakeFailures
 from reconcile.models import DecodeError, Object, decode, kind_of
 from reconcile.runs.failures import Failures
-from reconcile.runs.requests import Cause, Request, Result
+from reconcile.runs.requests import Cause, Request
 from reconcile.storms import Origin
 from reconcile.storms.guard import StormGuard
 from workqueue import Item, KeyBackoff, QueueClosed, QueueStatus, WorkQueue
@@ -40,7 +49,6 @@ T = TypeVar("T", bound=Object)
 
 INITIAL_PRIORITY = -100
 """What was there before comes after what changes now (controller-runtime's handler priority)."""
-EVERY_JITTER = 0.1
 _STORM = Cause("scheduled", note="storm guard")
 
 
@@ -73,7 +81,7 @@ class Runner(Generic[T]):
     def __init__(
         self,
         controller: Controller[T],
-        passes: Passes[T],
+        executor: RunExecutor[T],
         cache: Cache,
         metrics: ControllerMetrics | None = None,
         traces: ControllerTraces | None = None,
@@ -87,18 +95,22 @@ class Runner(Generic[T]):
         self._narrows = bool(controller.selector)
         self._elsewhere = elsewhere
         self.queue: WorkQueue[Request] = WorkQueue(
-            limiter=KeyBackoff(controller.backoff, chance=passes.client.clock.random),
+            limiter=KeyBackoff(controller.backoff, chance=executor.client.clock.random),
             metrics=None if metrics is None else metrics.queue,
         )
         self.workers = workers or controller.workers or DEFAULT_WORKERS
         self.history = RunHistory(metrics, traces)
-        passes.on_wait = None if metrics is None else metrics.caught_up
-        self._passes = passes
-        self._log: structlog.stdlib.BoundLogger = passes.log
+        executor.on_wait = None if metrics is None else metrics.caught_up
+        self._executor = executor
+        self._log: structlog.stdlib.BoundLogger = executor.log
         self._runs = 0
-        self.failures = Failures(passes.log)
-        self._gate = Gate(cache.reach)
-        self._recovery = Recovery(cache.reach, self.queue, self.enqueue_at, all_reaches)
+        self.failures = Failures(executor.log)
+        self._gate = RunGate(cache.reach)
+        self._recovery = OutageRecovery(cache.reach, self.queue, self.enqueue_at, all_reaches)
+        random = executor.client.clock.random
+        self._follow_up = FollowUp(
+            controller, self.queue, self._recovery, self.failures, random, self._has_object
+        )
         self._ended: anyio.Event | None = None
         """Set where `run` ends; None where it does not run."""
         self._tasks = anyio.create_task_group()
@@ -115,20 +127,20 @@ class Runner(Generic[T]):
             controller.storms,
             resource,
             controller.field_manager,
-            passes.client,
+            executor.client,
             self._tell,
-            passes.log,
+            executor.log,
             metrics,
             polls=controller.every is not None,
         )
-        passes.echoes.resources = {kind_of(kind).resource for kind in controller.heard}
+        executor.echoes.resources = {kind_of(kind).resource for kind in controller.heard}
         self._primary = self._declare(cache, resource)
-        self._backgrounds = Backgrounds(
+        self._backgrounds = BackgroundTasks(
             controller.kind,
             controller.background,
             self._primary,
             self.enqueue,
-            passes.client.clock,
+            executor.client.clock,
             self._log,
             cluster,
             controller.keeps,
@@ -137,16 +149,18 @@ class Runner(Generic[T]):
             controller.sources,
             self._primary,
             self.enqueue,
-            passes.client.clock,
+            executor.client.clock,
             self._log,
             cluster,
             controller.keeps,
         )
-        self._wake_failures = WakeFailures(self._log, self._sources.objects, self.enqueue)
+        self._wake_failures = FunctionFailures(self._log, self._sources.objects, self.enqueue)
         self._listen(self._primary, self._on_primary, controller.resync)
         for kind in controller.owns:
             informer = self._declare(cache, kind_of(kind).resource)
-            self._listen(informer, Owned(controller.kind, informer, self._primary.store.get, self._hear))
+            self._listen(
+                informer, OwnedHandler(controller.kind, informer, self._primary.store.get, self._hear)
+            )
         for number, watch in enumerate(controller.watches):
             self._connect(cache, watch, f"{controller.name}/{number}")
         for kind in controller.reads:
@@ -159,9 +173,9 @@ class Runner(Generic[T]):
         return f"{self.cluster}/{self.controller.name}" if self.cluster else self.controller.name
 
     @property
-    def declarations(self) -> Declarations:
+    def declarations(self) -> DeclaredWrites:
         """What the controller declares to write, and what its runs asked for besides."""
-        return self._passes.declarations
+        return self._executor.declarations
 
     def status(self) -> ControllerStatus:
         """What the controller does now."""
@@ -174,11 +188,11 @@ class Runner(Generic[T]):
         self._ended = anyio.Event()
         try:
             async with self._tasks as tasks:
-                with self._passes.recorder.writing_in(tasks):
+                with self._executor.recorder.writing_in(tasks):
                     await self._run(tasks)
                 tasks.cancel_scope.cancel()
         finally:
-            self._passes.deadlines.close()
+            self._executor.deadlines.close()
             self._wake_failures.close()
             self._ended.set()
             self._ended = None
@@ -193,7 +207,7 @@ class Runner(Generic[T]):
             await worker.wait()
         self._backgrounds.stop()
         with anyio.move_on_after(FLUSH_SECONDS):
-            await self._passes.recorder.flush()
+            await self._executor.recorder.flush()
 
     def pause(self) -> None:
         """Begin no more runs until `resume`; keys are collected, and runs under way end."""
@@ -269,7 +283,7 @@ class Runner(Generic[T]):
         """Whether there is an object of that key and the controller's selector does not choose it."""
         primary = self._primary.store.get(request.key)
         left = primary is not None and not self.controller.keeps(primary)
-        return left and not self._passes.departures.waits(request.key)
+        return left and not self._executor.tombstones.waits(request.key)
 
     # --- events to keys -------------------------------------------------------------------------
 
@@ -284,7 +298,7 @@ class Runner(Generic[T]):
                 and self.controller.on_deleted is not None
                 and self._primary.covers(namespace)
             ):
-                self._passes.departures.note(delta)
+                self._executor.tombstones.note(delta)
             if seen.new is None:
                 self.guard.forget(request)
             self._backgrounds.follow(delta)
@@ -293,7 +307,7 @@ class Runner(Generic[T]):
             ) and not is_left_alone(seen, delta):
                 self._hear(request, cause_of(self._primary, delta, key), delta)
                 return
-        self._passes.echoes.discard(request, self._primary.resource, delta)
+        self._executor.echoes.discard(request, self._primary.resource, delta)
 
     def _hear(self, request: Request, cause: Cause, delta: Delta) -> None:
         """A change concerns a key: it wakes, unless it is an echo that a run which has begun will see."""
@@ -301,7 +315,7 @@ class Runner(Generic[T]):
             request = request._replace(cluster=self.cluster)
         resource = cause.resource
         assert resource is not None
-        origin = self._passes.echoes.classify(request, resource, delta)
+        origin = self._executor.echoes.classify(request, resource, delta)
         if origin is Origin.SEEN:
             return
         if origin is Origin.OWN:
@@ -313,18 +327,18 @@ class Runner(Generic[T]):
     def _connect(self, cache: Cache, watch: Watch[Any, Any], index: str) -> None:
         informer = self._declare(cache, kind_of(watch.kind).resource, watch.everywhere)
         if watch.to is not None:
-            self._listen(informer, Mapped(watch, informer, self._hear, self._wake_failures))
+            self._listen(informer, MappedHandler(watch, informer, self._hear, self._wake_failures))
             return
-        used = References if watch.by is not None else Selections
+        used = ReferenceIndex if watch.by is not None else SelectorIndex
         store, function = self._primary.store, used(self.controller.kind, watch, self._wake_failures)
         self._indexes.append(index)
         store.add_index(index, of_chosen(function, self.controller.keeps) if self._narrows else function)
         users = partial(function.users, store, index)
-        self._listen(informer, Used(watch, informer, users, self._hear, self._wake_failures))
+        self._listen(informer, ReferencedHandler(watch, informer, users, self._hear, self._wake_failures))
 
     def _declare(self, cache: Cache, resource: APIResource, everywhere: bool = False) -> Informer:
         informer = cache.declare(resource, everywhere=everywhere)
-        self._passes.follow(informer)
+        self._executor.follow(informer)
         self._declared.append(resource)
         return informer
 
@@ -340,10 +354,10 @@ class Runner(Generic[T]):
         self._begun.append(self._tasks.create_task(self._work()))
 
     async def _work(self) -> None:
-        with closing(self._passes.limit()) as limit:
+        with closing(self._executor.limit()) as limit:
             await self._work_within(limit, asyncio.current_task())
 
-    async def _work_within(self, limit: Limit, task: asyncio.Task[Any] | None) -> None:
+    async def _work_within(self, limit: RunLimit, task: asyncio.Task[Any] | None) -> None:
         while True:
             try:
                 async with self.queue.get() as item:
@@ -370,7 +384,7 @@ class Runner(Generic[T]):
                 self.pause()  # the key goes back: no other worker shall meet the same fault before the end
                 raise
 
-    async def _reconcile(self, item: Item[Request], limit: Limit, task: asyncio.Task[Any] | None) -> None:
+    async def _reconcile(self, item: Item[Request], limit: RunLimit, task: asyncio.Task[Any] | None) -> None:
         causes: Sequence[Cause] = item.causes
         if self.guard.tracking:
             causes = await self.guard.explain(item.key, causes)
@@ -383,11 +397,11 @@ class Runner(Generic[T]):
                 if asked_to_end():
                     raise
                 await live_on()
-                outcome = run.outcome = Outcome(
+                outcome = run.outcome = RunResult(
                     error=interrupted("the task of the run", error), secretive=True
                 )
         self._runs += 1
-        self._follow_up(item, outcome)
+        self._follow_up.after(item, outcome)
         record = outcome.record
         if record is not None and (record.sent or self.guard.storming):
             look = await self.guard.run_ended(
@@ -398,14 +412,16 @@ class Runner(Generic[T]):
         else:
             self.guard.idle_run_ended(item.key, run.ended)
 
-    async def _outcome(self, item: Item[Request], causes: Sequence[Cause], limit: Limit) -> Outcome:
+    async def _outcome(self, item: Item[Request], causes: Sequence[Cause], limit: RunLimit) -> RunResult:
         if self.controller.background is not None:
-            with anyio.move_on_after(self._passes.timeout) as patience:
+            with anyio.move_on_after(self._executor.timeout) as patience:
                 await self._backgrounds.ended(item.key)
             if patience.cancelled_caught:  # else one task that ignores its end would hold a worker for ever
-                late = f"its background task did not end within {self._passes.timeout:g} s of being cancelled"
-                return Outcome(error=ReconcileTimeout(late))
-        return await self._passes.run(item.key, causes, item.retries, limit)
+                late = (
+                    f"its background task did not end within {self._executor.timeout:g} s of being cancelled"
+                )
+                return RunResult(error=ReconcileTimeout(late))
+        return await self._executor.run(item.key, causes, item.retries, limit)
 
     async def _is_put_off(self, item: Item[Request]) -> bool:
         """Whether a key that is due does not run now: it rests, or is in a storm."""
@@ -443,6 +459,10 @@ class Runner(Generic[T]):
         """Whether there is an object of that key, or was one of late."""
         return self._primary.store.get(request.key) is not None or bool(self.history.past(request))
 
+    def _has_object(self, request: Request) -> bool:
+        primary = self._primary.store.get(request.key)
+        return primary is not None and self.controller.keeps(primary)
+
     @property
     def resting(self) -> Sequence[Request]:
         """The keys that rest."""
@@ -453,48 +473,4 @@ class Runner(Generic[T]):
             obj = decode(self.controller.kind, snapshot.raw)
         except DecodeError:
             return
-        self._passes.recorder.record(obj, PendingEvent("Warning", reason, message))
-
-    def _follow_up(self, item: Item[Request], outcome: Outcome) -> None:
-        if outcome.stale:
-            self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
-        elif outcome.error is None:
-            self._run_again(item, outcome.result)
-            self._run_every(item)
-            self._recovery.note_success(item.key, outcome)
-        elif outcome.terminal:
-            self._fail(outcome, item, "failed for good")
-            self._run_every(item)
-        elif self._recovery.takes(item.key, outcome):
-            self.queue.add(item.key, priority=item.priority, cause=Cause("retried"))
-            self._fail(outcome, item, "failed", retry_in="as soon as the server answers")
-        else:
-            delay = self.queue.add_rate_limited(item.key, priority=item.priority, cause=Cause("retried"))
-            self._fail(outcome, item, "failed", retry_in=round(delay, 3))
-
-    def _run_again(self, item: Item[Request], result: Result) -> None:
-        """Do what a run asks for. As in controller-runtime, `requeue` leaves the count of its back-off."""
-        priority = item.priority if result.priority is None else result.priority
-        if result.requeue:
-            self.queue.add_rate_limited(item.key, priority=priority, cause=Cause("scheduled"))
-            return
-        self.queue.forget(item.key)
-        if result.requeue_after is not None:
-            # A key that asks for 0 s each time would never let its worker go: the first back-off paces it.
-            clock = self._passes.client.clock
-            delay = result.requeue_after or self.controller.backoff.delay(0, clock.random())
-            self.queue.add_after(item.key, delay, priority=priority, cause=Cause("scheduled"))
-
-    def _run_every(self, item: Item[Request]) -> None:
-        """Set the timer of an object that is there; a run that comes sooner sets it anew."""
-        seconds, primary = self.controller.every, self._primary.store.get(item.key.key)
-        if seconds is None or primary is None or not self.controller.keeps(primary):
-            return
-        delay = seconds * (1 + EVERY_JITTER * self._passes.client.clock.random())
-        self.queue.add_after(item.key, delay, priority=item.priority, cause=Cause("scheduled", note="every"))
-
-    def _fail(self, outcome: Outcome, item: Item[Request], event: str, **more: Any) -> None:
-        causes = item.causes if outcome.record is None else outcome.record.causes
-        more |= {"woken_by": [str(cause) for cause in causes], "reconcile_id": outcome.reconcile_id}
-        now = anyio.current_time()
-        self.failures.tell(outcome.failed, event, now, terminal=outcome.terminal, key=str(item.key), **more)
+        self._executor.recorder.record(obj, PendingEvent("Warning", reason, message))

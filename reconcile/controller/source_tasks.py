@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 from attrs import define
 
 from informers import Clock, Informer, Snapshot
-from reconcile.controller.sources import Source, Surroundings, Synced
+from reconcile.controller.sources import Source, SourceContext, Synced
 from reconcile.runs.requests import Cause, Request, as_request
 from reconcile.runs.supervision import supervise
 
@@ -48,7 +48,7 @@ class SourceTasks:
                 await synced.wait()
 
     async def _follow(self, source: Source, synced: anyio.Event) -> None:
-        async for item in source.start(Surroundings(self.objects, self.clock)):
+        async for item in source.start(SourceContext(self.objects, self.clock)):
             if isinstance(item, Synced):
                 synced.set()
                 continue

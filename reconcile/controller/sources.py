@@ -27,14 +27,14 @@ SYNCED = Synced()
 
 
 @frozen
-class Surroundings:
+class SourceContext:
     """What a source may look at: `objects` are the keys of the controller's objects, as cached now."""
 
     objects: Callable[[], Iterable[Request]]
     clock: Clock
 
 
-Start: TypeAlias = Callable[[Surroundings], AsyncIterable[Named | Synced]]
+Start: TypeAlias = Callable[[SourceContext], AsyncIterable[Named | Synced]]
 
 
 @frozen
@@ -50,7 +50,7 @@ class Source:
     initial: bool = field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        check_function(self.start, f"Source {self.name!r}: start=", "surroundings", "stream")
+        check_function(self.start, f"Source {self.name!r}: start=", "context", "stream")
 
 
 def as_source(given: "Source | Start | AsyncIterable[Named | Synced]") -> Source:
@@ -75,10 +75,10 @@ def ticker(seconds: float) -> Source:
     if not seconds > 0:
         raise ValueError(f"a ticker needs a number of seconds above 0, not {seconds}")
 
-    async def tick(surroundings: Surroundings) -> AsyncIterator[Named | Synced]:
+    async def tick(context: SourceContext) -> AsyncIterator[Named | Synced]:
         while True:
-            await anyio.sleep(seconds * (1 + TICK_JITTER * surroundings.clock.random()))
-            for request in surroundings.objects():
+            await anyio.sleep(seconds * (1 + TICK_JITTER * context.clock.random()))
+            for request in context.objects():
                 yield request
 
     return Source(tick, "ticker")

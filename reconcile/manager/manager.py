@@ -20,9 +20,9 @@ from reconcile.controller.blocking import THREADS, Blocking
 from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.kept_objects import selection_of
-from reconcile.controller.reconcile_run import Passes
+from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.controller.runner import Runner
+from reconcile.controller.takeover_selection import takeover_selection
 from reconcile.manager.connection import connected, define, elector_on, way_of_runs
 from reconcile.manager.leadership import LeaderElection, LeaderElector
 from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
@@ -491,10 +491,10 @@ class Manager(Service):
         metrics = None if self._metrics is None else self._metrics.controller(shown_name, workers)
         traces = None if self._traces is None else self._traces.controller(shown_name)
         client_of = self.client_of if cluster else None
-        passes = Passes(controller, client, recorder, log, self._blocking, timeout, client_of)
+        executor = RunExecutor(controller, client, recorder, log, self._blocking, timeout, client_of)
         elsewhere = self._running.enqueue if cluster else None
-        passes.declarations.refuse = options.refuses_undeclared
-        passes.debug = options.debug
-        passes.selection = selection_of(options.takeover.selector, self.controllers)
+        executor.declarations.refuse = options.refuses_undeclared
+        executor.debug = options.debug
+        executor.selection = takeover_selection(options.takeover.selector, self.controllers)
         reaches = self._running.reaches
-        return Runner(controller, passes, cache, metrics, traces, workers, cluster, elsewhere, reaches)
+        return Runner(controller, executor, cache, metrics, traces, workers, cluster, elsewhere, reaches)

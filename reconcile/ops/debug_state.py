@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import asdict
 
-from reconcile.controller.run_history import PastRun, Run
+from reconcile.controller.run_history import ActiveRun, PastRun
 from reconcile.controller.runner import Runner
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.runs.failures import DistinctError
@@ -69,7 +69,7 @@ def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
     }
 
 
-def running_run(run: Run, now: float) -> Mapping[str, Any]:
+def running_run(run: ActiveRun, now: float) -> Mapping[str, Any]:
     """A run under way."""
     return {
         "key": str(run.request),

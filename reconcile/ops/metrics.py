@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from informers import ApiError, Response, StreamingResponse, Transport
 from informers.transport import PassingTransport
-from reconcile.controller.reconcile_run import Outcome, ReconcileTimeout
+from reconcile.controller.reconcile_run import ReconcileTimeout, RunResult
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.metric_families import MetricFamilies
 from reconcile.ops.metric_levels import LevelCollector
@@ -116,7 +116,7 @@ class _ControllerSeries:
         self._storms = families.storms.labels(name)
         self._storming = families.storming.labels(name)
 
-    def run_ended(self, outcome: Outcome, seconds: float) -> None:
+    def run_ended(self, outcome: RunResult, seconds: float) -> None:
         """Count a run."""
         self._results[outcome.name].inc()
         self._seconds.observe(seconds)

@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 
 from informers import Key, Response, Transport
 from informers.transport import PassingTransport
-from reconcile.controller.run_history import Run
+from reconcile.controller.run_history import ActiveRun
 from reconcile.runs.requests import Cause, Request
 
 REMEMBERED = 4096
@@ -94,7 +94,7 @@ class _RunSpans:
     _origins: _Origins
 
     @contextmanager
-    def run(self, run: Run) -> Iterator[None]:
+    def run(self, run: ActiveRun) -> Iterator[None]:
         """The span of a run; it ends with what `run.outcome` says."""
         span = self._tracer.start_span(
             f"reconcile {self._name}",
@@ -120,7 +120,7 @@ class _RunSpans:
         """Somebody asks for a run, perhaps within a span."""
         self._origins.note((self._name, request, cause), get_current_span())
 
-    def _links(self, run: Run) -> list[Link]:
+    def _links(self, run: ActiveRun) -> list[Link]:
         links = []
         for cause in run.causes:
             context = self._origins.of(self._origin(run.request, cause))
@@ -136,7 +136,7 @@ class _RunSpans:
         return (self._name, request)
 
 
-def _conclude(span: Span, run: Run) -> None:
+def _conclude(span: Span, run: ActiveRun) -> None:
     outcome = run.outcome
     span.set_attribute("reconcile.result", "cancelled" if outcome is None else outcome.name)
     if outcome is not None:

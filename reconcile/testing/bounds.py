@@ -17,7 +17,7 @@ from reconcile.client.client import Client
 from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import Passes
+from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, definition_of, encode, kind_of
 from reconcile.runs.requests import Request
@@ -181,7 +181,9 @@ def _key(body: Mapping[str, Any]) -> str:
 async def _run(controller: Controller[Any], request: Request, scales: "_Scales", client: FakeClient) -> None:
     watched = Client(scales, clock=client.clock)
     recorder = recorder_of(controller, watched)
-    passes = Passes(controller, watched, recorder, get_logger(f"reconcile.{controller.name}"), InStep())
+    executor = RunExecutor(
+        controller, watched, recorder, get_logger(f"reconcile.{controller.name}"), InStep()
+    )
     # What the test's process has besides would be looked through for garbage, again and again.
     gc.collect()
     gc.freeze()
@@ -189,7 +191,7 @@ async def _run(controller: Controller[Any], request: Request, scales: "_Scales",
         tracemalloc.start()
     try:
         scales.begin()
-        await passes.run(request)
+        await executor.run(request)
         scales.end()
         await _wake(controller, request, watched, scales)
     finally:

@@ -10,7 +10,7 @@ from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import Passes
+from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.models import Object, kind_of
 from reconcile.runs.requests import Request, Result
 from reconcile.testing.fake import FakeClient
@@ -58,9 +58,9 @@ async def run_once(
     log = get_logger(f"reconcile.{controller.name}")
     recorder = recorder_of(controller, client)
     before = len(client.transport.requests)
-    passes = Passes(controller, client, recorder, log, InStep())
-    passes.declarations.refuse = undeclared == "refuse"
-    outcome = await passes.run(request)
+    executor = RunExecutor(controller, client, recorder, log, InStep())
+    executor.declarations.refuse = undeclared == "refuse"
+    outcome = await executor.run(request)
     await recorder.flush()
     made = [r for r in client.transport.requests[before:] if r.mutating]
     return Pass(
@@ -70,7 +70,7 @@ async def run_once(
         conditions=await _conditions(controller, request, client),
         error=outcome.error,
         retry=outcome.stale or (outcome.error is not None and not outcome.terminal),
-        undeclared=passes.declarations.missing,
+        undeclared=executor.declarations.missing,
     )
 
 

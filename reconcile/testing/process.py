@@ -8,8 +8,8 @@ from attrs import evolve, frozen
 
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
-from reconcile.controller.declared_writes import Declarations
-from reconcile.controller.run_history import Run, RunHistory
+from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.controller.run_history import ActiveRun, RunHistory
 from reconcile.controller.runner import Runner
 from reconcile.manager.manager import Manager
 from reconcile.runs.requests import Cause, Request
@@ -168,14 +168,14 @@ class _Watched(Manager):
 
 
 class _Told(RunHistory):
-    def __init__(self, process: Process, world: "World", declarations: Declarations) -> None:
+    def __init__(self, process: Process, world: "World", declarations: DeclaredWrites) -> None:
         super().__init__()
         self._process = process
         self._world = world
         self._declarations = declarations
         self._controller = declarations.controller.name
 
-    def end(self, run: Run, now: float) -> None:
+    def end(self, run: ActiveRun, now: float) -> None:
         """A run is over: the world is told."""
         outcome = run.outcome
         self._world.runs.append(

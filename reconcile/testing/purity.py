@@ -20,7 +20,7 @@ from reconcile.client.client import Client
 from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
 from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import Passes
+from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
 from reconcile.runs.requests import Request
@@ -103,9 +103,9 @@ async def _rendered(
 async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendering:
     log = get_logger(f"reconcile.{controller.name}")
     recorder = recorder_of(controller, client)
-    passes = Passes(controller, client, recorder, log, InStep(), rendering=True)
-    passes.declarations.refuse = True
-    outcome = await passes.run(request)
+    executor = RunExecutor(controller, client, recorder, log, InStep(), rendering=True)
+    executor.declarations.refuse = True
+    outcome = await executor.run(request)
     if outcome.error is not None:
         raise outcome.error
     assert outcome.record is not None

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from reconcile import Context, Controller, LeaderElection
-from reconcile.controller.background import Background
+from reconcile.controller.background_tasks import Background
 from tests.helpers.managers import Toy, ToySpec, World, played
 
 

@@ -8,8 +8,8 @@ from informers.shape import segments
 from reconcile import Controller, ObjectMeta, kind_of
 from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
 from reconcile.controller import declared_writes as declarations_module
-from reconcile.controller.declared_writes import Declarations
-from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.controller.reconcile_run import RunResult
 from reconcile.controller.run_history import KEYS_REMEMBERED, WRITES_KEPT, RunHistory
 from reconcile.embedded.log import _KEPT_SNAPSHOTS
 from reconcile.kinds import ConfigMap
@@ -113,7 +113,7 @@ def test_declarations_of_more_controllers_than_are_kept_are_read_again(
     monkeypatch.setattr(declarations_module, "_KNOWN", {})
     monkeypatch.setattr(declarations_module, "_MOST_KNOWN", 1)
     for owns in ([], [ConfigMap], []):
-        asked = Declarations(Controller(Toy, keep_size, owns=owns), None)  # type: ignore[arg-type]
+        asked = DeclaredWrites(Controller(Toy, keep_size, owns=owns), None)  # type: ignore[arg-type]
         assert asked.may_apply(CONFIG) is bool(owns)
         assert len(declarations_module._KNOWN) == 1
 
@@ -136,7 +136,7 @@ async def test_a_run_shows_its_first_writes() -> None:
         record.asked(Sent("PATCH", CONFIG, Key("default", str(number)), "", {}))
     history, request = RunHistory(), Request("default", "a")
     with history.run(Item(request, 0, (), 0, 0)) as run:
-        run.outcome = Outcome(record=record)
+        run.outcome = RunResult(record=record)
     assert len(history.past(request)[0].writes) == WRITES_KEPT
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from informers import get_logger
 from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
-from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.reconcile_run import RunResult
 from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.tombstones import Deleted
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
@@ -55,8 +55,8 @@ def test_failures_count_until_success_or_a_wished_time_and_a_final_error_leaves_
 
 @pytest.mark.rule("inv-11")
 def test_a_final_error_is_recognised_as_a_cause_of_nothing_but_itself() -> None:
-    assert Outcome(error=TerminalError()).terminal
-    assert not Outcome(error=RuntimeError()).terminal
+    assert RunResult(error=TerminalError()).terminal
+    assert not RunResult(error=RuntimeError()).terminal
 
 
 @pytest.mark.rule("P3")
@@ -394,7 +394,7 @@ def test_an_object_that_is_gone_is_told_once_with_its_last_state_and_again_if_th
             await world.client.delete(second)
             await anyio.sleep(5)
             assert told[3:] == [(second.uid, 5)]
-            assert not manager._runners[0]._passes.departures._gone
+            assert not manager._runners[0]._executor.tombstones._gone
 
     played(scenario, seed)
 
@@ -411,10 +411,10 @@ def test_a_last_state_that_does_not_fit_the_model_is_logged_and_does_not_come_ag
         from reconcile.runs.requests import Request
 
         raw = b'{"kind":"Toy","metadata":{"name":"a","uid":"u","resourceVersion":"1"},"spec":{"size":"x"}}'
-        departures = Tombstones(Toy, forget)
-        departures.note(Delta(Snapshot.from_json(raw), None))
+        tombstones = Tombstones(Toy, forget)
+        tombstones.note(Delta(Snapshot.from_json(raw), None))
         for _ in range(2):
-            await departures.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
+            await tombstones.tell(Request("", "a"), None, get_logger("t"))  # type: ignore[arg-type]
 
     anyio.run(run)
     assert [vars(r)["event"] for r in caplog.records] == ["gone, and its last state does not fit the model"]

@@ -5,7 +5,7 @@ from contextlib import closing
 import anyio
 import pytest
 
-from reconcile.controller.deadlines import Deadlines, Limit
+from reconcile.controller.deadlines import Deadlines, RunLimit
 from reconcile.testing import simulate
 
 
@@ -62,7 +62,7 @@ def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() 
 
     async def run() -> None:
         deadlines = Deadlines(10)
-        with closing(Limit(deadlines)) as limit:
+        with closing(RunLimit(deadlines)) as limit:
             for seconds in lengths:
                 began = anyio.current_time()
                 with limit as deadline:
@@ -80,10 +80,10 @@ def test_a_limit_ends_those_blocks_of_a_task_that_take_too_long_and_no_others() 
 
 def test_a_limit_lets_errors_and_the_cancellation_of_others_pass() -> None:
     async def run() -> None:
-        with closing(Limit(Deadlines(10))) as limit:
+        with closing(RunLimit(Deadlines(10))) as limit:
             with pytest.raises(LookupError), limit:
                 raise LookupError
-            with anyio.move_on_after(5) as outer, closing(Limit(limit.deadlines)) as inner, inner:
+            with anyio.move_on_after(5) as outer, closing(RunLimit(limit.deadlines)) as inner, inner:
                 await anyio.sleep(100)
             assert outer.cancelled_caught
             assert anyio.current_time() == 5

@@ -9,7 +9,7 @@ import pytest
 from informers import APIResource, get_logger
 from reconcile import Context, Controller, Object, ObjectMeta, Request, UndeclaredWrite, Write, kind_of
 from reconcile.blocks import Autoscaler, Copier
-from reconcile.controller.declared_writes import Declarations
+from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ConfigurationError
@@ -30,8 +30,8 @@ async def idle(ctx: Context[Any]) -> None:
     """Nothing to do."""
 
 
-def asked(controller: Controller[Any], *, refuse: bool = True) -> Declarations:
-    return Declarations(controller, get_logger("reconcile.toy"), refuse)
+def asked(controller: Controller[Any], *, refuse: bool = True) -> DeclaredWrites:
+    return DeclaredWrites(controller, get_logger("reconcile.toy"), refuse)
 
 
 def resource(kind: type[Object]) -> APIResource:

@@ -1,4 +1,4 @@
-"""What of the news is counted up, combined, held back, cut and forgotten."""
+"""Which events are counted up, combined, held back, cut and forgotten."""
 
 import datetime
 from typing import Any
@@ -13,23 +13,23 @@ from reconcile.controller.event_series import (
     SERIES_ENDS_AFTER,
     SIMILAR_NOTES,
     SIMILAR_SECONDS,
+    EventContent,
     EventLedger,
-    News,
-    Subject,
+    EventSubject,
 )
 
-ABOUT = Subject("v1", "ConfigMap", "default", "c", "u")
+ABOUT = EventSubject("v1", "ConfigMap", "default", "c", "u")
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-MADE = News(ABOUT, "Normal", "Made", "made pod 0", "Scale")
+MADE = EventContent(ABOUT, "Normal", "Made", "made pod 0", "Scale")
 
 
 @pytest.mark.rule("event-2")
 def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
     ledger = EventLedger()
     for now in (0.0, SERIES_ENDS_AFTER, 2 * SERIES_ENDS_AFTER):
-        series = ledger.hear(MADE, START + datetime.timedelta(seconds=now), now)
+        series = ledger.count(MADE, START + datetime.timedelta(seconds=now), now)
     assert (series.count, series.first, series.last) == (3, START, START + datetime.timedelta(seconds=720))
-    assert ledger.hear(MADE, START, 3 * SERIES_ENDS_AFTER + 0.1).count == 1
+    assert ledger.count(MADE, START, 3 * SERIES_ENDS_AFTER + 0.1).count == 1
     changes: list[dict[str, Any]] = [
         {"type": "Warning"},
         {"reason": "Kept"},
@@ -37,7 +37,7 @@ def test_a_series_ends_with_a_silence_and_is_of_one_sort_of_news() -> None:
         {"action": "Reconcile"},
         {"subject": evolve(ABOUT, uid="v")},
     ]
-    assert [ledger.hear(evolve(MADE, **change), START, 1000.0).count for change in changes] == [1] * 5
+    assert [ledger.count(evolve(MADE, **change), START, 1000.0).count for change in changes] == [1] * 5
 
 
 @pytest.mark.rule("event-2")
@@ -45,9 +45,9 @@ def test_what_is_combined_says_all_else_that_the_news_said_until_the_time_for_si
     ledger = EventLedger()
 
     def heard(number: int, now: float) -> str:
-        series = ledger.hear(evolve(MADE, note=f"made pod {number}"), START, now)
-        assert evolve(series.news, note="made pod 0") == MADE
-        return series.news.note
+        series = ledger.count(evolve(MADE, note=f"made pod {number}"), START, now)
+        assert evolve(series.content, note="made pod 0") == MADE
+        return series.content.note
 
     for number in range(SIMILAR_NOTES):
         assert heard(number, 0.0) == f"made pod {number}"
@@ -69,7 +69,7 @@ MANY = 5_000
 """More objects than were once remembered: 4,096."""
 
 
-def about(number: int) -> Subject:
+def about(number: int) -> EventSubject:
     return evolve(ABOUT, uid=str(number))
 
 
@@ -77,7 +77,7 @@ def about(number: int) -> Subject:
 def test_of_however_many_objects_news_count_up_one_event_each() -> None:
     ledger = EventLedger()
     for count in (1, 2, 3):
-        told = [ledger.hear(evolve(MADE, subject=about(n)), START, float(count)) for n in range(MANY)]
+        told = [ledger.count(evolve(MADE, subject=about(n)), START, float(count)) for n in range(MANY)]
         assert {series.count for series in told} == {count}
 
 
@@ -91,11 +91,11 @@ def test_the_burst_of_each_of_however_many_objects_is_limited() -> None:
 def test_what_makes_no_difference_any_more_is_forgotten() -> None:
     ledger = EventLedger()
     for number in range(MANY):
-        ledger.hear(evolve(MADE, subject=about(number)), START, 0.0)
+        ledger.count(evolve(MADE, subject=about(number)), START, 0.0)
         ledger.may_write(about(number), 0.0)
     late = max(SERIES_ENDS_AFTER, SIMILAR_SECONDS, REFILL_SECONDS) + 1
     for number in range(MANY):
-        ledger.hear(evolve(MADE, subject=about(MANY + number)), START, late)
+        ledger.count(evolve(MADE, subject=about(MANY + number)), START, late)
         ledger.may_write(about(MANY + number), late)
     assert [len(ledger._series), len(ledger._notes), len(ledger._buckets)] == [MANY] * 3
 

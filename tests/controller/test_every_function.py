@@ -27,8 +27,8 @@ from reconcile import (
     SyncContext,
     Watch,
 )
-from reconcile.controller.background import Background
-from reconcile.controller.sources import Surroundings
+from reconcile.controller.background_tasks import Background
+from reconcile.controller.sources import SourceContext
 from reconcile.controller.tombstones import Deleted
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.ops.health_checks import report, run_checks
@@ -79,7 +79,7 @@ def misbehaving_async(mode: str) -> Any:
 def misbehaving_stream(mode: str) -> Any:
     plain = misbehaving(mode)
 
-    async def misbehave(_: Surroundings) -> AsyncIterator[Any]:
+    async def misbehave(_: SourceContext) -> AsyncIterator[Any]:
         yield "default/a"
         if mode == "never":
             await anyio.sleep_forever()

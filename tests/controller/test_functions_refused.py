@@ -67,7 +67,7 @@ WRONG: Sequence[tuple[Callable[[], Any], str]] = [
         r"Source 'fits': start= fits is an `async def` that yields",
     ),
     (lambda: Controller(Toy, fits, sources=[of_two]), r"of_two is an `async def` that yields nothing"),
-    (lambda: Controller(Toy, fits, sources=[5]), r"expected a function of \(surroundings\), got int"),  # type: ignore[list-item]
+    (lambda: Controller(Toy, fits, sources=[5]), r"expected a function of \(context\), got int"),  # type: ignore[list-item]
     (lambda: Watch(Secret, by=fits), r"Watch\(Secret\): by= fits is an `async def`"),
     (lambda: Watch(Secret, by=yields), r"by= yields is an asynchronous generator"),
     (lambda: Watch(Secret, by=plain_of_two), r"by= is called with \(object\), and plain_of_two\(old, new\)"),

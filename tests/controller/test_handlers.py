@@ -20,8 +20,8 @@ from reconcile import (
     Watch,
     predicates,
 )
+from reconcile.controller.function_failures import FunctionFailures
 from reconcile.controller.key_mapping import wakes
-from reconcile.controller.wake_failures import WakeFailures
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.models import kind_of
 from tests.helpers.managers import Toy, ToySpec, World, played
@@ -381,7 +381,7 @@ def test_a_replacement_that_a_list_shows_as_one_change_is_an_end_and_a_beginning
         }
         return Snapshot.from_json(json.dumps({"kind": "Toy", "metadata": metadata}).encode())
 
-    failures, toys = WakeFailures(get_logger("test"), list, lambda *_: None), kind_of(Toy).resource
+    failures, toys = FunctionFailures(get_logger("test"), list, lambda *_: None), kind_of(Toy).resource
     assert wakes(predicate, Delta(state("u", 1), state("u", 2)), failures, toys) is kept
     assert wakes(predicate, Delta(state("u", 1), state("v", 2)), failures, toys) is replaced
 

@@ -16,7 +16,14 @@ from reconcile import Client, Context, Controller, ObjectMeta, Result
 from reconcile.client.manifest_text import manifest_of
 from reconcile.controller.context import PendingEvent
 from reconcile.controller.event_recorder import WAITING, Recorder
-from reconcile.controller.event_series import BURST, COMBINED, REFILL_SECONDS, EventLedger, News, Subject
+from reconcile.controller.event_series import (
+    BURST,
+    COMBINED,
+    REFILL_SECONDS,
+    EventContent,
+    EventLedger,
+    EventSubject,
+)
 from reconcile.embedded import InProcessTransport, service_account
 from reconcile.kinds import ConfigMap, Namespace
 from reconcile.testing import (
@@ -36,7 +43,7 @@ from tests.helpers.managers import Toy, World, played
 
 NEW = APIResource("events.k8s.io", "v1", "Event", "events")
 CORE = APIResource("", "v1", "Event", "events")
-ABOUT = Subject("v1", "ConfigMap", "default", "c", "u")
+ABOUT = EventSubject("v1", "ConfigMap", "default", "c", "u")
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 FINE = PendingEvent("Normal", "Fine", "all is well")
 
@@ -167,12 +174,12 @@ def test_no_stretch_of_time_sees_more_writes_than_burst_and_refill(gaps: list[fl
 
 
 def test_texts_that_are_too_long_are_cut_to_what_a_server_takes() -> None:
-    news = News(ABOUT, "Normal", "R" * 200, "ä" * 2000)
-    assert len(news.reason) == 128
-    assert len(news.note.encode()) == 1024
+    content = EventContent(ABOUT, "Normal", "R" * 200, "ä" * 2000)
+    assert len(content.reason) == 128
+    assert len(content.note.encode()) == 1024
     again = EventLedger()
     for number in range(12):
-        again.hear(News(ABOUT, "Normal", "R", f"{number}" + "x" * 1100), START, 0.0)
+        again.count(EventContent(ABOUT, "Normal", "R", f"{number}" + "x" * 1100), START, 0.0)
 
 
 @pytest.mark.rule("event-4")

@@ -9,7 +9,7 @@ import pytest
 from informers import Unreachable
 from reconcile import ApiError, Backoff, Context, Controller, Manager, TerminalError
 from reconcile.client.own_writes import CacheBehind
-from reconcile.controller.recovery import is_of_outage
+from reconcile.controller.outage_recovery import is_of_outage
 from reconcile.kinds import ConfigMap
 from reconcile.testing import simulate
 from tests.controller.outage import World, child, fair, played, refused

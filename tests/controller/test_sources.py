@@ -10,7 +10,7 @@ import pytest
 
 from reconcile import Cause, Context, Controller, Key, Manager, ObjectMeta, Request
 from reconcile.controller.runner import INITIAL_PRIORITY
-from reconcile.controller.sources import SYNCED, Source, Surroundings, Synced, ticker
+from reconcile.controller.sources import SYNCED, Source, SourceContext, Synced, ticker
 from reconcile.runs.requests import Named
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
@@ -110,7 +110,7 @@ def test_a_source_that_fails_is_started_anew_with_growing_delays(caplog: pytest.
     notes = Notes()
     starts: list[float] = []
 
-    async def flaky(_: Surroundings) -> AsyncIterator[Named | Synced]:
+    async def flaky(_: SourceContext) -> AsyncIterator[Named | Synced]:
         starts.append(anyio.current_time())
         yield "default/a"
         raise OSError("gone")
@@ -152,7 +152,7 @@ def test_a_ticker_needs_time() -> None:
 def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     notes = Notes()
 
-    async def silent(_: Surroundings) -> AsyncIterator[Named | Synced]:
+    async def silent(_: SourceContext) -> AsyncIterator[Named | Synced]:
         await anyio.sleep(300)
         yield SYNCED
 
@@ -174,7 +174,7 @@ def test_a_source_that_holds_up_the_workers_is_named_in_the_log(caplog: pytest.L
 def test_no_key_runs_before_every_source_has_told_what_it_knows_and_that_comes_last(seed: int) -> None:
     runs: list[tuple[float, int]] = []
 
-    async def slow_to_start(_: Surroundings) -> AsyncIterator[Named | Synced]:
+    async def slow_to_start(_: SourceContext) -> AsyncIterator[Named | Synced]:
         yield "default/b"
         await anyio.sleep(30)
         yield SYNCED

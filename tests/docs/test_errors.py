@@ -14,7 +14,7 @@ from tests.docs.public import PUBLIC, names_of, value_of
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/errors.md").read_text()
 LOUD = ("warning", "error", "exception")
-TELLS = re.compile(r"log\.(warning|error|exception)\(|\b_fail\(|Problem\(")
+TELLS = re.compile(r"log\.(warning|error|exception)\(|\b_log_failure\(|Problem\(")
 
 
 def section(title: str) -> str:
@@ -54,7 +54,7 @@ def events_of_logs() -> Iterator[str]:
             owner, _, level = ast.unparse(call.func).rpartition(".")
             if level in LOUD and owner.rpartition(".")[2].strip("_") == "log":
                 yield template(call.args[0])
-            if level == "_fail" and owner == "self" and len(call.args) == 3:
+            if level == "_log_failure" and owner == "self" and len(call.args) == 3:
                 yield template(call.args[2])
 
 

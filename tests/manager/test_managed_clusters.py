@@ -245,7 +245,7 @@ def test_a_controller_chooses_its_clusters_and_may_be_woken_in_and_write_to_othe
             assert len(await sites.west.client.list(ConfigMap, "default")) == 1
             with pytest.raises(RuntimeError, match="no manager runs controller hub in cluster west"):
                 hub.trigger(Request("default", "a", "west"))
-            assert not manager._runners[0]._passes._distant
+            assert not manager._runners[0]._executor._distant
 
     played(scenario, seed)
 

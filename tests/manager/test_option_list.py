@@ -163,7 +163,7 @@ def test_workers_and_time_outs_reach_the_controllers() -> None:
         ) as manager:
             runners = manager._runners
             assert [runner.workers for runner in runners] == [3, 7]
-            assert [runner._passes.timeout for runner in runners] == [300, 9]
+            assert [runner._executor.timeout for runner in runners] == [300, 9]
 
     simulate(run)
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -157,7 +158,7 @@ def broken(manager: Manager, *controllers: str) -> None:
 
     for runner in manager._runners:
         if runner.controller.name in controllers:
-            runner._follow_up = fail  # type: ignore[assignment,method-assign]
+            runner._follow_up = SimpleNamespace(after=fail)  # type: ignore[assignment]
 
 
 async def idle(ctx: Context[Any]) -> None:

@@ -16,8 +16,8 @@ from reconcile import (
     StaleVersion,
     TerminalError,
 )
-from reconcile.controller.reconcile_run import Outcome
-from reconcile.controller.sources import Surroundings
+from reconcile.controller.reconcile_run import RunResult
+from reconcile.controller.sources import SourceContext
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
 from tests.controller.test_sources import Notes
@@ -55,7 +55,7 @@ class Diary:
         finally:
             self.note("background ends")
 
-    async def source(self, _: Surroundings) -> AsyncIterator[Any]:
+    async def source(self, _: SourceContext) -> AsyncIterator[Any]:
         self.note("source begins")
         try:
             await anyio.sleep_forever()
@@ -313,8 +313,8 @@ def test_a_group_of_errors_is_final_where_each_of_them_is(
     errors: Sequence[Exception], terminal: bool
 ) -> None:
     group = ExceptionGroup("of a task group", errors)
-    assert Outcome(error=group).terminal is terminal
-    assert Outcome(error=ExceptionGroup("around it", [group])).terminal is terminal
+    assert RunResult(error=group).terminal is terminal
+    assert RunResult(error=ExceptionGroup("around it", [group])).terminal is terminal
 
 
 def test_a_stale_write_within_a_task_group_repeats_the_run_and_is_no_failure() -> None:

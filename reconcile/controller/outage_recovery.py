@@ -10,13 +10,13 @@ from informers import Reachability, is_unreachable
 from informers.cancellation import leaf_errors
 from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.declaration import Trigger
-from reconcile.controller.reconcile_run import Outcome
+from reconcile.controller.reconcile_run import RunResult
 from reconcile.runs.requests import Cause, Request
 from workqueue import WorkQueue
 
 
 @define(eq=False)
-class Gate:
+class RunGate:
     """Whether a controller begins runs: not while it is paused or its server is known to be down."""
 
     reach: Reachability
@@ -53,7 +53,7 @@ class Gate:
 
 
 @define(eq=False)
-class Recovery:
+class OutageRecovery:
     """Which runs an outage has spoilt, and that their keys run again when it is over.
 
     `reach` is of the cluster whose keys these are, `all_reaches` gives those of all clusters. `queue` counts
@@ -65,7 +65,7 @@ class Recovery:
     enqueue: Trigger
     all_reaches: Callable[[], Iterable[Reachability]] = tuple
 
-    def takes(self, request: Request, outcome: Outcome) -> bool:
+    def takes(self, request: Request, outcome: RunResult) -> bool:
         """Whether a run failed for an outage that lasts: that does not count as a failure of the key.
 
         A key that failed for another cluster's outage is retried as ever, and at once when that is over.
@@ -79,7 +79,7 @@ class Recovery:
                 self._wake_later(reach, request)
         return False
 
-    def note_success(self, request: Request, outcome: Outcome) -> None:
+    def note_success(self, request: Request, outcome: RunResult) -> None:
         """A run ended well. If it caught an error of a request, its work may not have been done."""
         if self.reach.troubled and outcome.record is not None and not outcome.record.flawless:
             self._wake_later(self.reach, request)

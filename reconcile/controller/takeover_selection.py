@@ -16,7 +16,7 @@ DEPTH = 8
 
 
 @frozen
-class Selection:
+class TakeoverSelection:
     """`holds` says of an object of a controller's kind whether it is one to keep.
 
     It is if it has the labels, or if an object of another of the manager's kinds controls it that is. So a
@@ -48,9 +48,9 @@ class Selection:
         return None
 
 
-def selection_of(labels: str, controllers: Iterable[Controller[Any]]) -> Selection | None:
+def takeover_selection(labels: str, controllers: Iterable[Controller[Any]]) -> TakeoverSelection | None:
     """The selection of a manager by labels; None where it keeps everything. Raises ValueError."""
     if not labels:
         return None
     resources = [kind_of(controller.kind).resource for controller in controllers]
-    return Selection(parse_labels(labels), {(one.group, one.kind): one for one in resources})
+    return TakeoverSelection(parse_labels(labels), {(one.group, one.kind): one for one in resources})

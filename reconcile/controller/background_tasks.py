@@ -43,11 +43,11 @@ class Background(Generic[T]):
         self._enqueue(Cause("triggered", note=cause))
 
 
-InBackground = Callable[[Background[T]], Awaitable[None]]
+BackgroundFunction = Callable[[Background[T]], Awaitable[None]]
 
 
 @define(eq=False)
-class _Task:
+class _ObjectTask:
     """The task of one object. `after` is the end of the task that had its name before."""
 
     uid: str
@@ -57,18 +57,18 @@ class _Task:
 
 
 @define(eq=False)
-class Backgrounds(Generic[T]):
+class BackgroundTasks(Generic[T]):
     """The tasks of a controller's objects; none before `start`, and none where `function` is None."""
 
     kind: type[T]
-    function: InBackground[T] | None
+    function: BackgroundFunction[T] | None
     informer: Informer
     enqueue: Callable[[Request, Cause], None]
     clock: Clock
     log: structlog.stdlib.BoundLogger
     cluster: str = ""
     keeps: Callable[[Snapshot], bool] = lambda snapshot: True
-    _tasks: dict[Request, _Task] = field(factory=dict, init=False)
+    _tasks: dict[Request, _ObjectTask] = field(factory=dict, init=False)
     _group: TaskGroup | None = field(default=None, init=False)
 
     def start(self, group: TaskGroup) -> None:
@@ -111,11 +111,11 @@ class Backgrounds(Generic[T]):
                 del self._tasks[request]
             return
         assert self._group is not None
-        successor = _Task(wanted, None if task is None else task.ended)
+        successor = _ObjectTask(wanted, None if task is None else task.ended)
         self._tasks[request] = successor
         self._group.start_soon(self._run, request, successor)
 
-    async def _run(self, request: Request, task: _Task) -> None:
+    async def _run(self, request: Request, task: _ObjectTask) -> None:
         assert self.function is not None
         log = self.log.bind(key=str(request))
         given = Background(

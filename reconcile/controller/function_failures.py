@@ -19,7 +19,7 @@ SWEEP_SECONDS = 5.0
 
 
 @define(eq=False)
-class WakeFailures:
+class FunctionFailures:
     """What to do where a function fails. `objects` are the keys of all that the controller keeps."""
 
     log: structlog.stdlib.BoundLogger
