@@ -63,15 +63,16 @@ soak: setup-test ## the work queue: 10,000 seeds, a million keys; informers: 20,
 newcomer: setup-test ## the first hour from the built wheel, with `reconcile dev` up for 10 s; the tests give it 3
 	@NEWCOMER_DEV_SECONDS=10 $(BIN)/python -m pytest -q tests/commands/test_newcomer.py $(ARGS)
 
-sweep: setup-test ## the examples, the simulated workloads and the bundled controllers under every single fault, and 2,000 seeds each; the tests run a part
-	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 -k survives docs/examples
-	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_bundled.py $(ARGS)
-	@SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q tests/simulation/test_played_workloads.py tests/simulation/test_workloads.py
-	@SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_workergroups_simulated.py
-	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_autoscaling_simulated.py
-	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_fleets_simulated.py
-	@SWEEP_SEEDS=2000 SWEEP_RUNS=0 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_simulated.py
-	@NODE_GROUP_SEEDS=2000 $(BIN)/python -m pytest -s -q --timeout 7200 tests/controllers/test_nodegroups_faults.py
+# RUNS and SEEDS bound each sweep; each says how much of the whole it played. RUNS=0: every single fault.
+RUNS ?= 0
+SEEDS ?= 2000
+SWEPT := docs/examples tests/simulation/test_bundled.py tests/simulation/test_played_workloads.py \
+	tests/simulation/test_workloads.py tests/controllers/test_workergroups_simulated.py \
+	tests/controllers/test_autoscaling_simulated.py tests/controllers/test_fleets_simulated.py \
+	tests/controllers/test_nodegroups_simulated.py tests/controllers/test_nodegroups_faults.py
+sweep: setup-test ## examples, simulated workloads and bundled controllers under every single fault and 2,000 seeds; RUNS=20 SEEDS=10 for a part
+	@SWEEP_RUNS=$(RUNS) SWEEP_SEEDS=$(SEEDS) $(BIN)/python -m pytest -s -q --timeout 7200 \
+		-k "survives or bundled or workloads or simulated or nodegroups_faults" $(SWEPT) $(ARGS)
 
 coverage: setup-quality ## branch coverage; fails where a package has less than 92 per cent
 	@$(BIN)/python -m coverage erase

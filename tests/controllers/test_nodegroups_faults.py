@@ -44,8 +44,8 @@ from tests.controllers.nodegroups import (
 )
 from tests.controllers.world import NAMESPACE, World, world
 
-SEEDS = 8
-PLAYED = int(os.environ.get("NODE_GROUP_SEEDS", SEEDS))
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "8"))
+RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
 WRITES = 12
 """The writes of a quiet scale-up and scale-down that the sweep spoils, one after the other."""
 SPOILS = (RefuseAsStale(), LoseReply(), Drop(), Refuse(500, "InternalError", "no"), Refuse(429, "", "wait"))
@@ -113,21 +113,20 @@ async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
 
 @pytest.mark.rule("node-groups-simulated", "capi-2d-lost-update")
 def test_whatever_goes_wrong_the_best_group_gets_the_nodes_and_they_all_go_again() -> None:
-    for seed in range(PLAYED):
+    for seed in range(SEEDS):
         plan = FaultPlan(tuple(faults(random.Random(seed))))
         simulate(lambda seed=seed, plan=plan: told(plan, seed, meddling=True), seed=seed)  # type: ignore[misc]
-    print(f"seeds played: {PLAYED}, in full (NODE_GROUP_SEEDS): 2000")
+    print(f"\nnode groups: faults: {SEEDS} runs of 2000")
 
 
 @pytest.mark.rule("node-groups-simulated")
 def test_any_single_write_may_go_wrong_in_any_way() -> None:
     every = [(nth, spoil) for nth in range(1, WRITES + 1) for spoil in SPOILS]
-    full = bool(os.environ.get("NODE_GROUP_SEEDS"))
-    chosen = every if full else random.Random(0).sample(every, SEEDS)
+    chosen = random.Random(0).sample(every, min(len(every), RUNS or len(every)))
     for seed, (nth, spoil) in enumerate(chosen):
         plan = FaultPlan((Fault(When("write", nth=nth), spoil),))
         simulate(lambda seed=seed, plan=plan: told(plan, seed, meddling=False), seed=seed)  # type: ignore[misc]
-    print(f"places played: {len(chosen)}, in full (NODE_GROUP_SEEDS): {len(every)}")
+    print(f"\nnode groups: single faults: {len(chosen)} runs of {len(every)}")
 
 
 # The incident.

@@ -1,6 +1,6 @@
 """Worker groups whatever goes wrong: each single fault, and many seeds with restarts, stuck pods and quotas.
 
-SWEEP_RUNS and SEEDS say how much of it is told; `make sweep` tells all.
+SWEEP_RUNS and SWEEP_SEEDS say how much of it is told; `make sweep` tells all.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from reconcile.testing.scenario import Step
 from tests.simulation.scenarios import DEMO, cluster
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
-SEEDS = int(os.environ.get("SEEDS", "5"))
+SEEDS = int(os.environ.get("SWEEP_SEEDS", "5"))
 HELD = "example.com/held"
 WORKER = {"ray.io/node-type": "worker"}
 ResourceQuota = unstructured("v1", "ResourceQuota")
