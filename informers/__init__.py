@@ -31,11 +31,11 @@ from informers.errors import (
 )
 from informers.handlers import AsyncHandler, Handler, Registration
 from informers.informer import Informer, InformerStatus
+from informers.informer_options import InformerOptions
 from informers.logs import get_logger
-from informers.options import InformerOptions
 from informers.reachability import Reachability, ReachStatus, ReachTransport
 from informers.resource import APIResource, Key
-from informers.snapshot import Owner, Snapshot
+from informers.snapshot import Snapshot, SnapshotOwner
 from informers.store import Delta, Store
 from informers.transport import Response, StreamingResponse, Transport
 
@@ -64,7 +64,6 @@ __all__ = [
     "NotFound",
     "OutcomeUnknown",
     "OwnedByOther",
-    "Owner",
     "PreconditionFailed",
     "ReachStatus",
     "ReachTransport",
@@ -74,6 +73,7 @@ __all__ = [
     "ServerError",
     "ServerTimeout",
     "Snapshot",
+    "SnapshotOwner",
     "StaleVersion",
     "StatusCause",
     "StatusError",

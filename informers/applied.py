@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
+
 _TAG = 4
 _DIGEST = 11
 MARK = _TAG + _DIGEST
@@ -27,12 +29,11 @@ NOTHING = bytes(_DIGEST)
 _NOT_OWNED = ("apiVersion", "kind")
 _NOT_OWNED_METADATA = ("name", "namespace")
 """What a server leaves out of field sets, and an intent has all the same."""
-_VOLATILE_METADATA = ("managedFields", "resourceVersion", "generation")
 _BESIDE = "\0"
 """Where the surroundings of an owned field that is absent stand; no member is called so."""
 
 
-class _Entry(msgspec.Struct, rename="camel"):
+class _ManagedFields(msgspec.Struct, rename="camel"):
     manager: str = ""
     operation: str = ""
     api_version: str = ""
@@ -40,7 +41,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     fields_v1: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="fieldsV1")
 
 
-_entries = msgspec.json.Decoder(list[_Entry] | None)
+_entries = msgspec.json.Decoder(list[_ManagedFields] | None)
 _anything = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -89,10 +90,10 @@ class Appliers:
         except msgspec.DecodeError:
             return b""
 
-    def _is_wanted(self, entry: _Entry) -> bool:
+    def _is_wanted(self, entry: _ManagedFields) -> bool:
         return entry.operation == "Apply" and entry.manager in self._names
 
-    def _mark_of(self, entry: _Entry, obj: dict[str, Any]) -> bytes:
+    def _mark_of(self, entry: _ManagedFields, obj: dict[str, Any]) -> bytes:
         if entry.api_version != self.api_version:
             return _mark(entry.manager, entry.subresource, {_BESIDE: entry.api_version})
         try:
@@ -136,9 +137,9 @@ def with_marks(marks: bytes, newer: bytes) -> bytes:
     return b"".join(mark for mark in kept if mark[:_TAG] not in tags) + newer
 
 
-def _owned_part(entry: _Entry, obj: dict[str, Any]) -> dict[str, Any]:
+def _owned_part(entry: _ManagedFields, obj: dict[str, Any]) -> dict[str, Any]:
     fields = _anything.decode(entry.fields_v1)
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in _VOLATILE_METADATA}
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in SET_BY_EVERY_WRITE}
     claimed = fields.get("f:metadata") or {}
     # Labels and annotations of every kind are owned one by one: claimed as a whole they are claimed empty.
     metadata |= {name: {} for name in ("labels", "annotations") if claimed.get(f"f:{name}") == {}}

@@ -7,12 +7,13 @@ from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import define, evolve
 
+from informers.broadcast import Broadcast
 from informers.cancellation import Interrupted, no_silent_end
 from informers.clock import Clock, SystemClock
 from informers.errors import ApiError, Forbidden, NotFound, StatusError, Unauthorized
 from informers.informer import Informer, InformerStatus
+from informers.informer_options import InformerOptions
 from informers.logs import get_logger
-from informers.options import InformerOptions
 from informers.reachability import Reachability
 from informers.resource import APIResource
 from informers.transport import Transport
@@ -32,7 +33,7 @@ class CacheSyncFailed(Exception):
 
 
 @define(eq=False)
-class _Entry:
+class _Followed:
     informer: Informer
     everywhere: bool
     inherits: bool
@@ -67,9 +68,9 @@ class Cache:
         self._options = dict(options or {})
         self._clock = clock or SystemClock()
         self.reach = Reachability(transport, self._clock, self._some_path)
-        self._entries: dict[APIResource, _Entry] = {}
+        self._entries: dict[APIResource, _Followed] = {}
         self._group: TaskGroup | None = None
-        self._news: anyio.Event | None = None
+        self._changes = Broadcast()
 
     # --- what is followed -----------------------------------------------------------------------
 
@@ -196,28 +197,18 @@ class Cache:
         with anyio.move_on_after(seconds):
             while late:
                 _tell_refused(late, told)
-                await self._change()
+                await self._changes.wait()
                 late = [informer for informer in late if not informer.synced]
         errors = [CacheSyncFailed(_why_late(informer, seconds)) for informer in late if not informer.synced]
         if errors:
             raise ExceptionGroup("not followed", errors)
 
-    async def _change(self) -> None:
-        if self._news is None:
-            self._news = anyio.Event()
-        await self._news.wait()
-
-    def _announce(self) -> None:
-        news, self._news = self._news, None
-        if news is not None:
-            news.set()
-
-    def _start(self, entry: _Entry) -> None:
+    def _start(self, entry: _Followed) -> None:
         if self._group is not None:
             name = f"informer of {entry.informer.resource}"
             entry.task = self._group.create_task(_run(entry.informer, self._group), name=name)
 
-    def _make(self, resource: APIResource, everywhere: bool) -> _Entry:
+    def _make(self, resource: APIResource, everywhere: bool) -> _Followed:
         options = self._options.get(resource, InformerOptions()).over(self._defaults)
         inherits = options.namespaces is None and not everywhere and resource.namespaced
         if everywhere:
@@ -225,15 +216,15 @@ class Cache:
         elif inherits:
             options = evolve(options, namespaces=tuple(self._namespaces))
         informer = Informer(self.transport, resource, options=options, clock=self._clock, reach=self.reach)
-        informer.on_announce = self._announce
-        return _Entry(informer, everywhere, inherits and bool(self._namespaces))
+        informer.on_announce = self._changes.notify
+        return _Followed(informer, everywhere, inherits and bool(self._namespaces))
 
     def _some_path(self) -> str:
         """The path of some collection that is followed; empty without any."""
         informer = next(iter(self), None)
         return "" if informer is None else informer.resource.path(informer.namespace)
 
-    def _inheriting(self) -> list[_Entry]:
+    def _inheriting(self) -> list[_Followed]:
         return [entry for entry in self._entries.values() if entry.inherits]
 
 

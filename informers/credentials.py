@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from informers.clock import SystemClock
 from informers.exec_plugin import Plugin, PluginError
-from informers.kubeconfig import SERVICE_ACCOUNT, ConfigurationProblem, Connection, is_loopback
+from informers.kubeconfig import SERVICE_ACCOUNT, ClusterConnection, ConfigurationProblem, is_loopback_url
 from informers.logs import get_logger
 
 # How often a token file is read again; the service account's is rewritten long before its token ends.
@@ -198,7 +198,7 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
     from kubernetes_asyncio.config.exec_provider import ExecProvider
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-    class Loader(KubeConfigLoader):  # type: ignore[misc]
+    class BoundedLoader(KubeConfigLoader):  # type: ignore[misc]
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
             self.held: dict[str, bytes] = {}
@@ -234,10 +234,10 @@ def _loader(paths: Sequence[Path], context: str) -> Any:
             return True
 
     merged = KubeConfigMerger(os.pathsep.join(str(path) for path in paths))
-    return Loader(config_dict=merged.config, config_base_path=None, active_context=context)
+    return BoundedLoader(config_dict=merged.config, config_base_path=None, active_context=context)
 
 
-def load_in_cluster() -> tuple[Connection, Credentials]:
+def load_in_cluster() -> tuple[ClusterConnection, Credentials]:
     """Those of the pod that this process runs in; its token and its authority are read again now and then."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
@@ -256,7 +256,7 @@ def load_in_cluster() -> tuple[Connection, Credentials]:
         loader.load_and_set(configuration)
 
     server = str(configuration.host)
-    connection = Connection("in-cluster", server, namespace, is_loopback(server))
+    connection = ClusterConnection("in-cluster", server, namespace, is_loopback_url(server))
     credentials = Credentials(configuration, reload)
     configuration.refresh_api_key_hook = _now_and_then(loader, credentials)
     return connection, credentials

@@ -13,17 +13,17 @@ ABSENT_SECONDS = 5.0
 """So long (s) the server's word that it has no such kind counts; a definition may be on its way."""
 
 
-class _Entry(msgspec.Struct):
+class _ServedKind(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool
 
 
-class _Body(msgspec.Struct):
-    resources: list[_Entry] | None = None
+class _ServedKinds(msgspec.Struct):
+    resources: list[_ServedKind] | None = None
 
 
-_body = msgspec.json.Decoder(_Body)
+_body = msgspec.json.Decoder(_ServedKinds)
 
 _API_VERSION = re.compile(r"([a-z0-9][-a-z0-9.]{0,252}/)?[a-z0-9][-a-z0-9]{0,62}")
 
@@ -91,5 +91,5 @@ class Discovery:
                 self._known[api_version, entry.kind] = found
 
 
-def _resources(body: bytes) -> list[_Entry]:
+def _resources(body: bytes) -> list[_ServedKind]:
     return _body.decode(body).resources or []

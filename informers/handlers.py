@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import anyio
 import structlog
 
+from informers.broadcast import Broadcast
 from informers.cancellation import FAILURES, as_failure, live_on
 from informers.functions import check_function, name_of
-from informers.pacing import Pace
+from informers.loop_slices import LoopSlice
 from informers.store import Delta
 from informers.tasks import Tasks
 
@@ -67,12 +68,12 @@ class Registration:
         except FAILURES as error:
             self._failed(delta, error)
 
-    async def work(self, news: Callable[[], anyio.Event]) -> None:
+    async def work(self, changes: Broadcast) -> None:
         """Call an asynchronous handler for each change until it is removed."""
         self._task = anyio.get_current_task().id
         while not self.removed:
             if not self.backlog:
-                await news().wait()
+                await changes.wait()
                 continue
             delta = self.backlog[0]
             self._idle = idle = anyio.Event()
@@ -108,9 +109,9 @@ class Handlers:
         self._log = log
         self._inline: list[Registration] = []
         self._tasked: list[Registration] = []
-        self._pace = Pace()
+        self._pace = LoopSlice()
         self._tasks: Tasks | None = None
-        self._news: anyio.Event | None = None
+        self._changes = Broadcast()
 
     def add(self, handler: Handler, present: Iterable[Delta]) -> Registration:
         """Have a synchronous handler told: of `present` before this returns, then of all that comes."""
@@ -128,14 +129,14 @@ class Handlers:
         registration.backlog.extend(present)
         self._tasked.append(registration)
         if self._tasks is not None:
-            self._tasks.start_soon(registration.work, self._current_news)
+            self._tasks.start_soon(registration.work, self._changes)
         return registration
 
     def start(self, tasks: Tasks) -> None:
         """From now on asynchronous handlers work, each as one of these."""
         self._tasks = tasks
         for registration in self._tasked:
-            tasks.start_soon(registration.work, self._current_news)
+            tasks.start_soon(registration.work, self._changes)
 
     def stop(self) -> None:
         """They have ended; what asynchronous handlers have not heard waits for the next start."""
@@ -186,17 +187,10 @@ class Handlers:
 
     def wake(self) -> None:
         """Something was put into a queue from outside."""
-        news, self._news = self._news, None
-        if news is not None:
-            news.set()
+        self._changes.notify()
 
     def _enqueue(self, registrations: Iterable[Registration], deltas: Sequence[Delta]) -> None:
         for registration in registrations:
             if not registration.removed:
                 registration.backlog.extend(deltas)
         self.wake()
-
-    def _current_news(self) -> anyio.Event:
-        if self._news is None:
-            self._news = anyio.Event()
-        return self._news

@@ -9,7 +9,7 @@ from attrs import define, field
 from informers.cancellation import FAILURES
 from informers.functions import name_of
 from informers.logs import get_logger
-from informers.snapshot import Place, Snapshot
+from informers.snapshot import CompactKey, Snapshot
 
 _log = get_logger("informers")
 
@@ -43,14 +43,14 @@ class Index:
 
     function: IndexFunction
     # Many values (the uid of an owner of one) have one place: it stands there without a container.
-    _places: dict[Any, Place | dict[Place, None]] = field(factory=dict, init=False)
+    _places: dict[Any, CompactKey | dict[CompactKey, None]] = field(factory=dict, init=False)
     _reads: Callable[[Snapshot], Any] | None = field(init=False)
 
     @_reads.default
     def _look_up(self) -> Callable[[Snapshot], Any] | None:
         return next((reads for function, reads in _READS if function is self.function), None)
 
-    def places(self, value: Any) -> Sequence[Place]:
+    def places(self, value: Any) -> Sequence[CompactKey]:
         """The places under a value, in the order in which they came."""
         found = self._places.get(value)
         if found is None:
@@ -101,7 +101,7 @@ class Index:
             return ()
         return values
 
-    def _put(self, value: Any, place: Place) -> None:
+    def _put(self, value: Any, place: CompactKey) -> None:
         found = self._places.get(value)
         if found is None:
             self._places[value] = place
@@ -110,7 +110,7 @@ class Index:
         elif found != place:
             self._places[value] = {found: None, place: None}
 
-    def _drop(self, value: Any, place: Place) -> None:
+    def _drop(self, value: Any, place: CompactKey) -> None:
         found = self._places.get(value)
         if isinstance(found, dict):
             found.pop(place, None)

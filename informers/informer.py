@@ -13,16 +13,17 @@ from anyio.abc import TaskGroup
 from attrs import define, frozen
 
 from informers.applied import Appliers
+from informers.broadcast import Broadcast
 from informers.clock import Clock, SystemClock
 from informers.errors import NotFound
-from informers.feed import Collection, Feed
 from informers.handlers import AsyncHandler, Handler, Handlers, Registration
+from informers.informer_options import InformerOptions
+from informers.informer_selection import selects
 from informers.logs import get_logger, is_worth_a_line
-from informers.options import InformerOptions
 from informers.reachability import Reachability
+from informers.reflector import Collection, Reflector
 from informers.resource import APIResource, Key
 from informers.scanning import check_whole
-from informers.selectors import selects
 from informers.sink import Sink
 from informers.snapshot import Snapshot, name_in
 from informers.store import ALL, Delta, Store
@@ -69,10 +70,10 @@ class InformerStatus:
 
 @define(eq=False)
 class _Part:
-    """One namespace of an informer, or all: a feed, and the scope in which it runs."""
+    """One namespace of an informer, or all: a reflector, and the scope in which it runs."""
 
     namespace: str
-    feed: Feed
+    reflector: Reflector
     scope: anyio.CancelScope | None = None
 
 
@@ -108,7 +109,7 @@ class Informer:
         self._selects = selects(options.labels or "", options.fields or "", options.shard or "")
         self._shards = selects(shard=options.shard) if options.shard else None
         self._appliers: Appliers | None = None
-        self._changed: anyio.Event | None = None
+        self._changes = Broadcast()
         self.on_announce: Callable[[], None] | None = None
         """Called when the first list is there, or was refused: for a cache that waits for its informers."""
         self._tasks: Tasks | None = None
@@ -131,7 +132,7 @@ class Informer:
     @property
     def synced(self) -> bool:
         """Whether the first list is in the store and the handlers have heard of it."""
-        return all(part.feed.status.synced for part in self._parts.values())
+        return all(part.reflector.status.synced for part in self._parts.values())
 
     @property
     def running(self) -> bool:
@@ -141,7 +142,7 @@ class Informer:
     @property
     def error(self) -> Exception | None:
         """The last failure, until the server answers as it should."""
-        errors = (part.feed.status.error for part in self._parts.values())
+        errors = (part.reflector.status.error for part in self._parts.values())
         return next((error for error in errors if error is not None), None)
 
     def covers(self, namespace: str) -> bool:
@@ -154,33 +155,33 @@ class Informer:
 
     def status(self) -> InformerStatus:
         """What the informer does now."""
-        feeds = [part.feed for part in self._parts.values()]
-        heard = [feed.status.heard for feed in feeds]
+        reflectors = [part.reflector for part in self._parts.values()]
+        heard = [reflector.status.heard for reflector in reflectors]
         oldest = None if None in heard or not heard else min(at for at in heard if at is not None)
         return InformerStatus(
             resource=str(self.resource),
             namespace=",".join(self.namespaces),
-            state=self._state(feeds),
+            state=self._state(reflectors),
             synced=self.synced,
             objects=len(self.store),
             bytes=self.store.size,
             version=self.store.version,
             last_event=self._last_event,
-            restarts=sum(max(0, feed.status.connects - 1) for feed in feeds),
-            relists=sum(max(0, feed.status.lists - 1) for feed in feeds),
-            failures=sum(feed.status.failures for feed in feeds),
+            restarts=sum(max(0, reflector.status.connects - 1) for reflector in reflectors),
+            relists=sum(max(0, reflector.status.lists - 1) for reflector in reflectors),
+            failures=sum(reflector.status.failures for reflector in reflectors),
             error=str(self.error or ""),
             lag=None if oldest is None or self._tasks is None else anyio.current_time() - oldest,
             backlog=self._handlers.backlog,
             skipped=self._skipped,
         )
 
-    def _state(self, feeds: Sequence[Feed]) -> InformerState:
+    def _state(self, reflectors: Sequence[Reflector]) -> InformerState:
         if self._tasks is None:
             return "stopped"
-        if self.synced and any(isinstance(feed.status.error, NotFound) for feed in feeds):
+        if self.synced and any(isinstance(reflector.status.error, NotFound) for reflector in reflectors):
             return "gone"
-        states = {feed.state for feed in feeds}
+        states = {reflector.state for reflector in reflectors}
         return "resting" if "resting" in states else "listing" if "listing" in states else "watching"
 
     # --- who hears of it ------------------------------------------------------------------------
@@ -235,13 +236,12 @@ class Informer:
     def relist(self) -> None:
         """List anew as soon as possible, whatever the watch says."""
         for part in self._parts.values():
-            part.feed.relist()
+            part.reflector.relist()
 
     async def wait_until(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
         with anyio.move_on_after(seconds):
-            while not reached():
-                await self._change()
+            await self._changes.wait_until(reached)
         return reached()
 
     async def wait_version(self, version: int, seconds: float) -> bool:
@@ -250,13 +250,7 @@ class Informer:
 
     async def wait_synced(self) -> None:
         """Wait for the first list."""
-        while not self.synced:
-            await self._change()
-
-    async def _change(self) -> None:
-        if self._changed is None:
-            self._changed = anyio.Event()
-        await self._changed.wait()
+        await self._changes.wait_until(lambda: self.synced)
 
     # --- running --------------------------------------------------------------------------------
 
@@ -284,7 +278,7 @@ class Informer:
                 if part.namespace:
                     tasks.start_soon(self._run_part, part)
                 else:
-                    await part.feed.run()  # the only one, and never taken away: it needs no task
+                    await part.reflector.run()  # the only one, and never taken away: it needs no task
             await anyio.sleep_forever()
         finally:
             self._tasks = None
@@ -295,7 +289,7 @@ class Informer:
 
     async def _run_part(self, part: _Part) -> None:
         with anyio.CancelScope() as part.scope:
-            await part.feed.run()
+            await part.reflector.run()
 
     def add_namespace(self, namespace: str) -> None:
         """Follow one more namespace, at once if this runs. Raises ValueError if all are followed."""
@@ -332,11 +326,13 @@ class Informer:
         if self._appliers is None:
             self._appliers = Appliers(self.resource.api_version)
         if manager not in self._appliers:
-            begun = any(part.feed.status.connects or part.feed.status.lists for part in self._parts.values())
+            begun = any(
+                part.reflector.status.connects or part.reflector.status.lists for part in self._parts.values()
+            )
             self._appliers.add(manager, late=begun or len(self.store) > 0)
         return self._appliers.saw_all(manager)
 
-    # --- feeds ----------------------------------------------------------------------------------
+    # --- reflectors ----------------------------------------------------------------------------------
 
     def _part(self, namespace: str) -> _Part:
         collection = Collection(
@@ -344,8 +340,8 @@ class Informer:
         )
         sink = _PartOfStore(namespace, self, self._handlers)
         log = self._log.bind(namespace=namespace) if namespace else self._log
-        feed = Feed(self._transport, collection, self._read, sink, self._clock, log, self._reach)
-        return _Part(namespace, feed)
+        reflector = Reflector(self._transport, collection, self._read, sink, self._clock, log, self._reach)
+        return _Part(namespace, reflector)
 
     def _read(self, raw: bytes) -> Snapshot | None:
         """A state of an object; None for what cannot be one, which is counted and named in the log.
@@ -391,16 +387,14 @@ class Informer:
         self._last_event = self._clock.now()
 
     def _announce(self) -> None:
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            changed.set()
+        self._changes.notify()
         if self.on_announce is not None and (self.synced or self.error is not None):
             self.on_announce()
 
 
 @frozen(eq=False)
 class _PartOfStore(Sink):
-    """One part of an informer's store, as its feed writes it."""
+    """One part of an informer's store, as its reflector writes it."""
 
     part: str
     informer: Informer

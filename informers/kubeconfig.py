@@ -4,7 +4,6 @@ kubernetes-asyncio does the loading (`informers.credentials`); what it leaves op
 way kubectl does: which files, which context, and what to tell a person when it cannot work.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from urllib.parse import urlsplit
 import yaml
 from attrs import frozen
 
+from informers.loopback import is_loopback
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -22,7 +23,7 @@ class ConfigurationProblem(Exception):
 
 
 @frozen
-class Connection:
+class ClusterConnection:
     """Which cluster a transport talks to, for people to check before anything is written.
 
     `context` is the kubeconfig's name for it, or `in-cluster`; `namespace` the one that is meant
@@ -36,11 +37,11 @@ class Connection:
 
 
 @frozen
-class Chosen:
+class ChosenContext:
     """A context of a kubeconfig. `paths` are the files that it was merged from."""
 
     paths: tuple[Path, ...]
-    connection: Connection
+    connection: ClusterConnection
 
 
 def find_kubeconfig(
@@ -79,7 +80,7 @@ def find_kubeconfig(
     return (path,)
 
 
-def choose_context(paths: Sequence[Path], context: str | None) -> Chosen:
+def choose_context(paths: Sequence[Path], context: str | None) -> ChosenContext:
     """Read and merge the files and look the context up; of two entries of one name the first counts."""
     files = {path: content for path in paths if (content := _read(path))}
     if not files:
@@ -101,18 +102,15 @@ def choose_context(paths: Sequence[Path], context: str | None) -> Chosen:
     server = _server(files, name, chosen)
     _check_user(files, name, chosen, server)
     namespace = str(chosen.get("namespace") or "default")
-    return Chosen(tuple(files), Connection(name, server, namespace, is_loopback(server)))
+    return ChosenContext(tuple(files), ClusterConnection(name, server, namespace, is_loopback_url(server)))
 
 
-def is_loopback(server: str) -> bool:
+def is_loopback_url(server: str) -> bool:
     """Whether a URL's host is this machine by its very name; no name is looked up."""
     host = urlsplit(server).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    # RFC 6761 gives all names below localhost to this machine. Only a client may count on that: a server
+    # that binds to such a name would ask the resolver.
+    return is_loopback(host) or host.endswith(".localhost")
 
 
 def without_user(url: str) -> str:

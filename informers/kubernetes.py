@@ -20,8 +20,8 @@ from informers.cancellation import asked_to_end, cancel_requests
 from informers.credentials import Credentials, Proof, load, load_in_cluster
 from informers.errors import OutcomeUnknown, TransportError, Unreachable
 from informers.kubeconfig import (
+    ClusterConnection,
     ConfigurationProblem,
-    Connection,
     choose_context,
     find_kubeconfig,
     without_user,
@@ -80,7 +80,7 @@ class KubernetesTransport:
     """
 
     def __init__(
-        self, connection: Connection, credentials: Credentials, timeouts: Timeouts | None = None
+        self, connection: ClusterConnection, credentials: Credentials, timeouts: Timeouts | None = None
     ) -> None:
         self.connection = connection
         self._credentials = credentials
@@ -271,7 +271,7 @@ class _Sessions:
     streams: aiohttp.ClientSession
 
     @classmethod
-    def open(cls, connection: Connection, credentials: Credentials, timeouts: Timeouts) -> "_Sessions":
+    def open(cls, connection: ClusterConnection, credentials: Credentials, timeouts: Timeouts) -> "_Sessions":
         tls = credentials.tls() if connection.server.startswith("https://") else True
 
         def connector(limit: int) -> aiohttp.TCPConnector:
@@ -338,7 +338,7 @@ def _headers(reply: aiohttp.ClientResponse) -> dict[str, str]:
     return merged
 
 
-def _proxy_for(connection: Connection, credentials: Credentials) -> str | None:
+def _proxy_for(connection: ClusterConnection, credentials: Credentials) -> str | None:
     """The kubeconfig's proxy, else the environment's. This machine is never behind the environment's."""
     parts = urlsplit(connection.server)
     proxy = credentials.proxy
@@ -353,7 +353,11 @@ def _proxy_for(connection: Connection, credentials: Credentials) -> str | None:
 
 
 def explain(
-    error: Exception, request: str, connection: Connection, connect_seconds: float, answer_seconds: float
+    error: Exception,
+    request: str,
+    connection: ClusterConnection,
+    connect_seconds: float,
+    answer_seconds: float,
 ) -> TransportError:
     """What an exception of the HTTP library means: whether the server can have acted, and what to do."""
     if (problem := _before_sending(error, connection, connect_seconds)) is not None:
@@ -370,7 +374,7 @@ def explain(
     return OutcomeUnknown(problem, request)
 
 
-def _before_sending(error: Exception, connection: Connection, connect_seconds: float) -> str | None:
+def _before_sending(error: Exception, connection: ClusterConnection, connect_seconds: float) -> str | None:
     """What stood in the way of a connection; None if the error came from a connection that stood."""
     context = connection.context
     match error:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from informers.apimachinery.envelopes import ListMetadata, ListPage, decode_list_page
 from informers.errors import MalformedAnswer
-from informers.lines import LONGEST
+from informers.line_splitter import LONGEST
 from informers.scanning import elements, members
 from informers.snapshot import Snapshot
 
@@ -20,22 +21,11 @@ _start_of_items = re.compile(rb'"items"\s*:\s*\[\s*(?=\{)')
 _first_name = re.compile(rb'\{\s*"[^"\\]{1,100}"\s*:')
 
 
-class _ListMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-    items: list[msgspec.Raw] | None = None
-
-
 class _Unended:
     """Says that an item does not end where it was looked for."""
 
 
 _UNENDED = _Unended()
-_list = msgspec.json.Decoder(_List)
 
 
 class ListParser:
@@ -126,11 +116,11 @@ class ListParser:
         return item
 
 
-def _whole(body: bytes) -> _List:
+def _whole(body: bytes) -> ListPage:
     """A list, or the rest of one; its items may be nested as deeply as they like."""
     try:
-        return _list.decode(body)
+        return decode_list_page(body)
     except RecursionError:
         parts = members(body)
-        metadata = msgspec.json.decode(parts.get("metadata", b"{}"), type=_ListMetadata)
-        return _List(metadata, [msgspec.Raw(item) for item in elements(parts.get("items", b"[]"))])
+        metadata = msgspec.json.decode(parts.get("metadata", b"{}"), type=ListMetadata)
+        return ListPage(metadata, [msgspec.Raw(item) for item in elements(parts.get("items", b"[]"))])

@@ -17,6 +17,7 @@ import structlog
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
+from informers.broadcast import Broadcast
 from informers.clock import Clock
 from informers.errors import ApiError, TransportError, error_from_response, is_unreachable
 from informers.logs import get_logger
@@ -91,7 +92,7 @@ class Reachability:
     _group: TaskGroup | None = field(default=None, init=False)
     _context: Context = field(factory=copy_context, init=False)
     _probing: bool = field(default=False, init=False)
-    _up: anyio.Event | None = field(default=None, init=False)
+    _up: Broadcast = field(factory=Broadcast, init=False)
     _once: dict[Hashable, Wake] = field(factory=dict, init=False)
     _always: dict[Wake, None] = field(factory=dict, init=False)
 
@@ -107,7 +108,7 @@ class Reachability:
         self._group = None
         self._probing = self.troubled = self.down = self.ramping = False
         self._once.clear()
-        self._release_waiters()
+        self._up.notify()
 
     # --- what becomes of requests -----------------------------------------------------------------
 
@@ -147,21 +148,13 @@ class Reachability:
         once, self._once = self._once, {}
         for wake in once.values():
             wake()
-        self._release_waiters()
-
-    def _release_waiters(self) -> None:
-        up, self._up = self._up, None
-        if up is not None:
-            up.set()
+        self._up.notify()
 
     # --- waiting --------------------------------------------------------------------------------
 
     async def wait_up(self) -> None:
         """Wait until the server is not known to be down."""
-        while self.down:
-            if self._up is None:
-                self._up = anyio.Event()
-            await self._up.wait()
+        await self._up.wait_until(lambda: not self.down)
 
     def when_up(self, name: Hashable, wake: Wake) -> None:
         """Have `wake` called once when the trouble of this moment proves to be an outage and that is over."""

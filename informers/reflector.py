@@ -1,329 +1,453 @@
-"""How a store is kept equal to a server, as a state machine without I/O.
+"""The reflector at work: carries out what the state machine asks for, and hands on what it says."""
 
-A state says what is to be done next, an input what came of it:
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any, Literal
 
-    Streaming  watch, and be sent what there is first  -> ItemsRead, and as Watching
-    Listing    read one page of a list                 -> ItemsRead, PageRead, Failed
-    Watching   watch from a version                    -> EventRead, BookmarkRead, StreamEnded, Failed
-    Resting    wait, then go on with `then`            -> Rested
-
-`step` gives the next state and what to do to the store. A streaming list goes on as a watch without a
-second request; where it fails for whatever reason, a paged list takes its place. Lists are consistent
-(the version is left unset, never "0", which may answer from the past). A watch that ends is resumed
-from the last version; only a version that the server no longer keeps, or that it has not reached,
-costs a new list. No two requests follow upon each other without a rest, save the first of a new list.
-
-Several of these values are made for each event: they are Structs because those are made fastest.
-"""
-
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
-
+import anyio
 import msgspec
+import structlog
+from attrs import define, frozen
 
+from informers.apimachinery.envelopes import INITIAL_EVENTS_END, WatchLine, decode_watch_line
+from informers.clock import Clock
 from informers.errors import (
-    Expired,
-    NotFound,
-    ServerError,
-    StatusError,
-    TooManyRequests,
-    TransportError,
+    ApiError,
+    BadRequest,
+    Invalid,
+    MalformedAnswer,
+    OutcomeUnknown,
+    error_from_status,
+    is_unreachable,
 )
-from informers.resource import Key
+from informers.line_splitter import LineSplitter
+from informers.listing import ListParser, Read
+from informers.loop_slices import LoopSlice, collector_paused
+from informers.reachability import Reachability
+from informers.reflector_state import (
+    BookmarkRead,
+    Clear,
+    Commit,
+    DropStage,
+    EventRead,
+    Input,
+    ItemsRead,
+    Listing,
+    Output,
+    PageRead,
+    Put,
+    Reach,
+    Remove,
+    RequestFailed,
+    Rested,
+    Resting,
+    StageObjects,
+    State,
+    StreamEnded,
+    Streaming,
+    UnstageObject,
+    Watching,
+    recovered,
+    step,
+)
+from informers.scanning import members
+from informers.silence import WatchDeadline
+from informers.sink import Sink
 from informers.snapshot import Snapshot
+from informers.transport import StreamingResponse, Transport, raise_refusal
 
-FIRST_REST = 0.8
-LONGEST_REST = 30.0
-MOST_ASKED = 300.0
-"""A server that asks for more seconds than this is asked again all the same."""
-HEALTHY_AFTER = 120.0
-"""A stream that lived this long (s) clears the failures before it (client-go's reflector)."""
-SHORT_STREAM = 1.0
-"""A stream that ended sooner (s) is a failure: else a broken server means a hot loop."""
-RECONNECT_JITTER = 1.0
-"""At most so long (s) after the normal end of a stream comes the next, lest all come at once."""
-EMPTY_STREAMS_MEAN_EXPIRED = 3
-"""So many short empty streams in a row: some servers drop an old version without a 410."""
-ABSENCES_MEAN_GONE = 2
-"""So many 404 in a row: one alone comes from servers that have just started."""
+PAGE = 500
+WATCH_SECONDS = (300, 600)
+"""A watch asks the server to end it after a random time between these (s), as client-go does."""
+SILENCE = 30.0
+"""So long (s) after that time a stream that has not ended is dead, and is cut from here.
+
+A list, streamed or paged, is given up when nothing of it has come for so long.
+"""
+BATCH = 32
+"""So many objects of a page are handed on together."""
+_LOG_AGAIN = 30.0
+_FROM_NOWHERE = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+_NAMES: Mapping[type, Literal["listing", "watching", "resting"]] = {
+    Streaming: "listing",
+    Listing: "listing",
+    Watching: "watching",
+    Resting: "resting",
+}
 
 
-class Streaming(msgspec.Struct, frozen=True):
-    """Watch from nowhere: the server sends what there is, says so with a bookmark, and goes on."""
+class _BookmarkMetadata(msgspec.Struct):
+    resourceVersion: str = ""
+    annotations: dict[str, str] | None = None
 
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMetadata
+
+
+_bookmark = msgspec.json.Decoder(_Bookmark)
+
+
+@frozen
+class Collection:
+    """What is asked for: a path, selectors, and whether metadata alone is wanted."""
+
+    path: str
+    selectors: Mapping[str, str]
+    metadata_only: bool = False
+
+    def accept(self, kind: str) -> dict[str, str]:
+        """The header under which a server sends the representation wanted."""
+        if not self.metadata_only:
+            return {"accept": "application/json"}
+        return {"accept": f"application/json;as={kind};g=meta.k8s.io;v=v1"}
+
+
+@define
+class ReflectorStatus:
+    """What a feed has been through. `heard` is when (s, of the loop) the server last said something."""
+
+    synced: bool = False
+    lists: int = 0
+    connects: int = 0
     failures: int = 0
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """Read the page after `token` (empty: the first page); `absent` counts the 404 in a row."""
-
-    token: str = ""
-    failures: int = 0
-    absent: int = 0
-
-
-class Watching(msgspec.Struct, frozen=True):
-    """Watch from `version`; `empty` counts the short empty streams since the last event."""
-
-    version: int
-    failures: int = 0
-    empty: int = 0
-
-
-class Resting(msgspec.Struct, frozen=True):
-    """Wait `seconds`, then go on with `then`."""
-
-    seconds: float
-    then: Streaming | Listing | Watching
-
-
-State: TypeAlias = Streaming | Listing | Watching | Resting
-
-
-class ItemsRead(msgspec.Struct, frozen=True):
-    """Objects of a page, or of a first state, that is still coming."""
-
-    snapshots: Sequence[Snapshot]
-
-
-class PageRead(msgspec.Struct, frozen=True):
-    """A page is whole: the version of the whole list, the token of the next page."""
-
-    version: int
-    token: str = ""
-
-
-class EventRead(msgspec.Struct, frozen=True):
-    """An event of a watch."""
-
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
-    snapshot: Snapshot
-
-
-class BookmarkRead(msgspec.Struct, frozen=True):
-    """Nothing up to `version` is missing; `whole` says that all there was has been sent."""
-
-    version: int
-    whole: bool = False
-
-
-class StreamEnded(msgspec.Struct, frozen=True):
-    """The server closed a watch in the normal way, `seconds` after it was opened."""
-
-    seconds: float
-    events: int
-    chance: float = 0.0
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """A request failed, or a stream broke; `chance` in [0, 1) draws the jitter of the rest."""
-
-    error: Exception
-    chance: float = 0.0
-    seconds: float = 0.0
-
-
-class Rested(msgspec.Struct, frozen=True):
-    """The wait is over."""
-
-
-Input: TypeAlias = ItemsRead | PageRead | EventRead | BookmarkRead | StreamEnded | Failed | Rested
-
-
-class Stage(msgspec.Struct, frozen=True):
-    """Keep these objects of an unfinished list aside."""
-
-    snapshots: Sequence[Snapshot]
-
-
-class Unstage(msgspec.Struct, frozen=True):
-    """An object of an unfinished list is gone again."""
-
-    key: Key
-
-
-class Commit(msgspec.Struct, frozen=True):
-    """The list is whole: make what was staged the content of the store, at `version`."""
-
-    version: int
-
-
-class DropStage(msgspec.Struct, frozen=True):
-    """The list cannot be finished: forget what was staged."""
-
-
-class Clear(msgspec.Struct, frozen=True):
-    """The resource is gone, and all its objects with it."""
-
-
-class Put(msgspec.Struct, frozen=True):
-    """Add or update an object."""
-
-    snapshot: Snapshot
-
-
-class Remove(msgspec.Struct, frozen=True):
-    """Forget an object; this is its last state."""
-
-    snapshot: Snapshot
-
-
-class Reach(msgspec.Struct, frozen=True):
-    """Nothing up to `version` is missing."""
-
-    version: int
-
-
-Output: TypeAlias = Stage | Unstage | Commit | DropStage | Clear | Put | Remove | Reach
-Step: TypeAlias = tuple[State, Sequence[Output]]
-
-
-def step(state: State, given: Input) -> Step:
-    """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
-    match state:
-        case Watching():
-            after = _in_watch(state, given)
-        case Streaming():
-            after = _in_streaming(state, given)
-        case Listing():
-            after = _in_list(state, given)
-        case Resting():
-            after = (state.then, ()) if isinstance(given, Rested) else None
-    if after is None:
-        raise TypeError(f"{type(given).__name__} does not fit {type(state).__name__}")
-    return after
-
-
-def recovered(state: State) -> State:
-    """Where to go on at the end of an outage: without a rest, as if nothing had failed, from a first page."""
-    after = state.then if isinstance(state, Resting) else state
-    match after:
-        case Watching(version):
-            return Watching(version)
-        case Listing(absent=absent):
-            return Listing(absent=absent)
-    return Streaming()
-
-
-def _in_watch(state: Watching, given: Input) -> Step | None:
-    match given:
-        case EventRead(kind, snapshot):
-            return _after_event(state, kind, snapshot)
-        case BookmarkRead(version):
-            return _after_bookmark(state, version)
-        case StreamEnded():
-            return _after_watch(state, given), ()
-        case Failed():
-            return _after_broken_watch(state, given), ()
-    return None
-
-
-def _in_streaming(state: Streaming, given: Input) -> Step | None:
-    match given:
-        case ItemsRead(snapshots):
-            return state, (Stage(snapshots),)
-        case EventRead("DELETED", snapshot):
-            return state, (Unstage(snapshot.key),)
-        case EventRead(_, snapshot):
-            return state, (Stage((snapshot,)),)
-        case BookmarkRead(version, whole):
-            # What was sent so far came in no order: only the bookmark says which version it is of.
-            return (Watching(version, state.failures), (Commit(version),)) if whole else (state, ())
-        case StreamEnded():
-            return Listing(failures=state.failures), (DropStage(),)
-        case Failed():
-            return _after_broken_streaming(state, given), (DropStage(),)
-    return None
-
-
-def _in_list(state: Listing, given: Input) -> Step | None:
-    match given:
-        case ItemsRead(snapshots):
-            return state, (Stage(snapshots),)
-        case PageRead(version, ""):
-            return Watching(version, state.failures), (Commit(version),)
-        case PageRead(_, token):
-            return Listing(token, state.failures), ()
-        case Failed():
-            return _after_failed_list(state, given)
-    return None
-
-
-def rest(failures: int, chance: float, error: Exception | None = None) -> float:
-    """Seconds to wait after so many failures in a row; what the server asks for is the least, up to 300."""
-    seconds = min(FIRST_REST * 2.0 ** min(failures, 10), LONGEST_REST) * (1 + chance)
-    if isinstance(error, StatusError) and error.retry_after is not None:
-        return max(seconds, min(error.retry_after, MOST_ASKED))
-    return seconds
-
-
-def _after_event(state: Watching, kind: str, snapshot: Snapshot) -> Step:
-    version = snapshot.version
-    if version > state.version:
-        output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
-        return Watching(version, state.failures), (output,)
-    if kind == "DELETED":
-        # A deletion is for good, and some servers give it the version of the last change.
-        return state, (Remove(snapshot),)
-    return (state if version == state.version else _after_going_back(state)), ()
-
-
-def _after_bookmark(state: Watching, version: int) -> Step:
-    if version < state.version:
-        return _after_going_back(state), ()
-    return Watching(version, state.failures, state.empty), (Reach(version),)
-
-
-def _after_going_back(state: Watching) -> State:
-    """The server tells of a version before the one reached: it was restored from a backup, or repeats.
-
-    Only a list can say which.
-    """
-    return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
-
-
-def _after_watch(state: Watching, ended: StreamEnded) -> State:
-    if ended.seconds >= SHORT_STREAM:
-        failures = 0 if ended.seconds >= HEALTHY_AFTER else state.failures
-        return Resting(RECONNECT_JITTER * ended.chance, Watching(state.version, failures))
-    again = Watching(state.version, state.failures + 1, 0 if ended.events else state.empty + 1)
-    wait = rest(state.failures, ended.chance)
-    if again.empty >= EMPTY_STREAMS_MEAN_EXPIRED:
-        return Resting(wait, Streaming(again.failures))
-    return Resting(wait, again)
-
-
-def _after_broken_watch(state: Watching, failed: Failed) -> State:
-    failures = 0 if failed.seconds >= HEALTHY_AFTER else state.failures
-    wait = rest(failures, failed.chance, failed.error)
-    if isinstance(failed.error, Expired):
-        return Streaming(1) if not failures else Resting(wait, Streaming(failures + 1))
-    if _not_reached_yet(failed.error):
-        return Resting(wait, Listing(failures=failures + 1))
-    if isinstance(failed.error, TransportError | TooManyRequests | ServerError):
-        return Resting(wait, Watching(state.version, failures + 1, state.empty))
-    return Resting(wait, Listing(failures=failures + 1))
-
-
-def _after_broken_streaming(state: Streaming, failed: Failed) -> State:
-    """A server that refuses what it was asked is asked for pages at once, any other after a rest."""
-    error = failed.error
-    if isinstance(error, StatusError) and not isinstance(error, TooManyRequests | ServerError):
-        return Listing(failures=state.failures)
-    return Resting(rest(state.failures, failed.chance, error), Listing(failures=state.failures + 1))
-
-
-def _after_failed_list(state: Listing, failed: Failed) -> Step:
-    if isinstance(failed.error, Expired) and state.token and not state.failures:
-        return Listing(failures=1), (DropStage(),)
-    absent = state.absent + 1 if isinstance(failed.error, NotFound) else 0
-    then = Listing(failures=state.failures + 1, absent=absent)
-    output = Clear() if absent == ABSENCES_MEAN_GONE else DropStage()
-    return Resting(rest(state.failures, failed.chance, failed.error), then), (output,)
-
-
-def _not_reached_yet(error: Exception) -> bool:
-    """Whether the server says that it has not come to the version asked for yet."""
-    return isinstance(error, StatusError) and any(
-        cause.reason == "ResourceVersionTooLarge" for cause in error.causes
-    )
+    error: Exception | None = None
+    heard: float | None = None
+
+
+class Reflector:
+    """Keeps one part of a store equal to one collection of a server, until it is cancelled."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        collection: Collection,
+        read: Read,
+        sink: Sink,
+        clock: Clock,
+        log: structlog.stdlib.BoundLogger,
+        reach: Reachability,
+    ) -> None:
+        self.status = ReflectorStatus()
+        self._transport = transport
+        self._collection = collection
+        self._read = read
+        self._sink = sink
+        self._clock = clock
+        self._log = log
+        self._reach = reach
+        self._answered = float("-inf")
+        """When (s, of the loop) the last request was answered."""
+        self._recovering = False
+        self._tokens: set[str] = set()
+        """Those of the pages of the present list."""
+        self._state: State = Streaming()
+        self._pace = LoopSlice()
+        self._load = ExitStack()
+        self._together: list[Snapshot] = []
+        self._cut: anyio.CancelScope | None = None
+        self._relist_asked = False
+        self._logged = -_LOG_AGAIN
+
+    @property
+    def state(self) -> Literal["listing", "watching", "resting"]:
+        """What it does now."""
+        return _NAMES[type(self._state)]
+
+    def relist(self) -> None:
+        """List anew as soon as possible, in pages, whatever the watch says."""
+        self._relist_asked = True
+        if self._cut is not None:
+            self._cut.cancel()
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled. It is tried again with back-off, or after an outage."""
+        self._reach.add_listener(self._recover)
+        try:
+            await self._run()
+        finally:
+            self._reach.remove_listener(self._recover)
+
+    async def _run(self) -> None:
+        # An earlier run may have ended within a list: what it read is of another moment.
+        self._drop_unfinished()
+        if isinstance(self._state, Listing):
+            self._state = Listing(failures=self._state.failures)
+        while True:
+            await self._settle()
+            given = None if self._relist_asked or self._recovering else await self._follow()
+            if self._relist_asked:
+                self._relist_asked = self._recovering = False
+                self._drop_unfinished()
+                self._state = Listing()
+            elif self._recovering:
+                self._recovering = False
+                self._drop_unfinished()
+                self._state = recovered(self._state)
+            elif given is not None:
+                self._advance(given)
+
+    def _recover(self) -> None:
+        """An outage is over: what was asked before may never be answered, and a stream may be dead."""
+        if self._answered < self._reach.down_since:
+            self._recovering = True
+            if self._cut is not None:
+                self._cut.cancel()
+
+    def _drop_unfinished(self) -> None:
+        self._together.clear()
+        self._sink.drop_stage()
+
+    async def _follow(self) -> Input | None:
+        """Do what the state says; what came of it, if the state machine was not told on the way."""
+        if self._reach.down:
+            with anyio.CancelScope() as self._cut:
+                await self._reach.wait_up()
+            self._cut = None
+            return None
+        try:
+            match self._state:
+                case Streaming():
+                    with self._load:
+                        self._load.enter_context(collector_paused())
+                        return await self._watch(_FROM_NOWHERE, SILENCE)
+                case Listing(token):
+                    with self._load:
+                        self._load.enter_context(collector_paused())
+                        return await self._list(token)
+                case Watching(version):
+                    return await self._watch({"resourceVersion": str(version)}, None)
+                case Resting(seconds):
+                    with anyio.CancelScope() as self._cut:
+                        await anyio.sleep(seconds)
+                    return Rested()
+        finally:
+            self._cut = None
+
+    async def _settle(self) -> None:
+        first = self.status.lists > 0 and not self.status.synced
+        if first:
+            await self._pace.pause()
+        await self._sink.settle()
+        if first:
+            self.status.synced = True
+            self._sink.announce()
+
+    # --- lists ----------------------------------------------------------------------------------
+
+    async def _list(self, token: str) -> Input | None:
+        query = {"limit": str(PAGE), **self._collection.selectors}
+        if token:
+            query["continue"] = token
+        else:
+            self._tokens.clear()
+        request = f"LIST {self._collection.path}"
+        headers = self._collection.accept("PartialObjectMetadataList")
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + 2 * SILENCE) as scope:
+                self._cut = scope
+                self.status.connects += 1
+                await self._turn()
+                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                    await raise_refusal(stream, request)
+                    self._note_answer()
+                    return await self._read_list(stream, scope)
+            if self._relist_asked or self._recovering:
+                return None
+            return self._failed(OutcomeUnknown(f"no word for {2 * SILENCE:g} s", request))
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            return self._failed(_explained(error, request))
+
+    async def _read_list(self, stream: StreamingResponse, scope: anyio.CancelScope) -> Input:
+        parser = ListParser(self._read)
+        self._pace.start()
+        async for chunk in stream.chunks:
+            scope.deadline = anyio.current_time() + 2 * SILENCE
+            await self._take(parser.feed(chunk))
+        await self._take(parser.finish())
+        if parser.token in self._tokens:
+            # It would be asked for as fast as it is answered, for ever.
+            raise MalformedAnswer(f"LIST {self._collection.path}: the same continue token twice")
+        self._tokens.add(parser.token)
+        return PageRead(_version(parser.version), parser.token)
+
+    async def _take(self, snapshots: Iterator[Snapshot]) -> None:
+        while batch := tuple(islice(snapshots, BATCH)):
+            self._advance(ItemsRead(batch))
+            if self._pace.due(len(batch)):
+                await self._pace.pause()
+
+    # --- watches --------------------------------------------------------------------------------
+
+    async def _watch(self, query: Mapping[str, str], silence: float | None) -> Input | None:
+        """Read one watch to its end, telling the state machine of each event on the way.
+
+        None if the state machine wants to go on elsewhere. `silence` is how long the first state may
+        be silent.
+        """
+        low, high = WATCH_SECONDS
+        limit = low + (high - low) * self._clock.random()
+        started = anyio.current_time()
+        watch = WatchDeadline(started, limit + SILENCE, silence)
+        request = f"WATCH {self._collection.path}"
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(limit)),
+            **query,
+            **self._collection.selectors,
+        }
+        try:
+            with watch.scope as self._cut:
+                self.status.connects += 1
+                headers = self._collection.accept("PartialObjectMetadata")
+                await self._turn()
+                async with self._transport.stream("GET", self._collection.path, query, headers) as stream:
+                    await raise_refusal(stream, request)
+                    self._note_answer()
+                    await self._read_events(stream, watch, request)
+            if self._relist_asked or self._recovering:
+                return None
+            if watch.scope.cancelled_caught and isinstance(self._state, Streaming):
+                raise OutcomeUnknown(f"no word for {silence:g} s", request)
+        except (ApiError, msgspec.DecodeError, ValueError, RecursionError) as error:
+            return self._failed(_explained(error, request), anyio.current_time() - started)
+        if not isinstance(self._state, Streaming | Watching):
+            return None
+        return StreamEnded(anyio.current_time() - started, watch.events, self._clock.random())
+
+    async def _read_events(self, stream: StreamingResponse, watch: WatchDeadline, request: str) -> None:
+        lines = LineSplitter()
+        pace = self._pace
+        pace.start()
+        async for chunk in stream.chunks:
+            for line in lines.feed(chunk):
+                given = self._given(line, request)
+                if given is not None:
+                    watch.events += 1
+                    self._advance(given)
+                    if isinstance(given, BookmarkRead):
+                        watch.bookmark(self._state)
+                        await self._settle()
+                    if not isinstance(self._state, Streaming | Watching):
+                        return
+                if pace.due():
+                    self._sink.announce()
+                    await pace.pause()
+            self._flush()
+            watch.heard(self._state)
+            if isinstance(self._state, Watching):
+                self.status.error = None
+            self.status.heard = anyio.current_time()
+            self._sink.announce()
+        if lines.pending:
+            raise OutcomeUnknown("the stream ended within a line", request)
+
+    def _given(self, line: bytes, request: str) -> Input | None:
+        """One line of a watch; None for an event of an unknown type, and of an object that is left out."""
+        event = _decoded_event(line)
+        kind = event.type
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            snapshot = self._read(bytes(event.object))
+            return None if snapshot is None else EventRead(kind, snapshot)  # type: ignore[arg-type]
+        if kind == "BOOKMARK":
+            metadata = _bookmark.decode(event.object).metadata
+            whole = (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+            return BookmarkRead(_version(metadata.resourceVersion), whole)
+        if kind == "ERROR":
+            raise error_from_status(msgspec.json.decode(event.object, type=dict[str, Any]), request)
+        return None
+
+    # --- what comes of it -----------------------------------------------------------------------
+
+    def _advance(self, given: Input) -> None:
+        if isinstance(given, EventRead) and given.type != "DELETED" and isinstance(self._state, Streaming):
+            # Of the first state many come at once: they are handed on together.
+            self._together.append(given.snapshot)
+            return
+        self._flush()
+        self._state, outputs = step(self._state, given)
+        for output in outputs:
+            self._do(output)
+
+    def _flush(self) -> None:
+        if self._together:
+            together, self._together = tuple(self._together), []
+            self._state, outputs = step(self._state, ItemsRead(together))
+            for output in outputs:
+                self._do(output)
+
+    def _do(self, output: Output) -> None:
+        match output:
+            case Put(snapshot):
+                self._sink.put(snapshot)
+            case Remove(snapshot):
+                self._sink.remove(snapshot)
+            case StageObjects(snapshots):
+                self._sink.stage(snapshots)
+            case Reach(version):
+                self._sink.reach(version)
+            case UnstageObject(key):
+                self._sink.unstage(key)
+            case Commit(version):
+                self._sink.commit(version)
+                self._load.close()
+                self.status.lists += 1
+                self.status.error = None
+                self.status.heard = anyio.current_time()
+            case Clear():
+                self._sink.clear()
+            case DropStage():
+                self._sink.drop_stage()
+
+    async def _turn(self) -> None:
+        if self._reach.ramping:
+            await self._reach.turn()
+
+    def _note_answer(self) -> None:
+        self._answered = anyio.current_time()
+        if self._reach.troubled:
+            self._reach.answered()
+
+    def _failed(self, error: Exception, seconds: float = 0.0) -> RequestFailed:
+        refused = isinstance(self._state, Streaming) and isinstance(error, BadRequest | Invalid)
+        if not refused:
+            # That a server has no streaming lists is no failure: it is asked for pages.
+            self.status.error = error
+            self.status.failures += 1
+            self._log_seldom(error)
+            if is_unreachable(error):
+                self._reach.failed(error)
+            self._sink.announce()
+        return RequestFailed(error, self._clock.random(), seconds)
+
+    def _log_seldom(self, error: Exception) -> None:
+        """A failure that lasts is not worth a line for each attempt."""
+        now = anyio.current_time()
+        log = self._log.warning if now - self._logged >= _LOG_AGAIN else self._log.debug
+        log("cannot follow the resource; trying again", error=str(error))
+        self._logged = now if now - self._logged >= _LOG_AGAIN else self._logged
+
+
+def _decoded_event(line: bytes) -> WatchLine:
+    try:
+        return decode_watch_line(line)
+    except RecursionError:
+        parts = members(line)
+        kind = msgspec.json.decode(parts.get("type", b'""'), type=str)
+        return WatchLine(kind, msgspec.Raw(parts.get("object", b"{}")))
+
+
+def _version(text: str) -> int:
+    if not text.isdecimal():
+        raise MalformedAnswer(f"resourceVersion {text!r} is not a number: this server cannot be followed")
+    return int(text)
+
+
+def _explained(error: Exception, request: str) -> Exception:
+    """A decoding error says what is wrong with the text; this says whose text it was."""
+    if isinstance(error, ApiError):
+        return error
+    return MalformedAnswer(f"{request}: what came is no answer of an API server: {error}")

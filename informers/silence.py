@@ -2,7 +2,7 @@
 
 import anyio
 
-from informers.reflector import State, Streaming, Watching
+from informers.reflector_state import State, Streaming, Watching
 
 BOOKMARK_SECONDS = 60.0
 """Servers send a bookmark about so often (s) to a watch that asked for them (kube-apiserver)."""

@@ -18,7 +18,7 @@ from informers.applied import Appliers
 from informers.compression import Codec
 from informers.resource import Key
 from informers.scanning import members
-from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
+from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ SHARED = 4096
 """How many different values are kept for sharing, of each sort; when full, sharing starts anew."""
 
 
-class Owner(NamedTuple):
+class SnapshotOwner(NamedTuple):
     """An owner reference. `controller` is true for the one owner that manages the object."""
 
     group: str
@@ -46,7 +46,7 @@ class _OwnerReference(msgspec.Struct, rename="camel"):
     controller: bool | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
+class _SnapshotMetadata(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -60,13 +60,13 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     managed_fields: msgspec.Raw = msgspec.Raw()
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _SnapshotObject(msgspec.Struct, gc=False):
+    metadata: _SnapshotMetadata
     kind: str = ""
 
 
-_SMALL = tuple(name for name in _Metadata.__struct_encode_fields__ if name != "managedFields")
-_metadata = msgspec.json.Decoder(_Object)
+_SMALL = tuple(name for name in _SnapshotMetadata.__struct_encode_fields__ if name != "managedFields")
+_metadata = msgspec.json.Decoder(_SnapshotObject)
 _anything = msgspec.json.Decoder()
 _label_map = msgspec.json.Decoder(dict[str, str] | None)
 _references = msgspec.json.Decoder(list[_OwnerReference] | None)
@@ -96,7 +96,7 @@ def _read_labels(text: bytes) -> bytes:
     return text
 
 
-def _read_owners(text: bytes) -> tuple[Owner, ...]:
+def _read_owners(text: bytes) -> tuple[SnapshotOwner, ...]:
     references = _references.decode(text) if text else None
     return tuple(_owner(reference) for reference in references or ())
 
@@ -111,7 +111,7 @@ _finalizers = _Shared(_read_names)
 _namespaces: dict[str, str] = {}
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class CompactKey(msgspec.Struct, frozen=True, gc=False):
     """A key as a store holds it, one for each object: half as large as a tuple, and never collected."""
 
     namespace: str
@@ -127,11 +127,11 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     marks of what field managers applied (`informers.applied`), where an informer marks them.
     """
 
-    place: Place
+    place: CompactKey
     version: int
     generation: int | None
     annotations_hash: int
-    owners: tuple[Owner, ...]
+    owners: tuple[SnapshotOwner, ...]
     deletion_timestamp: str | None
     finalizers: tuple[str, ...]
     _uid: bytes | str
@@ -144,7 +144,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
     def from_json(
         cls,
         raw: bytes | msgspec.Raw,
-        shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS,
+        shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS,
         appliers: Appliers | None = None,
     ) -> "Snapshot":
         """Read a snapshot from an object's JSON, and keep of it what `shape` says.
@@ -159,7 +159,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
             body = b"{" + shape.type_meta + body[body.index(b"{") + 1 :]
         version = metadata.resource_version
         return cls(
-            Place(_shared_namespace(metadata.namespace), metadata.name),
+            CompactKey(_shared_namespace(metadata.namespace), metadata.name),
             int(version) if version.isdecimal() else 0,
             metadata.generation,
             hash(bytes(metadata.annotations)),
@@ -174,7 +174,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         )
 
     @classmethod
-    def from_deep_json(cls, raw: bytes, shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
+    def from_deep_json(cls, raw: bytes, shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS) -> "Snapshot":
         """The same for JSON that is nested too deeply to be decoded: it is kept whole.
 
         A run that decodes it fails, and no other. Raises msgspec.DecodeError.
@@ -224,7 +224,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.deletion_timestamp is not None
 
     @property
-    def controller(self) -> Owner | None:
+    def controller(self) -> SnapshotOwner | None:
         """The owner that manages the object, if it has one."""
         return next((owner for owner in self.owners if owner.controller), None)
 
@@ -265,7 +265,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False, eq=False):
         return f"Snapshot({self.key}, version={self.version})"
 
 
-def _marks(appliers: Appliers, raw: bytes, shape: Shape, metadata: _Metadata) -> bytes:
+def _marks(appliers: Appliers, raw: bytes, shape: StoredShape, metadata: _SnapshotMetadata) -> bytes:
     if shape.transform is not None:
         metadata = _metadata.decode(raw).metadata  # a transform may have taken out what is looked for
     return appliers.marks(raw, bytes(metadata.managed_fields))
@@ -283,9 +283,9 @@ def name_in(raw: bytes) -> str:
     return "/".join(parts)[:300] or f"an object of {len(raw)} bytes"
 
 
-def _owner(reference: _OwnerReference) -> Owner:
+def _owner(reference: _OwnerReference) -> SnapshotOwner:
     group, _, _ = reference.api_version.rpartition("/")
-    return Owner(group, reference.kind, reference.name, reference.uid, bool(reference.controller))
+    return SnapshotOwner(group, reference.kind, reference.name, reference.uid, bool(reference.controller))
 
 
 def _packed(uid: str) -> bytes | str:

@@ -11,8 +11,8 @@ from informers.applied import with_marks
 from informers.functions import check_function
 from informers.indexes import Index, IndexFunction, by_namespace, by_owner
 from informers.resource import Key
-from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
-from informers.snapshot import Place, Snapshot
+from informers.snapshot import CompactKey, Snapshot
+from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
 ALL = ""
 """The part of a store that holds every namespace, and what has none."""
@@ -50,8 +50,8 @@ class _Table:
     version: int = 0
     filled: bool = False
     size: int = 0
-    objects: dict[Place, Snapshot] = field(factory=dict)
-    notes: dict[Place, bytes] = field(factory=dict)
+    objects: dict[CompactKey, Snapshot] = field(factory=dict)
+    notes: dict[CompactKey, bytes] = field(factory=dict)
 
     @classmethod
     def empty(cls, functions: Mapping[str, IndexFunction]) -> "_Table":
@@ -69,7 +69,7 @@ class _Table:
         for index in self.indexes.values():
             index.change(old, snapshot)
 
-    def unset(self, place: Place) -> Snapshot | None:
+    def unset(self, place: CompactKey) -> Snapshot | None:
         old = self.objects.pop(place, None)
         self.notes.pop(place, None)
         if old is not None:
@@ -92,7 +92,9 @@ class Store:
     `shape` says what of each object is kept.
     """
 
-    def __init__(self, parts: Iterable[str] = (ALL,), shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS) -> None:
+    def __init__(
+        self, parts: Iterable[str] = (ALL,), shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS
+    ) -> None:
         self.shape = shape
         self._functions: dict[str, IndexFunction] = {"owner": by_owner, "namespace": by_namespace}
         self._tables: dict[str, _Table] = {part: _Table.empty(self._functions) for part in parts}
@@ -125,7 +127,7 @@ class Store:
     def get(self, key: Key) -> Snapshot | None:
         """The object of that key, or None."""
         table = self._table(key.namespace)
-        return None if table is None else table.objects.get(Place(key.namespace, key.name))
+        return None if table is None else table.objects.get(CompactKey(key.namespace, key.name))
 
     def list(self, namespace: str = "") -> Sequence[Snapshot]:
         """All objects, or those of a namespace: one consistent snapshot, in no order."""
@@ -188,7 +190,7 @@ class Store:
         table = self._table(key.namespace)
         if table is None:
             return
-        place = Place(key.namespace, key.name)
+        place = CompactKey(key.namespace, key.name)
         known = table.objects.get(place)
         if text:
             table.notes[place if known is None else known.place] = text
@@ -200,7 +202,7 @@ class Store:
         table = self._table(key.namespace)
         if table is None or not table.notes:
             return b""
-        return table.notes.get(Place(key.namespace, key.name), b"")
+        return table.notes.get(CompactKey(key.namespace, key.name), b"")
 
     def mark(self, seen: Snapshot) -> None:
         """Take over the marks of `seen`, an answer of the server, if it is the state that is held."""
@@ -261,7 +263,7 @@ class Store:
     def unstage(self, key: Key, part: str = ALL) -> None:
         """An object of an unfinished list is gone again."""
         if part in self._staged:
-            self._staged[part].unset(Place(key.namespace, key.name))
+            self._staged[part].unset(CompactKey(key.namespace, key.name))
 
     def drop_stage(self, part: str = ALL) -> None:
         """The list cannot be finished: forget what was kept aside."""

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from informers import Snapshot
 from informers.functions import check_function, name_of
-from informers.selectors import selects
+from informers.informer_selection import selects
 
 __all__ = [
     "Changed",

@@ -4,7 +4,7 @@ from workqueue.backoff import Backoff, KeyBackoff
 from workqueue.entries import Item
 from workqueue.limiters import MaxOf, RateLimiter, TokenBucket
 from workqueue.queue import QueueClosed, Work, WorkQueue
-from workqueue.status import QueueMetrics, QueueStatus
+from workqueue.queue_status import QueueMetrics, QueueStatus
 
 __all__ = [
     "Backoff",

@@ -23,7 +23,7 @@ from workqueue.entries import Item, Wish, merged, wish_for
 from workqueue.limiters import RateLimiter
 from workqueue.order import AgeingOrder, Heap, ReadyOrder, StrictOrder
 from workqueue.pacing import Pace
-from workqueue.status import QueueMetrics, QueueStatus
+from workqueue.queue_status import QueueMetrics, QueueStatus
 from workqueue.waiters import Waiters
 
 K = TypeVar("K", bound=Hashable)

@@ -27,7 +27,7 @@ from informers import (
 )
 from informers.applied import Appliers
 from informers.errors import parsed
-from informers.lines import LineSplitter
+from informers.line_splitter import LineSplitter
 from informers.transport import raise_refusal
 from reconcile.client.decoded import Decoded
 from reconcile.client.limits import RateLimiter

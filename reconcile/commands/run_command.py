@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from informers import ApiError, APIResource, CacheSyncFailed, Transport, error_from_response, get_logger
 from informers.credentials import load_in_cluster
 from informers.discovery import Discovery, UnknownKind
-from informers.kubeconfig import ConfigurationProblem, Connection, choose_context, find_kubeconfig
+from informers.kubeconfig import ClusterConnection, ConfigurationProblem, choose_context, find_kubeconfig
 from informers.kubernetes import KubernetesTransport, connect
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.error_groups import without_groups
@@ -121,7 +121,7 @@ def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
         raise Problem(f"--kubeconfig and --context say nothing to {what}", "leave them out")
 
 
-def choose_connection(options: ConnectionOptions, namespace: str) -> Connection:
+def choose_connection(options: ConnectionOptions, namespace: str) -> ClusterConnection:
     """Which cluster is meant, said on the first line and agreed to. Nothing is sent yet. Raises Problem.
 
     It is asked for before the event loop runs: a question there could not be interrupted.
@@ -136,7 +136,7 @@ def choose_connection(options: ConnectionOptions, namespace: str) -> Connection:
     return connection
 
 
-def _find_connection(options: ConnectionOptions) -> Connection:
+def _find_connection(options: ConnectionOptions) -> ClusterConnection:
     found = find_kubeconfig(options.kubeconfig, options.context, os.environ)
     if found == "in-cluster":
         return load_in_cluster()[0]
@@ -155,7 +155,7 @@ def _ask() -> None:
         raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")
 
 
-async def _run_connected(manager: Manager, connection: Connection, options: ConnectionOptions) -> int:
+async def _run_connected(manager: Manager, connection: ClusterConnection, options: ConnectionOptions) -> int:
     try:
         transport = await _connect(connection, options)
     except ConfigurationProblem as problem:
@@ -170,7 +170,7 @@ async def _run_connected(manager: Manager, connection: Connection, options: Conn
     return 0
 
 
-async def _connect(agreed: Connection, options: ConnectionOptions) -> KubernetesTransport:
+async def _connect(agreed: ClusterConnection, options: ConnectionOptions) -> KubernetesTransport:
     context = None if agreed.context == "in-cluster" else agreed.context
     transport = await connect(options.kubeconfig, context)
     if transport.connection != agreed:

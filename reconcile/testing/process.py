@@ -141,7 +141,7 @@ def _take_apart(manager: Manager) -> None:
     for cluster in manager._clusters or ():
         for informer in cluster.cache:
             for part in informer._parts.values():
-                vars(part.feed).clear()
+                vars(part.reflector).clear()
             vars(informer).clear()
         for runner in cluster.runners:
             vars(runner).clear()

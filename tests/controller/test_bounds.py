@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from informers import Key, Response, Snapshot, SystemClock
-from informers.shape import segments
+from informers.apimachinery.json_pointers import pointer_steps
 from reconcile import Controller, ObjectMeta, kind_of
 from reconcile.client.sender import WARNINGS_REMEMBERED, Sender
 from reconcile.controller import declared_writes as declarations_module
@@ -120,7 +120,7 @@ def test_declarations_of_more_controllers_than_are_kept_are_read_again(
 
 def test_a_pointer_is_split_alike_however_many_there_were() -> None:
     for number in range(2_000):
-        assert segments(f"/spec/{number % 1_500}") == ("spec", str(number % 1_500))
+        assert pointer_steps(f"/spec/{number % 1_500}") == ("spec", str(number % 1_500))
 
 
 def test_a_snapshot_reads_alike_however_many_labels_there_were() -> None:

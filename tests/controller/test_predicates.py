@@ -97,7 +97,7 @@ def test_a_selector_of_fields_needs_no_labels() -> None:
 
 
 def test_a_selector_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="is no label selector"):
+    with pytest.raises(ValueError, match="is not a label selector"):
         predicates.selector("app in web")
 
 

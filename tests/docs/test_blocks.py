@@ -162,8 +162,8 @@ def test_the_house_is_as_it_is_drawn() -> None:
 def test_the_way_of_a_change_leads_through_these_rooms() -> None:
     (flow,) = code("docs/explanation/cache.md", "text")
     rooms = re.findall(r"> (\w+)", flow)
-    assert rooms == ["feed", "step", "store", "handlers", "queue"]
-    for file in ("feed", "store", "handlers"):
+    assert rooms == ["reflector", "step", "store", "handlers", "queue"]
+    for file in ("reflector", "reflector_state", "store", "handlers"):
         assert (ROOT / "informers" / f"{file}.py").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from informers import APIResource, Informer, InformerOptions, Key, Snapshot, Store
 from informers.applied import MARK, NOTHING, Appliers, mark_in, mark_of_intent, with_marks
-from informers.shape import Shape
+from informers.stored_shape import StoredShape
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_applies.json").read_text())
 """Answers of kube-apiserver 1.36 to applies of 28 built-in kinds."""
@@ -222,11 +222,11 @@ def test_marks_of_some_managers_take_the_place_of_their_older_ones() -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(drop=("/metadata/managedFields", "/spec")),
-        Shape(transform=lambda obj: {"metadata": {**obj["metadata"], "managedFields": []}}),
+        StoredShape(drop=("/metadata/managedFields", "/spec")),
+        StoredShape(transform=lambda obj: {"metadata": {**obj["metadata"], "managedFields": []}}),
     ],
 )
-def test_a_mark_is_taken_before_anything_is_dropped(shape: Shape) -> None:
+def test_a_mark_is_taken_before_anything_is_dropped(shape: StoredShape) -> None:
     raw = thing(entry(FIELDS), spec={"size": 1})
     kept = Snapshot.from_json(raw, shape, Appliers("example.com/v1", ["m"]))
     assert kept.applied == mark_of_intent("m", "", INTENT)

@@ -342,5 +342,5 @@ def test_what_was_declared_before_the_cache_ran_is_forgotten_without_a_task_to_e
 def test_what_stands_in_the_way_is_a_sentence_whatever_it_is(error: Exception | None, says: str) -> None:
     informer = World().cache().declare(CONFIG_MAPS)
     for part in informer._parts.values():
-        part.feed.status.error = error
+        part.reflector.status.error = error
     assert explain(informer) == says

@@ -183,12 +183,12 @@ MISCHIEFS = [
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes its time takes less of it."""
-    monkeypatch.setattr("informers.reflector.FIRST_REST", 0.01)
-    monkeypatch.setattr("informers.reflector.LONGEST_REST", 0.1)
-    monkeypatch.setattr("informers.reflector.RECONNECT_JITTER", 0.01)
-    monkeypatch.setattr("informers.feed.WATCH_SECONDS", (0.4, 0.5))
-    monkeypatch.setattr("informers.feed.SILENCE", 0.4)
-    monkeypatch.setattr("informers.lines.LONGEST", LONGEST)
+    monkeypatch.setattr("informers.reflector_state.FIRST_REST", 0.01)
+    monkeypatch.setattr("informers.reflector_state.LONGEST_REST", 0.1)
+    monkeypatch.setattr("informers.reflector_state.RECONNECT_JITTER", 0.01)
+    monkeypatch.setattr("informers.reflector.WATCH_SECONDS", (0.4, 0.5))
+    monkeypatch.setattr("informers.reflector.SILENCE", 0.4)
+    monkeypatch.setattr("informers.line_splitter.LONGEST", LONGEST)
 
 
 @asynccontextmanager
@@ -313,8 +313,8 @@ async def test_many_reconnects_leave_no_task_no_socket_and_no_memory_behind(
 ) -> None:
     """As many as the environment's RECONNECTS says: `make soak` has all."""
     print(f"\n{RECONNECTS} of {IN_FULL} reconnects")
-    monkeypatch.setattr("informers.reflector.FIRST_REST", 0.0)
-    monkeypatch.setattr("informers.reflector.EMPTY_STREAMS_MEAN_EXPIRED", 1 << 30)
+    monkeypatch.setattr("informers.reflector_state.FIRST_REST", 0.0)
+    monkeypatch.setattr("informers.reflector_state.EMPTY_STREAMS_MEAN_EXPIRED", 1 << 30)
     server = Server()
     server.change("a")
     async with following(server, connecting) as (informer, peer, _):

@@ -174,7 +174,7 @@ async def make(client: Client, name: str) -> ConfigMap:
 
 
 def test_a_list_of_many_pages_is_whole_and_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informers.feed.PAGE", 2)
+    monkeypatch.setattr("informers.reflector.PAGE", 2)
 
     async def scenario(client: Client, informer: Informer, transport: FaultyTransport) -> None:
         for name in "abcde":

@@ -10,7 +10,7 @@ from informers.kubeconfig import (
     ConfigurationProblem,
     choose_context,
     find_kubeconfig,
-    is_loopback,
+    is_loopback_url,
 )
 
 Write = Callable[..., Path]
@@ -167,4 +167,4 @@ def test_an_unreadable_file_is_said_in_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_only_this_machine_is_loopback(server: str, loopback: bool) -> None:
-    assert is_loopback(server) is loopback
+    assert is_loopback_url(server) is loopback

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import MalformedAnswer, Snapshot
-from informers.lines import LineSplitter
+from informers.line_splitter import LineSplitter
 from informers.listing import ListParser
 
 NESTED = st.sampled_from(

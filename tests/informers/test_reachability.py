@@ -22,7 +22,7 @@ from informers import (
     is_unreachable,
 )
 from informers.reachability import CALM_SECONDS, FIRST_PROBE, RAMP_RATE, UNREADY_SECONDS
-from informers.reflector import Listing, Resting, Streaming, Watching, recovered
+from informers.reflector_state import Listing, Resting, Streaming, Watching, recovered
 from informers.transport import PassingTransport, about_to_send, last_check
 from reconcile.testing import VirtualClock, simulate
 

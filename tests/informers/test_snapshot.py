@@ -9,8 +9,8 @@ import pytest
 from informers import Snapshot
 from informers import snapshot as module
 from informers.compression import ZlibCodec
-from informers.shape import EVERYTHING_BUT_MANAGED_FIELDS, Shape
-from informers.snapshot import Owner
+from informers.snapshot import SnapshotOwner
+from informers.stored_shape import EVERYTHING_BUT_MANAGED_FIELDS, StoredShape
 
 TYPE_META = b'"kind":"Pod","apiVersion":"v1",'
 
@@ -23,7 +23,9 @@ def _nothing_shared_yet() -> None:
     module._namespaces.clear()
 
 
-def read(shape: Shape = EVERYTHING_BUT_MANAGED_FIELDS, /, spec: Any = None, **metadata: Any) -> Snapshot:
+def read(
+    shape: StoredShape = EVERYTHING_BUT_MANAGED_FIELDS, /, spec: Any = None, **metadata: Any
+) -> Snapshot:
     content = {"metadata": {"name": "a", "resourceVersion": "1", **metadata}, "spec": spec}
     return Snapshot.from_json(json.dumps(content).encode(), shape)
 
@@ -41,11 +43,15 @@ def owner(api_version: str, **more: Any) -> dict[str, Any]:
         ({"labels": {"x": "y"}, "finalizers": ["f/g", "h"]}, ({"x": "y"}, (), ("f/g", "h"))),
         (
             {"ownerReferences": [owner("v1"), owner("apps/v1", controller=True)]},
-            ({}, (Owner("", "Thing", "o", "u", False), Owner("apps", "Thing", "o", "u", True)), ()),
+            (
+                {},
+                (SnapshotOwner("", "Thing", "o", "u", False), SnapshotOwner("apps", "Thing", "o", "u", True)),
+                (),
+            ),
         ),
         (
             {"ownerReferences": [owner("", controller=False)]},
-            ({}, (Owner("", "Thing", "o", "u", False),), ()),
+            ({}, (SnapshotOwner("", "Thing", "o", "u", False),), ()),
         ),
     ],
 )
@@ -105,7 +111,7 @@ def test_no_more_is_kept_for_sharing_than_there_is_room_for(monkeypatch: pytest.
     ],
 )
 def test_an_item_that_does_not_say_its_kind_gets_that_of_its_resource(body: bytes, kept: bytes) -> None:
-    assert Snapshot.from_json(body, Shape(type_meta=TYPE_META)).raw == kept
+    assert Snapshot.from_json(body, StoredShape(type_meta=TYPE_META)).raw == kept
     assert Snapshot.from_json(body).raw == body
 
 
@@ -132,14 +138,14 @@ def test_the_same_state_is_the_same_however_it_is_written_or_packed() -> None:
     assert first.same_as(first)
     assert first.same_as(read(spec={"n": 1}))
     assert first.same_as(spaced)
-    assert first.same_as(read(Shape(codec=ZlibCodec()), spec={"n": 1}))
+    assert first.same_as(read(StoredShape(codec=ZlibCodec()), spec={"n": 1}))
     assert not first.same_as(read(spec={"n": 2}))
     assert not first.same_as(read(spec={"n": 1}, resourceVersion="2"))
 
 
 def test_bodies_of_two_codecs_are_compared_by_what_they_say_and_not_by_their_bytes() -> None:
     # The first body of a codec is its dictionary: all that its bytes say is "all of that".
-    one = read(Shape(codec=ZlibCodec()), spec={"n": 1})
-    other = read(Shape(codec=ZlibCodec()), spec={"n": 2})
+    one = read(StoredShape(codec=ZlibCodec()), spec={"n": 1})
+    other = read(StoredShape(codec=ZlibCodec()), spec={"n": 2})
     assert one._body == other._body
     assert not one.same_as(other)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import APIResource, AsyncHandler, Delta, Informer, Registration, Snapshot
-from informers.pacing import Pace
+from informers.loop_slices import LoopSlice
 from reconcile.testing import VirtualClock, simulate
 from tests.simulation.chronicle import DISRUPTIONS, REFUSALS, Chronicle, State, Streaming, owner_of, parsed
 
@@ -194,14 +194,14 @@ def _busy_machine() -> Iterator[None]:
     """Whatever hands on many things pauses after each of them, and for long."""
     print(f"\n{HISTORIES} of {IN_FULL} histories run")
 
-    async def pause(pace: Pace) -> None:
+    async def pause(pace: LoopSlice) -> None:
         await anyio.sleep(0.2)
         pace.start()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("informers.pacing.SLICE", -1.0)
-        patch.setattr("informers.pacing.LOOK_EVERY", 1)
-        patch.setattr(Pace, "pause", pause)
+        patch.setattr("informers.loop_slices.SLICE", -1.0)
+        patch.setattr("informers.loop_slices.LOOK_EVERY", 1)
+        patch.setattr(LoopSlice, "pause", pause)
         yield
 
 

@@ -1,13 +1,14 @@
 """What of an object a store keeps: what is dropped, changed or compressed on the way in."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import count as count_from
 from typing import Any
 
 import msgspec
 from attrs import field, frozen
 
+from informers.apimachinery.json_pointers import pointer_steps
 from informers.cancellation import FAILURES
 from informers.compression import Codec
 from informers.functions import name_of
@@ -26,7 +27,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 @frozen(eq=False)
-class Shape:
+class StoredShape:
     """How the objects of one store are kept.
 
     `drop` are JSON pointers (RFC 6901) of what is left out. `transform` changes the rest and must
@@ -52,15 +53,15 @@ class Shape:
 
     @_paths.default
     def _split(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(segments(pointer) for pointer in self.drop if pointer != MANAGED_FIELDS)
+        return tuple(pointer_steps(pointer) for pointer in self.drop if pointer != MANAGED_FIELDS)
 
     def lacks(self, pointer: str) -> bool:
         """Whether what is stored may differ from the server's at, above or below that JSON pointer."""
-        asked = segments(pointer)
+        asked = pointer_steps(pointer)
         if self.metadata_only and (not asked or asked[0] not in _KEPT_BY_METADATA_ONLY):
             return True
         changed = (*self.drop, *(self.transformed if self.transform is not None else ()))
-        return any(_overlap(asked, segments(other)) for other in changed)
+        return any(_overlap(asked, pointer_steps(other)) for other in changed)
 
     def before(self, raw: bytes) -> bytes:
         """The object after `transform`: what its metadata is read from.
@@ -100,15 +101,7 @@ class Shape:
         return body if self.codec is None else self.codec.pack(body)
 
 
-EVERYTHING_BUT_MANAGED_FIELDS = Shape()
-
-
-@lru_cache(maxsize=1024)
-def segments(pointer: str) -> tuple[str, ...]:
-    """The steps of a JSON pointer. Raises ValueError if it is none."""
-    if pointer and not pointer.startswith("/"):
-        raise ValueError(f"{pointer!r} is no JSON pointer: /spec/template, or empty for the whole object")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+EVERYTHING_BUT_MANAGED_FIELDS = StoredShape()
 
 
 def _identity(content: Mapping[str, Any]) -> Sequence[Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from informers import APIResource, InformerOptions, Snapshot
 from informers.compression import Codec, ZlibCodec, ZstdCodec, codec
-from informers.shape import Shape, without_managed_fields
+from informers.stored_shape import StoredShape, without_managed_fields
 
 SITES = APIResource("example.com", "v1", "Site", "sites")
 MANAGED = {"manager": "m", "fieldsV1": {"f:spec": {".": {}}}}
@@ -66,9 +66,9 @@ def test_managed_fields_go_and_everything_else_stays_however_the_object_is_writt
     ],
 )
 def test_managed_fields_are_cut_out_where_they_can_be(body: bytes, kept: bytes) -> None:
-    assert Shape().keep(body, b"[{}]") == kept
-    assert Shape(drop=()).keep(body, b"[{}]") == body
-    assert Shape().keep(body, b"") == body
+    assert StoredShape().keep(body, b"[{}]") == kept
+    assert StoredShape(drop=()).keep(body, b"[{}]") == body
+    assert StoredShape().keep(body, b"") == body
 
 
 @pytest.mark.parametrize("made", [ZlibCodec, ZstdCodec])
@@ -99,7 +99,7 @@ def test_zstd_is_taken_where_it_is_installed_and_zlib_elsewhere(monkeypatch: pyt
 def test_a_compressed_snapshot_reads_like_any_other_and_takes_less(made: type[Codec]) -> None:
     settings = {f"setting-{number}": "always the same" for number in range(50)}
     body = encode({"metadata": {"name": "a", "resourceVersion": "1", "labels": {"x": "y"}}, "spec": settings})
-    shape = Shape(codec=made())
+    shape = StoredShape(codec=made())
     Snapshot.from_json(body, shape)
     packed = Snapshot.from_json(body, shape)
     assert packed.raw == body
@@ -116,7 +116,7 @@ def test_a_uid_comes_back_as_it_was_written(uid: str) -> None:
 
 
 def test_pointers_are_dropped_and_the_store_knows_that_it_lacks_them() -> None:
-    shape = Shape(drop=("/data", "/metadata/annotations/a~1b"))
+    shape = StoredShape(drop=("/data", "/metadata/annotations/a~1b"))
     body = {"metadata": {"name": "a", "annotations": {"a/b": "1", "c": "2"}}, "data": {"k": "v"}, "type": "T"}
     kept = Snapshot.from_json(encode(body), shape).to_dict()
     assert kept == {"metadata": {"name": "a", "annotations": {"c": "2"}}, "type": "T"}
@@ -127,14 +127,14 @@ def test_pointers_are_dropped_and_the_store_knows_that_it_lacks_them() -> None:
 
 
 def test_a_transform_changes_what_is_kept_and_says_where() -> None:
-    shape = Shape(
+    shape = StoredShape(
         transform=lambda content: {**content, "spec": {"n": content["spec"]["n"]}}, transformed=("/spec",)
     )
     kept = Snapshot.from_json(encode({"metadata": {"name": "a"}, "spec": {"n": 1, "m": 2}}), shape)
     assert kept.to_dict()["spec"] == {"n": 1}
     assert shape.lacks("/spec/m")
     assert not shape.lacks("/status")
-    assert Shape(transform=lambda content: content).lacks("/status")
+    assert StoredShape(transform=lambda content: content).lacks("/status")
 
 
 def cancelled(content: Any) -> Any:
@@ -155,7 +155,7 @@ def cancelled(content: Any) -> Any:
 def test_an_object_whose_transform_fails_is_kept_whole_and_the_log_says_which(
     transform: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shape = Shape(transform=transform)
+    shape = StoredShape(transform=transform)
     kept = Snapshot.from_json(encode({"metadata": {"name": "a"}, "spec": {"n": 1}}), shape)
     assert (kept.key.name, kept.to_dict()["spec"]) == ("a", {"n": 1})
     (line,) = caplog.records
@@ -170,7 +170,7 @@ def test_of_metadata_only_everything_else_is_lacking() -> None:
 
 
 def test_a_wrong_pointer_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ValueError, match="'data' is no JSON pointer"):
+    with pytest.raises(ValueError, match="'data' is not a JSON pointer"):
         InformerOptions(drop=["data"]).shape(SITES)
 
 

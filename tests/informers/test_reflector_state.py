@@ -19,13 +19,12 @@ from informers import (
     TooManyRequests,
     Unreachable,
 )
-from informers.reflector import (
+from informers.reflector_state import (
     BookmarkRead,
     Clear,
     Commit,
     DropStage,
     EventRead,
-    Failed,
     Input,
     ItemsRead,
     Listing,
@@ -34,13 +33,14 @@ from informers.reflector import (
     Put,
     Reach,
     Remove,
+    RequestFailed,
     Rested,
     Resting,
-    Stage,
+    StageObjects,
     State,
     StreamEnded,
     Streaming,
-    Unstage,
+    UnstageObject,
     Watching,
     rest,
     step,
@@ -55,7 +55,7 @@ def at(version: int) -> Snapshot:
 
 def plain(output: Output) -> str:
     """As it is shown, with what is staged as a tuple."""
-    return repr(Stage(tuple(output.snapshots)) if isinstance(output, Stage) else output)
+    return repr(StageObjects(tuple(output.snapshots)) if isinstance(output, StageObjects) else output)
 
 
 EXPIRED = Expired(410, "Expired", "too old")
@@ -70,37 +70,61 @@ CUT = OutcomeUnknown("reset")
 
 TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     # --- a streaming list
-    ("the first state is collected", Streaming(), EventRead("ADDED", at(6)), Streaming(), (Stage([at(6)]),)),
-    ("many at once", Streaming(), ItemsRead([at(6), at(3)]), Streaming(), (Stage([at(6), at(3)]),)),
-    ("also changed", Streaming(), EventRead("MODIFIED", at(7)), Streaming(), (Stage([at(7)]),)),
-    ("also gone", Streaming(), EventRead("DELETED", at(8)), Streaming(), (Unstage(at(8).key),)),
+    (
+        "the first state is collected",
+        Streaming(),
+        EventRead("ADDED", at(6)),
+        Streaming(),
+        (StageObjects([at(6)]),),
+    ),
+    ("many at once", Streaming(), ItemsRead([at(6), at(3)]), Streaming(), (StageObjects([at(6), at(3)]),)),
+    ("also changed", Streaming(), EventRead("MODIFIED", at(7)), Streaming(), (StageObjects([at(7)]),)),
+    ("also gone", Streaming(), EventRead("DELETED", at(8)), Streaming(), (UnstageObject(at(8).key),)),
     ("a bookmark on the way says nothing", Streaming(), BookmarkRead(9), Streaming(), ()),
     ("that of the end does", Streaming(2), BookmarkRead(9, True), Watching(9, 2), (Commit(9),)),
-    ("refused, pages at once", Streaming(), Failed(UNSUPPORTED), Listing(), (DropStage(),)),
-    ("forbidden, pages say more", Streaming(), Failed(REFUSED), Listing(), (DropStage(),)),
+    ("refused, pages at once", Streaming(), RequestFailed(UNSUPPORTED), Listing(), (DropStage(),)),
+    ("forbidden, pages say more", Streaming(), RequestFailed(REFUSED), Listing(), (DropStage(),)),
     ("it never ended, pages", Streaming(1), StreamEnded(300, 9), Listing(failures=1), (DropStage(),)),
-    ("busy", Streaming(), Failed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
-    ("cut on the way", Streaming(1), Failed(CUT), Resting(1.6, Listing(failures=2)), (DropStage(),)),
+    ("busy", Streaming(), RequestFailed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
+    ("cut on the way", Streaming(1), RequestFailed(CUT), Resting(1.6, Listing(failures=2)), (DropStage(),)),
     # --- a paged list
-    ("items of a page", Listing(), ItemsRead([at(3)]), Listing(), (Stage([at(3)]),)),
+    ("items of a page", Listing(), ItemsRead([at(3)]), Listing(), (StageObjects([at(3)]),)),
     ("the last page starts the watch", Listing(failures=1), PageRead(9), Watching(9, 1), (Commit(9),)),
     ("a page with a token asks for the next", Listing(), PageRead(9, "t"), Listing("t"), ()),
     ("a later page after failures", Listing("t", 2), PageRead(9, "u"), Listing("u", 2), ()),
-    ("busy with lists", Listing(), Failed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
-    ("the list failed", Listing(), Failed(BROKEN), Resting(0.8, Listing(failures=1)), (DropStage(),)),
-    ("it failed again", Listing(failures=1), Failed(DOWN), Resting(1.6, Listing(failures=2)), (DropStage(),)),
-    ("a page token expired", Listing("t"), Failed(EXPIRED), Listing(failures=1), (DropStage(),)),
+    ("busy with lists", Listing(), RequestFailed(BUSY), Resting(7, Listing(failures=1)), (DropStage(),)),
+    ("the list failed", Listing(), RequestFailed(BROKEN), Resting(0.8, Listing(failures=1)), (DropStage(),)),
     (
-        "it expires each time",
-        Listing("t", failures=1),
-        Failed(EXPIRED),
+        "it failed again",
+        Listing(failures=1),
+        RequestFailed(DOWN),
         Resting(1.6, Listing(failures=2)),
         (DropStage(),),
     ),
-    ("a 404", Listing(), Failed(MISSING), Resting(0.8, Listing("", 1, 1)), (DropStage(),)),
-    ("a second 404", Listing("", 1, 1), Failed(MISSING), Resting(1.6, Listing("", 2, 2)), (Clear(),)),
-    ("a third 404", Listing("", 2, 2), Failed(MISSING), Resting(3.2, Listing("", 3, 3)), (DropStage(),)),
-    ("a 404 between", Listing("", 1, 1), Failed(BROKEN), Resting(1.6, Listing("", 2, 0)), (DropStage(),)),
+    ("a page token expired", Listing("t"), RequestFailed(EXPIRED), Listing(failures=1), (DropStage(),)),
+    (
+        "it expires each time",
+        Listing("t", failures=1),
+        RequestFailed(EXPIRED),
+        Resting(1.6, Listing(failures=2)),
+        (DropStage(),),
+    ),
+    ("a 404", Listing(), RequestFailed(MISSING), Resting(0.8, Listing("", 1, 1)), (DropStage(),)),
+    ("a second 404", Listing("", 1, 1), RequestFailed(MISSING), Resting(1.6, Listing("", 2, 2)), (Clear(),)),
+    (
+        "a third 404",
+        Listing("", 2, 2),
+        RequestFailed(MISSING),
+        Resting(3.2, Listing("", 3, 3)),
+        (DropStage(),),
+    ),
+    (
+        "a 404 between",
+        Listing("", 1, 1),
+        RequestFailed(BROKEN),
+        Resting(1.6, Listing("", 2, 0)),
+        (DropStage(),),
+    ),
     # --- a watch
     ("an addition", Watching(5), EventRead("ADDED", at(6)), Watching(6), (Put(at(6)),)),
     ("a change", Watching(5, 2), EventRead("MODIFIED", at(6)), Watching(6, 2), (Put(at(6)),)),
@@ -112,27 +136,45 @@ TABLE: list[tuple[str, State, Input, State, tuple[Output, ...]]] = [
     ("a bookmark that says the same", Watching(8), BookmarkRead(8), Watching(8), (Reach(8),)),
     ("a bookmark clears nothing", Watching(5, 2, 1), BookmarkRead(8), Watching(8, 2, 1), (Reach(8),)),
     ("a bookmark gone back", Watching(9, 1), BookmarkRead(8), Resting(1.6, Listing(failures=2)), ()),
-    ("the server is behind", Watching(9), Failed(AHEAD), Resting(1, Listing(failures=1)), ()),
+    ("the server is behind", Watching(9), RequestFailed(AHEAD), Resting(1, Listing(failures=1)), ()),
     ("a normal end resumes", Watching(5, 2), StreamEnded(300, 0, 0.5), Resting(0.5, Watching(5)), ()),
     ("a sooner end too", Watching(5, 2), StreamEnded(9, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
     ("the soonest", Watching(5, 2), StreamEnded(1.0, 0, 0.5), Resting(0.5, Watching(5, 2)), ()),
     ("just healthy", Watching(5, 2), StreamEnded(120.0, 0, 0.5), Resting(0.5, Watching(5)), ()),
     ("an end at once rests", Watching(5), StreamEnded(0.1, 3), Resting(0.8, Watching(5, 1)), ()),
     ("without events", Watching(5), StreamEnded(0.1, 0), Resting(0.8, Watching(5, 1, empty=1)), ()),
-    ("broken, after empty ones", Watching(5, 0, 2), Failed(DOWN), Resting(0.8, Watching(5, 1, 2)), ()),
+    ("broken, after empty ones", Watching(5, 0, 2), RequestFailed(DOWN), Resting(0.8, Watching(5, 1, 2)), ()),
     ("many such ends are expiry", Watching(5, 2, 2), StreamEnded(0.1, 0), Resting(3.2, Streaming(3)), ()),
-    ("expiry lists at once", Watching(5), Failed(EXPIRED), Streaming(1), ()),
-    ("expiry again rests", Watching(5, 1), Failed(EXPIRED), Resting(1.6, Streaming(2)), ()),
-    ("429 rests as told, no list", Watching(5), Failed(BUSY), Resting(7, Watching(5, failures=1)), ()),
-    ("no connection, no list", Watching(5), Failed(DOWN), Resting(0.8, Watching(5, failures=1)), ()),
-    ("a cut stream resumes", Watching(5), Failed(CUT), Resting(0.8, Watching(5, failures=1)), ()),
-    ("a server error resumes", Watching(5), Failed(BROKEN), Resting(0.8, Watching(5, failures=1)), ()),
-    ("health clears failures", Watching(5, 4), Failed(CUT, seconds=200), Resting(0.8, Watching(5, 1)), ()),
-    ("just enough", Watching(5, 4), Failed(CUT, seconds=120.0), Resting(0.8, Watching(5, 1)), ()),
-    ("not quite", Watching(5, 1), Failed(CUT, seconds=119.9), Resting(1.6, Watching(5, 2)), ()),
-    ("a missing resource is listed", Watching(5), Failed(MISSING), Resting(0.8, Listing(failures=1)), ()),
-    ("forbidden is listed anew", Watching(5), Failed(REFUSED), Resting(0.8, Listing(failures=1)), ()),
-    ("garbage is listed anew", Watching(5), Failed(ValueError()), Resting(0.8, Listing(failures=1)), ()),
+    ("expiry lists at once", Watching(5), RequestFailed(EXPIRED), Streaming(1), ()),
+    ("expiry again rests", Watching(5, 1), RequestFailed(EXPIRED), Resting(1.6, Streaming(2)), ()),
+    ("429 rests as told, no list", Watching(5), RequestFailed(BUSY), Resting(7, Watching(5, failures=1)), ()),
+    ("no connection, no list", Watching(5), RequestFailed(DOWN), Resting(0.8, Watching(5, failures=1)), ()),
+    ("a cut stream resumes", Watching(5), RequestFailed(CUT), Resting(0.8, Watching(5, failures=1)), ()),
+    ("a server error resumes", Watching(5), RequestFailed(BROKEN), Resting(0.8, Watching(5, failures=1)), ()),
+    (
+        "health clears failures",
+        Watching(5, 4),
+        RequestFailed(CUT, seconds=200),
+        Resting(0.8, Watching(5, 1)),
+        (),
+    ),
+    ("just enough", Watching(5, 4), RequestFailed(CUT, seconds=120.0), Resting(0.8, Watching(5, 1)), ()),
+    ("not quite", Watching(5, 1), RequestFailed(CUT, seconds=119.9), Resting(1.6, Watching(5, 2)), ()),
+    (
+        "a missing resource is listed",
+        Watching(5),
+        RequestFailed(MISSING),
+        Resting(0.8, Listing(failures=1)),
+        (),
+    ),
+    ("forbidden is listed anew", Watching(5), RequestFailed(REFUSED), Resting(0.8, Listing(failures=1)), ()),
+    (
+        "garbage is listed anew",
+        Watching(5),
+        RequestFailed(ValueError()),
+        Resting(0.8, Listing(failures=1)),
+        (),
+    ),
     ("after the rest it goes on", Resting(3, Watching(5)), Rested(), Watching(5), ()),
 ]
 
@@ -159,7 +201,9 @@ INPUTS = st.one_of(
     st.builds(EventRead, st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), st.integers(1, 20).map(at)),
     st.builds(BookmarkRead, st.integers(1, 20), st.booleans()),
     st.builds(StreamEnded, st.floats(0, 300), st.integers(0, 2)),
-    st.builds(Failed, st.sampled_from([EXPIRED, BUSY, BROKEN, MISSING, AHEAD, DOWN, CUT, ValueError()])),
+    st.builds(
+        RequestFailed, st.sampled_from([EXPIRED, BUSY, BROKEN, MISSING, AHEAD, DOWN, CUT, ValueError()])
+    ),
     st.just(PageRead(9)),
     st.just(PageRead(9, "t")),
     st.just(Rested()),
@@ -176,7 +220,7 @@ def test_no_server_gets_more_than_three_requests_without_a_rest_between(inputs: 
             after, _ = step(state, given_)
         except TypeError:
             continue
-        ended = isinstance(given_, StreamEnded | Failed)
+        ended = isinstance(given_, StreamEnded | RequestFailed)
         requests = 0 if isinstance(after, Resting) else requests + ended
         # A refused streaming list, an expired page, an expired version: each at once, each but once.
         assert requests <= 3
@@ -185,16 +229,16 @@ def test_no_server_gets_more_than_three_requests_without_a_rest_between(inputs: 
 
 SOME: list[Input] = [
     ItemsRead([at(3)]), PageRead(9), EventRead("ADDED", at(6)), BookmarkRead(8), StreamEnded(9, 0),
-    Failed(DOWN), Rested(),
+    RequestFailed(DOWN), Rested(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("state", "fitting"),
     [
-        (Streaming(), (ItemsRead, EventRead, BookmarkRead, StreamEnded, Failed)),
-        (Listing(), (ItemsRead, PageRead, Failed)),
-        (Watching(5), (EventRead, BookmarkRead, StreamEnded, Failed)),
+        (Streaming(), (ItemsRead, EventRead, BookmarkRead, StreamEnded, RequestFailed)),
+        (Listing(), (ItemsRead, PageRead, RequestFailed)),
+        (Watching(5), (EventRead, BookmarkRead, StreamEnded, RequestFailed)),
         (Resting(3, Watching(5)), (Rested,)),
     ],
 )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import MalformedAnswer
-from informers.lines import LineSplitter
+from informers.line_splitter import LineSplitter
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=10), st.data())

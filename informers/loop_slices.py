@@ -15,7 +15,7 @@ LOOK_EVERY = 32
 
 
 @define
-class Pace:
+class LoopSlice:
     """Counts small pieces of work and says when it is time to let others in."""
 
     _since: float = 0.0

@@ -7,7 +7,7 @@ from attrs import evolve, field, fields, frozen
 from informers.compression import codec
 from informers.functions import check_function
 from informers.resource import APIResource
-from informers.shape import MANAGED_FIELDS, Shape, Transform
+from informers.stored_shape import MANAGED_FIELDS, StoredShape, Transform
 
 
 def _transforms(_: object, __: object, transform: Transform | None) -> None:
@@ -42,9 +42,9 @@ class InformerOptions:
         said = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
         return evolve(defaults, **said) if said else defaults
 
-    def shape(self, resource: APIResource) -> Shape:
+    def shape(self, resource: APIResource) -> StoredShape:
         """How objects of a resource are kept, for one store."""
-        return Shape(
+        return StoredShape(
             drop=(MANAGED_FIELDS,) if self.drop is None else tuple(self.drop),
             transform=self.transform,
             transformed=("",) if self.transformed is None else tuple(self.transformed),

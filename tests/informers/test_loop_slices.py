@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from informers import pacing
-from informers.pacing import LOOK_EVERY, Pace, collector_paused
+from informers import loop_slices
+from informers.loop_slices import LOOK_EVERY, LoopSlice, collector_paused
 from reconcile.testing import simulate
 
 
@@ -20,7 +20,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     found = Time()
-    monkeypatch.setattr(pacing, "SLICE", 0.5)
+    monkeypatch.setattr(loop_slices, "SLICE", 0.5)
     monkeypatch.setattr(anyio, "current_time", lambda: found.now)
     return found
 
@@ -29,7 +29,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 def test_a_pause_is_due_when_work_has_taken_longer_than_its_slice(
     time: Time, passed: float, due: bool
 ) -> None:
-    pace = Pace()
+    pace = LoopSlice()
     pace.start()
     time.now += passed
     assert [pace.due() for _ in range(2 * LOOK_EVERY)] == [*[False] * (LOOK_EVERY - 1), due] * 2
@@ -37,7 +37,7 @@ def test_a_pause_is_due_when_work_has_taken_longer_than_its_slice(
 
 @pytest.mark.parametrize("pieces", [2, 8, LOOK_EVERY, LOOK_EVERY + 1])
 def test_several_pieces_of_work_at_once_count_as_so_many(time: Time, pieces: int) -> None:
-    pace = Pace()
+    pace = LoopSlice()
     pace.start()
     time.now += 1
     before = LOOK_EVERY // pieces - 1 if pieces <= LOOK_EVERY else 0
@@ -51,7 +51,7 @@ def test_work_begins_anew_after_a_pause_and_others_had_their_turn() -> None:
         async def another() -> None:
             turns.append("another")
 
-        pace = Pace()
+        pace = LoopSlice()
         pace.start()
         await anyio.sleep(1)
         assert pace.due(LOOK_EVERY)

@@ -1,0 +1,329 @@
+"""How a store is kept equal to a server, as a state machine without I/O.
+
+A state says what is to be done next, an input what came of it:
+
+    Streaming  watch, and be sent what there is first  -> ItemsRead, and as Watching
+    Listing    read one page of a list                 -> ItemsRead, PageRead, Failed
+    Watching   watch from a version                    -> EventRead, BookmarkRead, StreamEnded, Failed
+    Resting    wait, then go on with `then`            -> Rested
+
+`step` gives the next state and what to do to the store. A streaming list goes on as a watch without a
+second request; where it fails for whatever reason, a paged list takes its place. Lists are consistent
+(the version is left unset, never "0", which may answer from the past). A watch that ends is resumed
+from the last version; only a version that the server no longer keeps, or that it has not reached,
+costs a new list. No two requests follow upon each other without a rest, save the first of a new list.
+
+Several of these values are made for each event: they are Structs because those are made fastest.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from informers.errors import (
+    Expired,
+    NotFound,
+    ServerError,
+    StatusError,
+    TooManyRequests,
+    TransportError,
+)
+from informers.resource import Key
+from informers.snapshot import Snapshot
+
+FIRST_REST = 0.8
+LONGEST_REST = 30.0
+MOST_ASKED = 300.0
+"""A server that asks for more seconds than this is asked again all the same."""
+HEALTHY_AFTER = 120.0
+"""A stream that lived this long (s) clears the failures before it (client-go's reflector)."""
+SHORT_STREAM = 1.0
+"""A stream that ended sooner (s) is a failure: else a broken server means a hot loop."""
+RECONNECT_JITTER = 1.0
+"""At most so long (s) after the normal end of a stream comes the next, lest all come at once."""
+EMPTY_STREAMS_MEAN_EXPIRED = 3
+"""So many short empty streams in a row: some servers drop an old version without a 410."""
+ABSENCES_MEAN_GONE = 2
+"""So many 404 in a row: one alone comes from servers that have just started."""
+
+
+class Streaming(msgspec.Struct, frozen=True):
+    """Watch from nowhere: the server sends what there is, says so with a bookmark, and goes on."""
+
+    failures: int = 0
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Read the page after `token` (empty: the first page); `absent` counts the 404 in a row."""
+
+    token: str = ""
+    failures: int = 0
+    absent: int = 0
+
+
+class Watching(msgspec.Struct, frozen=True):
+    """Watch from `version`; `empty` counts the short empty streams since the last event."""
+
+    version: int
+    failures: int = 0
+    empty: int = 0
+
+
+class Resting(msgspec.Struct, frozen=True):
+    """Wait `seconds`, then go on with `then`."""
+
+    seconds: float
+    then: Streaming | Listing | Watching
+
+
+State: TypeAlias = Streaming | Listing | Watching | Resting
+
+
+class ItemsRead(msgspec.Struct, frozen=True):
+    """Objects of a page, or of a first state, that is still coming."""
+
+    snapshots: Sequence[Snapshot]
+
+
+class PageRead(msgspec.Struct, frozen=True):
+    """A page is whole: the version of the whole list, the token of the next page."""
+
+    version: int
+    token: str = ""
+
+
+class EventRead(msgspec.Struct, frozen=True):
+    """An event of a watch."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    snapshot: Snapshot
+
+
+class BookmarkRead(msgspec.Struct, frozen=True):
+    """Nothing up to `version` is missing; `whole` says that all there was has been sent."""
+
+    version: int
+    whole: bool = False
+
+
+class StreamEnded(msgspec.Struct, frozen=True):
+    """The server closed a watch in the normal way, `seconds` after it was opened."""
+
+    seconds: float
+    events: int
+    chance: float = 0.0
+
+
+class RequestFailed(msgspec.Struct, frozen=True):
+    """A request failed, or a stream broke; `chance` in [0, 1) draws the jitter of the rest."""
+
+    error: Exception
+    chance: float = 0.0
+    seconds: float = 0.0
+
+
+class Rested(msgspec.Struct, frozen=True):
+    """The wait is over."""
+
+
+Input: TypeAlias = ItemsRead | PageRead | EventRead | BookmarkRead | StreamEnded | RequestFailed | Rested
+
+
+class StageObjects(msgspec.Struct, frozen=True):
+    """Keep these objects of an unfinished list aside."""
+
+    snapshots: Sequence[Snapshot]
+
+
+class UnstageObject(msgspec.Struct, frozen=True):
+    """An object of an unfinished list is gone again."""
+
+    key: Key
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """The list is whole: make what was staged the content of the store, at `version`."""
+
+    version: int
+
+
+class DropStage(msgspec.Struct, frozen=True):
+    """The list cannot be finished: forget what was staged."""
+
+
+class Clear(msgspec.Struct, frozen=True):
+    """The resource is gone, and all its objects with it."""
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Add or update an object."""
+
+    snapshot: Snapshot
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """Forget an object; this is its last state."""
+
+    snapshot: Snapshot
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """Nothing up to `version` is missing."""
+
+    version: int
+
+
+Output: TypeAlias = StageObjects | UnstageObject | Commit | DropStage | Clear | Put | Remove | Reach
+Step: TypeAlias = tuple[State, Sequence[Output]]
+
+
+def step(state: State, given: Input) -> Step:
+    """The next state and what to do to the store. Pure; raises TypeError for an input out of place."""
+    match state:
+        case Watching():
+            after = _in_watch(state, given)
+        case Streaming():
+            after = _in_streaming(state, given)
+        case Listing():
+            after = _in_list(state, given)
+        case Resting():
+            after = (state.then, ()) if isinstance(given, Rested) else None
+    if after is None:
+        raise TypeError(f"{type(given).__name__} does not fit {type(state).__name__}")
+    return after
+
+
+def recovered(state: State) -> State:
+    """Where to go on at the end of an outage: without a rest, as if nothing had failed, from a first page."""
+    after = state.then if isinstance(state, Resting) else state
+    match after:
+        case Watching(version):
+            return Watching(version)
+        case Listing(absent=absent):
+            return Listing(absent=absent)
+    return Streaming()
+
+
+def _in_watch(state: Watching, given: Input) -> Step | None:
+    match given:
+        case EventRead(kind, snapshot):
+            return _after_event(state, kind, snapshot)
+        case BookmarkRead(version):
+            return _after_bookmark(state, version)
+        case StreamEnded():
+            return _after_watch(state, given), ()
+        case RequestFailed():
+            return _after_broken_watch(state, given), ()
+    return None
+
+
+def _in_streaming(state: Streaming, given: Input) -> Step | None:
+    match given:
+        case ItemsRead(snapshots):
+            return state, (StageObjects(snapshots),)
+        case EventRead("DELETED", snapshot):
+            return state, (UnstageObject(snapshot.key),)
+        case EventRead(_, snapshot):
+            return state, (StageObjects((snapshot,)),)
+        case BookmarkRead(version, whole):
+            # What was sent so far came in no order: only the bookmark says which version it is of.
+            return (Watching(version, state.failures), (Commit(version),)) if whole else (state, ())
+        case StreamEnded():
+            return Listing(failures=state.failures), (DropStage(),)
+        case RequestFailed():
+            return _after_broken_streaming(state, given), (DropStage(),)
+    return None
+
+
+def _in_list(state: Listing, given: Input) -> Step | None:
+    match given:
+        case ItemsRead(snapshots):
+            return state, (StageObjects(snapshots),)
+        case PageRead(version, ""):
+            return Watching(version, state.failures), (Commit(version),)
+        case PageRead(_, token):
+            return Listing(token, state.failures), ()
+        case RequestFailed():
+            return _after_failed_list(state, given)
+    return None
+
+
+def rest(failures: int, chance: float, error: Exception | None = None) -> float:
+    """Seconds to wait after so many failures in a row; what the server asks for is the least, up to 300."""
+    seconds = min(FIRST_REST * 2.0 ** min(failures, 10), LONGEST_REST) * (1 + chance)
+    if isinstance(error, StatusError) and error.retry_after is not None:
+        return max(seconds, min(error.retry_after, MOST_ASKED))
+    return seconds
+
+
+def _after_event(state: Watching, kind: str, snapshot: Snapshot) -> Step:
+    version = snapshot.version
+    if version > state.version:
+        output = Remove(snapshot) if kind == "DELETED" else Put(snapshot)
+        return Watching(version, state.failures), (output,)
+    if kind == "DELETED":
+        # A deletion is for good, and some servers give it the version of the last change.
+        return state, (Remove(snapshot),)
+    return (state if version == state.version else _after_going_back(state)), ()
+
+
+def _after_bookmark(state: Watching, version: int) -> Step:
+    if version < state.version:
+        return _after_going_back(state), ()
+    return Watching(version, state.failures, state.empty), (Reach(version),)
+
+
+def _after_going_back(state: Watching) -> State:
+    """The server tells of a version before the one reached: it was restored from a backup, or repeats.
+
+    Only a list can say which.
+    """
+    return Resting(rest(state.failures, 0.0), Listing(failures=state.failures + 1))
+
+
+def _after_watch(state: Watching, ended: StreamEnded) -> State:
+    if ended.seconds >= SHORT_STREAM:
+        failures = 0 if ended.seconds >= HEALTHY_AFTER else state.failures
+        return Resting(RECONNECT_JITTER * ended.chance, Watching(state.version, failures))
+    again = Watching(state.version, state.failures + 1, 0 if ended.events else state.empty + 1)
+    wait = rest(state.failures, ended.chance)
+    if again.empty >= EMPTY_STREAMS_MEAN_EXPIRED:
+        return Resting(wait, Streaming(again.failures))
+    return Resting(wait, again)
+
+
+def _after_broken_watch(state: Watching, failed: RequestFailed) -> State:
+    failures = 0 if failed.seconds >= HEALTHY_AFTER else state.failures
+    wait = rest(failures, failed.chance, failed.error)
+    if isinstance(failed.error, Expired):
+        return Streaming(1) if not failures else Resting(wait, Streaming(failures + 1))
+    if _not_reached_yet(failed.error):
+        return Resting(wait, Listing(failures=failures + 1))
+    if isinstance(failed.error, TransportError | TooManyRequests | ServerError):
+        return Resting(wait, Watching(state.version, failures + 1, state.empty))
+    return Resting(wait, Listing(failures=failures + 1))
+
+
+def _after_broken_streaming(state: Streaming, failed: RequestFailed) -> State:
+    """A server that refuses what it was asked is asked for pages at once, any other after a rest."""
+    error = failed.error
+    if isinstance(error, StatusError) and not isinstance(error, TooManyRequests | ServerError):
+        return Listing(failures=state.failures)
+    return Resting(rest(state.failures, failed.chance, error), Listing(failures=state.failures + 1))
+
+
+def _after_failed_list(state: Listing, failed: RequestFailed) -> Step:
+    if isinstance(failed.error, Expired) and state.token and not state.failures:
+        return Listing(failures=1), (DropStage(),)
+    absent = state.absent + 1 if isinstance(failed.error, NotFound) else 0
+    then = Listing(failures=state.failures + 1, absent=absent)
+    output = Clear() if absent == ABSENCES_MEAN_GONE else DropStage()
+    return Resting(rest(state.failures, failed.chance, failed.error), then), (output,)
+
+
+def _not_reached_yet(error: Exception) -> bool:
+    """Whether the server says that it has not come to the version asked for yet."""
+    return isinstance(error, StatusError) and any(
+        cause.reason == "ResourceVersionTooLarge" for cause in error.causes
+    )
