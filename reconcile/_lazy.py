@@ -1,36 +1,42 @@
 """A package's face that costs nothing until one of its names is used (PEP 562)."""
 
 import ast
+import linecache
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
-def on_demand(package: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a package whose imports stand under `if TYPE_CHECKING:`.
+def on_demand(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose imports stand under `if TYPE_CHECKING:`.
 
     Each name is imported when it is first used, from where those imports say: a type checker, a reader and
     the interpreter go by the same lines. A name that is not among them raises AttributeError.
     """
 
     def imported(name: str) -> Any:
-        home = _homes(package).get(name)
+        home = _homes(module).get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
-        setattr(sys.modules[package], name, value)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = import_module(f"{module}.{name}") if home == module else getattr(import_module(home), name)
+        setattr(sys.modules[module], name, value)
         return value
 
-    return imported
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *_homes(module)})
+
+    return imported, names
 
 
 @cache
-def _homes(package: str) -> Mapping[str, str]:
+def _homes(module: str) -> Mapping[str, str]:
     """The module that each name of a face is imported from."""
-    face = ast.parse(Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8"))
+    # The loader has the source of a module in a zip file too, where no path leads to it.
+    # linecache asks the module's loader where no file is: so faces work from a zip file too.
+    variables = vars(sys.modules[module])
+    face = ast.parse("".join(linecache.getlines(variables["__file__"], variables)))
     blocks = [
         node for node in face.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]

@@ -33,6 +33,8 @@ PUBLIC = (
     "reconcile",
     "reconcile.blocks",
     "reconcile.conditions",
+    "reconcile.errors",
+    "reconcile.models",
     "reconcile.kinds",
     "reconcile.owners",
     "reconcile.predicates",
@@ -42,7 +44,7 @@ PUBLIC = (
 )
 
 
-ROOT_OF_RECONCILE = {"conditions", "owners", "predicates", "replicas"}
+ROOT_OF_RECONCILE = {"conditions", "errors", "owners", "predicates", "replicas"}
 
 
 def modules(folder: str) -> list[Path]:

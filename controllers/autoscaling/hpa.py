@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from reconcile import Context, unstructured
+from reconcile import Context
 from reconcile.blocks import ReplicaBounds, Unusable
+from reconcile.models import unstructured_kind
 
 from .models import MetricSource, PodAutoscaler
 from .spec import invalid, is_plain, metric_name, target_of, target_value
 
-HorizontalPodAutoscaler = unstructured("autoscaling/v2", "HorizontalPodAutoscaler")
+HorizontalPodAutoscaler = unstructured_kind("autoscaling/v2", "HorizontalPodAutoscaler")
 
 
 def name_of(autoscaler: PodAutoscaler) -> str:

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from reconcile import Condition, Object, Schema, definition_of, field, resource
+from reconcile import Condition, Object, field, resource
+from reconcile.models import Schema, definition_of
 
 Strategy = Literal["HPA", "KPA", "APA"]
 SourceType = Literal["pod", "resource", "custom", "external", "domain"]

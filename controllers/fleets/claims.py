@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 
-from reconcile import Context, Key, LabelSelector, Object, Request, encode, kind_of, owners
+from reconcile import Context, Key, LabelSelector, Object, Request, kind_of, owners
+from reconcile.models import encode
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 

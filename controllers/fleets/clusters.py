@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
-from reconcile import Object, encode
+from reconcile import Object
+from reconcile.models import encode
 from reconcile.replicas import is_active, replica_of
 
 PROVISIONED = "RayClusterProvisioned"

@@ -7,7 +7,6 @@ from typing import Any
 from attrs import asdict
 
 from reconcile import (
-    ApiError,
     Context,
     Controller,
     Deleted,
@@ -17,11 +16,8 @@ from reconcile import (
     Predicate,
     Request,
     Result,
-    StaleVersion,
-    StatusError,
     Watch,
     Write,
-    encode,
 )
 from reconcile.blocks import (
     HASH_LABEL,
@@ -31,6 +27,8 @@ from reconcile.blocks import (
     carry_out_rollout,
     revisions_of,
 )
+from reconcile.errors import ApiError, StaleVersion, StatusError
+from reconcile.models import encode
 
 from .. import OPERATOR
 from ..workergroups import RayCluster

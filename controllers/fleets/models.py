@@ -6,18 +6,8 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import (
-    Condition,
-    LabelSelector,
-    Object,
-    Predecessor,
-    Rule,
-    Scale,
-    Schema,
-    definition_of,
-    field,
-    resource,
-)
+from reconcile import Condition, LabelSelector, Object, Predecessor, field, resource
+from reconcile.models import Rule, Scale, Schema, definition_of
 
 AIBRIX = Predecessor(
     "AIBrix",

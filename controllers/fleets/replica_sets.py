@@ -4,18 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile import (
-    ApiError,
-    Context,
-    Controller,
-    Deleted,
-    Result,
-    StaleVersion,
-    StatusError,
-    Watch,
-    encode,
-    unstructured,
-)
+from reconcile import Context, Controller, Deleted, Result, Watch
+from reconcile.errors import ApiError, StaleVersion, StatusError
+from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
 from ..workergroups import RayCluster
@@ -26,7 +17,7 @@ from .template import Fault, selector_faults
 
 NAME = "ray-cluster-replica-sets"
 # One cluster that the model does not fit must not hold up the others of its set.
-WholeCluster = unstructured("ray.io/v1", "RayCluster")
+WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 PREFIX_LENGTH = 44
 """Of a generated name: with a dash and five characters of the server it is a name that KubeRay takes (50)."""
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from attrs import evolve
 
-from reconcile import Context, Result, encode
+from reconcile import Context, Result
 from reconcile.blocks import Revisions, RevisionSet
+from reconcile.models import encode
 
 from .models import ClusterTemplate, RayClusterFleet
 from .template import canonical

@@ -5,8 +5,9 @@ from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 
-from reconcile import LabelSelector, Object, encode, thaw
+from reconcile import LabelSelector, Object
 from reconcile.blocks import HASH_LABEL, Rollout, bounds_of
+from reconcile.models import encode, thaw
 
 from .models import FleetSpec, RayClusterFleet
 

@@ -5,14 +5,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from reconcile import (
-    ApiError,
-    Client,
-    NotFound,
-    Object,
-    TooManyRequests,
-    Unstructured,
-)
+from reconcile import Client, Object, Unstructured
+from reconcile.errors import ApiError, NotFound, TooManyRequests
 from reconcile.kinds import Node
 
 from .annotations import DELETE_MACHINE, MARKED

@@ -2,16 +2,9 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from reconcile import (
-    ApiError,
-    Context,
-    Controller,
-    Predecessor,
-    Result,
-    Watch,
-    Write,
-)
+from reconcile import Context, Controller, Predecessor, Result, Watch, Write
 from reconcile.blocks import Decision
+from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 
 from .. import OPERATOR

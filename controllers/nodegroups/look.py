@@ -6,9 +6,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile import ApiError, Client, NotFound, Object, Unstructured, encode, unstructured
+from reconcile import Client, Object, Unstructured
 from reconcile.blocks import NodeTemplate, PodNeeds, class_of, pod_needs
+from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
+from reconcile.models import encode, unstructured_kind
 
 from .groups import NodeGroup, NoGroup, read_group, with_machines
 from .machines import Machine, read_machine
@@ -33,7 +35,7 @@ class ClusterApi:
         """The class of a kind, such as `MachineSet`."""
         key = (self.group, self.version, name)
         if key not in _KINDS:
-            _KINDS[key] = unstructured(f"{self.group}/{self.version}", name)
+            _KINDS[key] = unstructured_kind(f"{self.group}/{self.version}", name)
         return _KINDS[key]
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from reconcile import Condition, Object, Schema, definition_of, resource
+from reconcile import Condition, Object, resource
+from reconcile.models import Schema, definition_of
 
 from .health import GroupState
 

@@ -5,8 +5,9 @@ import os
 
 from attrs import define, field, frozen
 
-from reconcile import ApiError, Client, Context, NotLeading
+from reconcile import Client, Context
 from reconcile.blocks import RETRIED, Grant, Terms, class_of
+from reconcile.errors import ApiError, NotLeading
 
 from .health import GroupState
 from .look import ClusterApi

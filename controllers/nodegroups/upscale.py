@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from attrs import evolve, frozen
 
-from reconcile import ApiError, Client
+from reconcile import Client
 from reconcile.blocks import (
     LACKING,
     BadPriorities,
@@ -19,6 +19,7 @@ from reconcile.blocks import (
     class_of,
     least_waste,
 )
+from reconcile.errors import ApiError
 
 from .acts import grow_to
 from .groups import NodeGroup, Refused

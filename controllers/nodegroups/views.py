@@ -6,9 +6,9 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from reconcile import encode
 from reconcile.blocks import NodeTemplate, PodNeeds, amounts_of, node_template, pod_needs
 from reconcile.kinds import Node, Pod
+from reconcile.models import encode
 
 from .machines import provider_id
 

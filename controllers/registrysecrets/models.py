@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Condition, Object, Schema, definition_of, field, resource
+from reconcile import Condition, Object, field, resource
 from reconcile.blocks import CopyStatus
+from reconcile.models import Schema, definition_of
 
 
 @frozen

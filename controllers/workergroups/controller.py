@@ -5,8 +5,9 @@ from functools import partial
 
 from attrs import frozen
 
-from reconcile import Context, Controller, Predecessor, Result, Write, encode, unstructured
+from reconcile import Context, Controller, Predecessor, Result, Write
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
+from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
 from .clusters import ClusterView
@@ -21,8 +22,8 @@ from .status import failure_of
 from .views import PodView, of_cluster
 from .work import StepFailed, carry_out, keep_objects, pods_of
 
-Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
-RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
+Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
+RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 
 KUBERAY = Predecessor(
     "KubeRay",

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reconcile import AlreadyExists, Context, Result, encode
+from reconcile import Context, Result
+from reconcile.errors import AlreadyExists
 from reconcile.kinds import Job
+from reconcile.models import encode
 
 from .clusters import ClusterView
 from .fault_tolerance import (

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from reconcile import Column, Condition, Object, Schema, definition_of, field, resource, thaw
+from reconcile import Condition, Object, field, resource
+from reconcile.models import Column, Schema, definition_of, thaw
 
 from .clusters import NO_LIMIT
 

@@ -4,18 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from reconcile import (
-    AlreadyExists,
-    ApiError,
-    Context,
-    ObjectMeta,
-    StaleVersion,
-    StatusError,
-    Unstructured,
-    unstructured,
-)
+from reconcile import Context, ObjectMeta, Unstructured
 from reconcile.blocks import new_hosts
+from reconcile.errors import AlreadyExists, ApiError, StaleVersion, StatusError
 from reconcile.kinds import Pod, Secret
+from reconcile.models import unstructured_kind
 
 from .autoscaler import permissions
 from .clusters import ClusterView, GroupView
@@ -28,7 +21,7 @@ from .status import Failure
 from .views import MARKS, PodView, pod_view
 
 # The decisions look at more of a pod than its small model has.
-WholePod = unstructured("v1", "Pod")
+WholePod = unstructured_kind("v1", "Pod")
 
 
 class StepFailed(Exception):

@@ -13,7 +13,7 @@ from reconcile.client.manifest_text import manifest_of
 from reconcile.client.reader import managed_fields_of
 from reconcile.client.sender import APPLY_PATCH, JSON, FieldValidation
 from reconcile.client.writer import Writer
-from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured
+from reconcile.models import Intent, Object, Unstructured, decode, encode, kind_of, unstructured_kind
 
 O = TypeVar("O", bound=Object)  # noqa: E741
 
@@ -131,7 +131,9 @@ class Applier(Writer):
         resource = await self._discovery.resource(api_version, kind)
         model = self._models.get(resource)
         if model is None:
-            model = unstructured(api_version, kind, plural=resource.plural, namespaced=resource.namespaced)
+            model = unstructured_kind(
+                api_version, kind, plural=resource.plural, namespaced=resource.namespaced
+            )
             self._models[resource] = model
         return decode(model, manifest)
 

@@ -66,7 +66,7 @@ class Client(Applier):
     without one, or with `live=True`, they always ask the server. `field_manager` is the name under
     which writes are recorded. With `dry_run` the server checks writes and carries none out;
     `field_validation` says what it does about unknown fields (default: it warns; an apply is always
-    strict). `limiter` slows requests down. Failures are `reconcile.ApiError`s.
+    strict). `limiter` slows requests down. Failures are `reconcile.errors.ApiError`s.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class Reader:
 
     With a `cache`, declared kinds are read from it and everything else from the server; without one,
     with `live=True` and with field selectors the server is always asked. In a view of one `namespace`
-    nothing outside it is read or written. Failures are `reconcile.ApiError`s.
+    nothing outside it is read or written. Failures are `reconcile.errors.ApiError`s.
     """
 
     def __init__(

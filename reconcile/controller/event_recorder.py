@@ -16,7 +16,7 @@ from reconcile.client.client import Client
 from reconcile.controller.context import PendingEvent
 from reconcile.controller.declaration import Controller
 from reconcile.controller.event_series import EventContent, EventLedger, EventSeries, EventSubject
-from reconcile.models import Object, decode, kind_of, unstructured
+from reconcile.models import Object, decode, kind_of, unstructured_kind
 
 WAITING = 1000
 """How many series may wait to be written; events of further ones are dropped, as client-go does."""
@@ -25,8 +25,8 @@ FLUSH_SECONDS = 2.0
 """How long the end of a controller waits until its last events are written."""
 
 _log = get_logger("reconcile.events")
-_NEW = unstructured("events.k8s.io/v1", "Event", plural="events")
-_CORE = unstructured("v1", "Event", plural="events")
+_NEW = unstructured_kind("events.k8s.io/v1", "Event", plural="events")
+_CORE = unstructured_kind("v1", "Event", plural="events")
 
 
 @define(eq=False)

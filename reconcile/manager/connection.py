@@ -11,7 +11,7 @@ from reconcile.client.client import Client
 from reconcile.manager.leadership import LeaderElector, LedTransport
 from reconcile.manager.option_list import ManagerOptions
 from reconcile.manager.shadow import ShadowTransport
-from reconcile.models import Object, kind_of, thaw, unstructured
+from reconcile.models import Object, kind_of, thaw, unstructured_kind
 from reconcile.models.versions import definition_to_install
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ async def install(client: Client, kind: type[Object]) -> None:
     await client.apply(definition_to_install(kind, None if installed is None else thaw(installed.body)))
 
 
-_DEFINITION = unstructured("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+_DEFINITION = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)

@@ -16,7 +16,7 @@ from reconcile.models.objects import (
     Unstructured,
     kind_of,
     resource,
-    unstructured,
+    unstructured_kind,
 )
 from reconcile.models.reading import DecodeError, FieldError
 from reconcile.models.scale import Scale
@@ -58,5 +58,5 @@ __all__ = [
     "structure",
     "thaw",
     "unstructure",
-    "unstructured",
+    "unstructured_kind",
 ]

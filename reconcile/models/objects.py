@@ -141,7 +141,7 @@ class Object(_Model):
 class Unstructured(Object):
     """An object of a kind without a model: `body` is all of it, as a mapping.
 
-    Made by `unstructured(...)`. What a reader does to a `body` stays with that reader.
+    Made by `unstructured_kind(...)`. What a reader does to a `body` stays with that reader.
     """
 
     body: Mapping[str, Any] = attrs.field(factory=dict)
@@ -209,7 +209,7 @@ def resource(
     return make
 
 
-def unstructured(
+def unstructured_kind(
     api_version: str, kind: str, *, plural: str = "", namespaced: bool = True
 ) -> type[Unstructured]:
     """A class for objects of a kind that has no model."""

@@ -106,11 +106,8 @@ def _imports(body: str) -> str:
     ]
     libraries = [
         _from("attrs", ["frozen"], body),
-        _from(
-            "reconcile",
-            ["Column", "Object", "Quantity", "Rule", "Scale", "Schema", "resource"],
-            body,
-        ),
+        _from("reconcile", ["Object", "Quantity", "resource"], body),
+        _from("reconcile.models", ["Column", "Rule", "Scale", "Schema"], body),
     ]
     groups = ("\n".join(line for line in group if line) for group in (standard, libraries))
     return "\n\n".join(group for group in groups if group)

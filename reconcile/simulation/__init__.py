@@ -39,4 +39,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = on_demand(__name__)
+    __getattr__, __dir__ = on_demand(__name__)

@@ -9,9 +9,8 @@ import msgspec
 from kubernetes_asyncio.client import ApiClient, V1Pod
 
 from controllers.workergroups import RayCluster
-from reconcile import definition_of, encode
 from reconcile.kinds import Pod
-from reconcile.models import decode
+from reconcile.models import decode, definition_of, encode
 
 SIZE = 4_000
 ROUNDS = 9

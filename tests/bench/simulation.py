@@ -15,8 +15,9 @@ from typing import Annotated
 from attrs import frozen
 
 from controllers import workergroups
-from reconcile import Context, Controller, Object, ObjectMeta, Schema, resource
+from reconcile import Context, Controller, Object, ObjectMeta, resource
 from reconcile.kinds import ConfigMap
+from reconcile.models import Schema
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, FaultPlan, Scenario
 from reconcile.testing.running import Theatre

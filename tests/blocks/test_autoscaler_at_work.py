@@ -7,10 +7,11 @@ from typing import Any
 import anyio
 
 from controllers.autoscaling.demo.incident import Workload
-from reconcile import Controller, Manager, ObjectMeta, definition_of
+from reconcile import Controller, Manager, ObjectMeta
 from reconcile.blocks import Sum
 from reconcile.blocks.autoscaler import measure
 from reconcile.kinds import Deployment
+from reconcile.models import definition_of
 from reconcile.simulation import Delays
 from reconcile.testing import simulate
 from tests.controllers.autoscaling import Net, deployment

@@ -12,20 +12,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconcile import (
-    Forbidden,
-    Invalid,
-    NotFound,
-    ObjectMeta,
-    OutcomeUnknown,
-    PreconditionFailed,
-    ServerError,
-    ServerTimeout,
-    StaleVersion,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from reconcile import ObjectMeta
 from reconcile.blocks import (
     LACKING,
     BadPriorities,
@@ -48,6 +35,19 @@ from reconcile.blocks import (
     pod_needs,
 )
 from reconcile.blocks.capacity_pods import requests_of
+from reconcile.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    ServerError,
+    ServerTimeout,
+    StaleVersion,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from reconcile.kinds import Pod, PodSpec
 from reconcile.testing import FakeClient, run_once
 

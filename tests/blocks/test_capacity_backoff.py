@@ -5,8 +5,8 @@ import datetime
 import pytest
 
 from informers.errors import error_from_status
-from reconcile import ApiError, Unreachable
 from reconcile.blocks.capacity_backoff import PoolBackoff, Terms, after_failure, class_of
+from reconcile.errors import ApiError, Unreachable
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import anyio
 import pytest
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Key, Object, ObjectMeta, definition_of, encode, resource
+from reconcile import Condition, Context, Controller, Key, Object, ObjectMeta, resource
 from reconcile.blocks import Content, Copier, Copy, Unusable
 from reconcile.kinds import Namespace, Secret
+from reconcile.models import definition_of, encode
 from reconcile.simulation import Delays
 from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once, simulate
 from tests.controllers.world import World, world

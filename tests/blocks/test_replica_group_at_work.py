@@ -7,8 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Client, Controller, ObjectMeta, definition_of
+from reconcile import Client, Controller, ObjectMeta
 from reconcile.kinds import Pod, PodStatus
+from reconcile.models import definition_of
 from reconcile.simulation import Delays, observe
 from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, When, run_once, simulate
 from tests.controllers.world import NAMESPACE, world

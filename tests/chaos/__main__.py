@@ -16,8 +16,9 @@ import anyio
 from attrs import define, field
 
 from informers.kubernetes import connect
-from reconcile import Client, ObjectMeta, definition_of
+from reconcile import Client, ObjectMeta
 from reconcile.kinds import Namespace
+from reconcile.models import definition_of
 from tests.chaos.driver import Crew, Story, User
 from tests.chaos.fleet import NAMESPACE, Fleet
 from tests.chaos.judge import Judge, Tail

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import attrs
 
-from reconcile import Quantity, UnsetType
-from reconcile.models import structure, unstructure
+from reconcile import Quantity
+from reconcile.models import UnsetType, structure, unstructure
 from reconcile.models.fields import fields_of, split_annotated, union_parts
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from informers import Cache, InformerOptions, Key
-from reconcile import APIResource, Client
+from informers import APIResource, Cache, InformerOptions, Key
+from reconcile import Client
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.testing import FakeClient
 

@@ -5,17 +5,14 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from reconcile import (
+from reconcile import Client, Object, ObjectMeta, resource
+from reconcile.errors import (
     AlreadyExists,
-    Client,
     NotFound,
-    Object,
-    ObjectMeta,
     OutcomeUnknown,
     OwnedByOther,
     PreconditionFailed,
     StaleVersion,
-    resource,
 )
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from reconcile.testing import Edit, FakeClient, Fault, FaultPlan, LoseReply, Meanwhile, When

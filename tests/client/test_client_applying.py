@@ -7,8 +7,9 @@ import pytest
 
 from informers import Key, Snapshot
 from informers.applied import Appliers
-from reconcile import Client, ObjectMeta, OwnedByOther
+from reconcile import Client, ObjectMeta
 from reconcile.client.apply_marks import REMEMBERED, AppliedIntents, Place, intent_of
+from reconcile.errors import OwnedByOther
 from reconcile.kinds import ConfigMap, Deployment, Namespace
 from reconcile.models import kind_of
 from reconcile.testing import FakeClient

@@ -7,8 +7,9 @@ import pytest
 from attrs import evolve, frozen
 
 from informers import Cache, InformerOptions, PreconditionFailed, StaleVersion
-from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource, unstructured
+from reconcile import Client, Condition, Object, ObjectMeta, kind_of, resource
 from reconcile.kinds import ConfigMap, Deployment
+from reconcile.models import unstructured_kind
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, simulate
 
 
@@ -143,7 +144,7 @@ async def test_editing_needs_an_object_that_was_read() -> None:
 
 async def test_an_object_without_a_model_is_edited_as_a_dict() -> None:
     client = planned()
-    plain = await client.get(unstructured("example.com/v1", "Plan"), "p", "default")
+    plain = await client.get(unstructured_kind("example.com/v1", "Plan"), "p", "default")
     async with client.editing(plain) as draft:
         draft["spec"]["steps"][0]["image"] = "a:2"
         draft["spec"]["new"] = False

@@ -5,8 +5,9 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Client, Context, Controller, Intent, NotFound, ObjectMeta, kind_of
+from reconcile import Client, Context, Controller, Intent, ObjectMeta, kind_of
 from reconcile.client.own_writes import Journal
+from reconcile.errors import NotFound
 from reconcile.kinds import ConfigMap, Deployment, Pod
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, simulate

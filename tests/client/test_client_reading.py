@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import Cache, Key, Snapshot
-from reconcile import Client, Expired, NotCached, NotFound, ObjectMeta, PreconditionFailed, kind_of
+from reconcile import Client, ObjectMeta, kind_of
 from reconcile.client.limits import RateLimiter
 from reconcile.client.selectors import parse_labels, selector_text
+from reconcile.errors import Expired, NotCached, NotFound, PreconditionFailed
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
 

@@ -7,9 +7,10 @@ import pytest
 from attrs import define
 
 from informers import APIResource, Cache, Key, Snapshot
-from reconcile import AlreadyExists, Context, Controller, ObjectMeta, Result
+from reconcile import Context, Controller, ObjectMeta, Result
 from reconcile.client.own_writes import Journal
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import AlreadyExists
 from reconcile.kinds import ConfigMap
 from reconcile.models import kind_of
 from reconcile.testing import (

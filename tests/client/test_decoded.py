@@ -3,9 +3,9 @@
 import msgspec
 
 from informers import Snapshot
-from reconcile import unstructured
 from reconcile.client.decoded import BUDGET, Decoded
 from reconcile.kinds import ConfigMap
+from reconcile.models import unstructured_kind
 
 
 def snapshot(version: int, name: str = "c", **data: str) -> Snapshot:
@@ -39,7 +39,7 @@ def test_another_state_of_the_same_object_is_decoded_anew_even_at_the_same_versi
 
 def test_two_models_of_one_kind_are_kept_apart() -> None:
     decoded, state = Decoded(), snapshot(1, a="1")
-    plain = unstructured("v1", "ConfigMap")
+    plain = unstructured_kind("v1", "ConfigMap")
     assert isinstance(decoded.of(ConfigMap, state), ConfigMap)
     assert isinstance(decoded.of(plain, state), plain)
     assert decoded.of(plain, state) is not decoded.of(plain, state)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from informers import MalformedAnswer, Response, StreamingResponse, error_from_response
 from informers.discovery import UnknownKind
 from informers.transport import PassingTransport
-from reconcile import ApiError, Client, Controller, DecodeError, Intent, ObjectMeta
+from reconcile import Client, Controller, Intent, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import ApiError, DecodeError
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from reconcile.models import kind_of
 from reconcile.testing import VirtualClock, simulate

@@ -20,9 +20,10 @@ from informers import (
     StaleVersion,
     StreamingResponse,
 )
-from reconcile import CacheBehind, Client, Context, Controller, ObjectMeta, Result, kind_of
+from reconcile import Client, Context, Controller, ObjectMeta, Result, kind_of
 from reconcile.client.own_writes import Freshness, Journal
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import CacheBehind
 from reconcile.kinds import ConfigMap
 from reconcile.testing import (
     Cut,

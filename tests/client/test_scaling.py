@@ -5,23 +5,12 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from reconcile import (
-    Context,
-    Controller,
-    LabelSelector,
-    NotFound,
-    Object,
-    ObjectMeta,
-    OwnedByOther,
-    PreconditionFailed,
-    Scale,
-    ServerError,
-    kind_of,
-    resource,
-)
+from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, kind_of, resource
 from reconcile.client.own_writes import Journal
 from reconcile.client.selectors import parse_labels
+from reconcile.errors import NotFound, OwnedByOther, PreconditionFailed, ServerError
 from reconcile.kinds import Deployment
+from reconcile.models import Scale
 from reconcile.testing import FakeClient, run_once
 
 

@@ -10,26 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile import (
-    AlreadyExists,
-    ApiError,
     Client,
     Condition,
-    Conflict,
     Context,
     Controller,
     Intent,
     Object,
     ObjectMeta,
-    OwnedByOther,
-    PreconditionFailed,
     Result,
-    Scale,
-    StaleVersion,
     kind_of,
     resource,
 )
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import AlreadyExists, ApiError, Conflict, OwnedByOther, PreconditionFailed, StaleVersion
 from reconcile.kinds import ConfigMap
+from reconcile.models import Scale
 from reconcile.testing import FakeClient, FaultyTransport, LateTransport, run_once, simulate
 from tests.helpers.managers import Toy, World, played
 

@@ -19,7 +19,8 @@ HEAD = """
 from typing import Annotated
 
 from attrs import frozen
-from reconcile import Condition, Object, Scale, Schema, resource
+from reconcile import Condition, Object, resource
+from reconcile.models import Scale, Schema
 """
 GOOD = f"""{HEAD}
 @frozen
@@ -140,7 +141,7 @@ def test_clashing_names_are_told(written: Callable[[str], str], capsys: pytest.C
 
 
 RULED = f"""{HEAD}
-from reconcile import Rule
+from reconcile.models import Rule
 
 @frozen
 class Spec:

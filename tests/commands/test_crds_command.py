@@ -23,7 +23,8 @@ MODULE = '''
 from typing import Annotated
 
 from attrs import frozen
-from reconcile import Object, Scale, Schema, resource
+from reconcile import Object, resource
+from reconcile.models import Scale, Schema
 from reconcile.kinds import Deployment
 
 
@@ -115,7 +116,8 @@ def test_out_writes_a_file_for_each_and_the_same_ones_again(module: str) -> None
         (
             """
 from attrs import frozen
-from reconcile import Object, Scale, resource
+from reconcile import Object, resource
+from reconcile.models import Scale
 
 @frozen
 class Spec:

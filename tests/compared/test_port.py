@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from notebooks import KOPF, Notebook, NotebookSpec, notebooks
 
-from reconcile import ObjectMeta, definition_of
+from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, PersistentVolumeClaim, Service
+from reconcile.models import definition_of
 from reconcile.testing import ListeningServer, ManagerOf, eventually
 
 HERE = Path(__file__).parent

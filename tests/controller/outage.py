@@ -8,9 +8,10 @@ import anyio
 
 from informers import OutcomeUnknown, Response, StreamingResponse, Transport, Unreachable
 from informers.transport import PassingTransport
-from reconcile import Client, Context, Controller, Manager, ObjectMeta, definition_of
+from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
+from reconcile.models import definition_of
 from reconcile.testing import VirtualClock, simulate
 from tests.helpers.managers import Toy, ToySpec
 

@@ -13,21 +13,18 @@ import pytest
 
 from informers import get_logger
 from reconcile import (
-    AlreadyExists,
     Client,
     Context,
     Controller,
     Intent,
     Manager,
-    NotFound,
     ObjectMeta,
     Result,
-    RunEnded,
     SyncClient,
     SyncContext,
-    TerminalError,
 )
 from reconcile.controller.blocking import InStep, Threads
+from reconcile.errors import AlreadyExists, NotFound, RunEnded, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, RealWorldError, run_once, simulate
 from tests.helpers.managers import Toy, ToySpec, World, played

@@ -8,8 +8,9 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Condition, Context, Controller, Object, ObjectMeta, definition_of, resource
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, resource
 from reconcile.conditions import checked_condition, reason_for
+from reconcile.models import definition_of
 from reconcile.testing import FakeClient, run_once
 
 pytestmark = pytest.mark.rule("condition-5")

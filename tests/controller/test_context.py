@@ -14,12 +14,12 @@ from reconcile import (
     Object,
     ObjectMeta,
     OwnerReference,
-    ReconcileTimeout,
     Result,
     SyncContext,
     resource,
 )
 from reconcile.conditions import merge_conditions
+from reconcile.errors import ReconcileTimeout
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, Fault, FaultPlan, RefuseAsStale, SlowReply, When, run_once, simulate
 

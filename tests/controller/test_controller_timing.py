@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import get_logger
-from reconcile import Backoff, Context, Controller, ObjectMeta, ReconcileTimeout, Result, TerminalError
+from reconcile import Backoff, Context, Controller, ObjectMeta, Result
 from reconcile.controller.reconcile_run import RunResult
 from reconcile.controller.runner import INITIAL_PRIORITY
 from reconcile.controller.tombstones import Deleted
+from reconcile.errors import ReconcileTimeout, TerminalError
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played
 
 

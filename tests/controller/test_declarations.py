@@ -7,9 +7,10 @@ import anyio
 import pytest
 
 from informers import APIResource, get_logger
-from reconcile import Context, Controller, Object, ObjectMeta, Request, UndeclaredWrite, Write, kind_of
+from reconcile import Context, Controller, Object, ObjectMeta, Request, Write, kind_of
 from reconcile.blocks import Autoscaler, Copier
 from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.errors import UndeclaredWrite
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
 from reconcile.manager.option_list import ConfigurationError

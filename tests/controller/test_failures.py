@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 import reconcile
 from informers import get_logger
-from reconcile import Context, Controller, SyncContext, TerminalError, configure_logging
+from reconcile import Context, Controller, SyncContext, configure_logging
 from reconcile.commands.explain_command import chain
 from reconcile.commands.top_command import summary
+from reconcile.errors import TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.runs.failures import (
     ERRORS_REMEMBERED,

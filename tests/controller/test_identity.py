@@ -9,21 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import Key
-from reconcile import (
-    Context,
-    Controller,
-    Intent,
-    Manager,
-    Object,
-    ObjectMeta,
-    OwnedByOther,
-    Write,
-    encode,
-    resource,
-)
+from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, Write, resource
 from reconcile.client.former_managers import has_applied, joined, renamed
+from reconcile.errors import OwnedByOther
 from reconcile.kinds import ConfigMap, Pod, Secret
-from reconcile.models import kind_of
+from reconcile.models import encode, kind_of
 from reconcile.testing import Apply, Delete, FakeClient, Scenario, run_once, sweep
 from tests.helpers.managers import Toy, World, played
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informers import CacheSyncFailed
-from reconcile import Context, Controller, LeaderElection, LeadershipLost, Manager, ObjectMeta
+from reconcile import Context, Controller, LeaderElection, Manager, ObjectMeta
+from reconcile.errors import LeadershipLost
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Fault, FaultPlan, Refuse, When
 from tests.helpers.managers import Toy, World, played

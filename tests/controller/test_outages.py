@@ -12,18 +12,11 @@ import pytest
 
 from informers import CacheSyncFailed, OutcomeUnknown, Response, StreamingResponse, Unreachable
 from informers.transport import PassingTransport
-from reconcile import (
-    Client,
-    Context,
-    Controller,
-    LeaderElection,
-    LeadershipLost,
-    Manager,
-    ObjectMeta,
-    definition_of,
-)
+from reconcile import Client, Context, Controller, LeaderElection, Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import LeadershipLost
 from reconcile.kinds import ConfigMap
+from reconcile.models import definition_of
 from reconcile.testing import LateTransport, VirtualClock, simulate
 from reconcile.testing.answers import refusal
 from reconcile.testing.faults import Refuse

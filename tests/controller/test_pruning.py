@@ -6,14 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import (
-    ApiError,
-    Context,
-    Controller,
-    Intent,
-    ObjectMeta,
-    OwnerReference,
-)
+from reconcile import Context, Controller, Intent, ObjectMeta, OwnerReference
+from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
 from reconcile.owners import with_owner
 from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, RefuseAsStale, When, run_once

@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from rich.console import Console
 
 from informers import OutcomeUnknown, Response, Unreachable
-from reconcile import ApiError, Context, Controller, LeaderElection, Manager, ObjectMeta, Result
+from reconcile import Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.commands.top_command import _screen, summary
+from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap
 from reconcile.manager.option_list import CLIENT_BURST, CLIENT_QPS
 from tests.controller.outage import (

@@ -7,9 +7,10 @@ import anyio
 import pytest
 
 from informers import Unreachable
-from reconcile import ApiError, Backoff, Context, Controller, Manager, TerminalError
+from reconcile import Backoff, Context, Controller, Manager
 from reconcile.client.own_writes import CacheBehind
 from reconcile.controller.outage_recovery import is_of_outage
+from reconcile.errors import ApiError, TerminalError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import simulate
 from tests.controller.outage import World, child, fair, played, refused

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reconcile import Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap
-from reconcile.models import Object, decode, unstructured
+from reconcile.models import Object, decode, unstructured_kind
 from reconcile.replicas import (
     DELETION_COST,
     Replica,
@@ -173,7 +173,7 @@ async def test_a_pod_is_read_as_a_replica() -> None:
         replica_of(ConfigMap(metadata=ObjectMeta("c", "default")))
 
 
-POD = unstructured("v1", "Pod")
+POD = unstructured_kind("v1", "Pod")
 
 
 def pod(**parts: Any) -> Object:

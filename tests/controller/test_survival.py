@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Context, Controller, Interrupted, Manager, ObjectMeta, Request
+from reconcile import Context, Controller, Manager, ObjectMeta, Request
+from reconcile.errors import Interrupted
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient, run_once
 from tests.helpers.managers import Toy, World, keep_size, played

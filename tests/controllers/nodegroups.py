@@ -13,8 +13,9 @@ from controllers.nodegroups.demo.simulated import SimulatedMachines
 from controllers.nodegroups.groups import NodeGroup
 from controllers.nodegroups.look import ClusterApi, Term, find_groups
 from controllers.nodegroups.machines import Machine, State
-from reconcile import Client, ObjectMeta, Unstructured, encode
+from reconcile import Client, ObjectMeta, Unstructured
 from reconcile.kinds import ConfigMap, Node
+from reconcile.models import encode
 from tests.controllers.world import NAMESPACE, SAMPLES, World
 
 API = ClusterApi("cluster.x-k8s.io", "v1beta2")

@@ -6,8 +6,9 @@ import anyio
 import pytest
 
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
-from reconcile import ObjectMeta, encode
+from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, Pod
+from reconcile.models import encode
 from reconcile.testing import Fault, Refuse, RefuseAsStale, When
 from tests.controllers.autoscaling import (
     QUICK,

@@ -9,19 +9,11 @@ from attrs import frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.demo.incident import Workload
-from reconcile import (
-    Manager,
-    NotFound,
-    Object,
-    ObjectMeta,
-    PredecessorActive,
-    Scale,
-    TakeoverPolicy,
-    definition_of,
-    resource,
-)
+from reconcile import Manager, Object, ObjectMeta, TakeoverPolicy, resource
 from reconcile.blocks import ScrapeLimits
+from reconcile.errors import NotFound, PredecessorActive
 from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
+from reconcile.models import Scale, definition_of
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.autoscaling import EVERY, Here, Metrics, Net, autoscaler, deployment, told

@@ -13,7 +13,6 @@ from controllers.autoscaling.hpa import manifest_of
 from controllers.autoscaling.models import Decision, ScheduledBounds
 from controllers.autoscaling.spec import PREFIX, behaviour_of, policy_of
 from controllers.autoscaling.status import bounds_shown, claims_first, history_after
-from reconcile import encode
 from reconcile.blocks import (
     AllowedHosts,
     Behaviour,
@@ -32,7 +31,7 @@ from reconcile.blocks import (
     Unusable,
     ZeroRules,
 )
-from reconcile.models import decode
+from reconcile.models import decode, encode
 from reconcile.testing import VirtualClock
 from tests.controllers.world import SAMPLES
 

@@ -8,9 +8,10 @@ from attrs import evolve
 
 from controllers.nodegroups import Settings
 from controllers.workergroups import RayCluster
-from reconcile import ObjectMeta, encode, unstructured
+from reconcile import ObjectMeta
 from reconcile.blocks import Grant
 from reconcile.kinds import Service, ServiceAccount
+from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient
 from tests.controllers.nodegroups import OFFER, condition, group, size_of
 from tests.controllers.test_nodegroups_at_work import at_work, play
@@ -18,9 +19,9 @@ from tests.controllers.test_workergroups_controller import cluster, once
 from tests.controllers.test_workergroups_features import annotated, change, with_group
 from tests.controllers.test_workergroups_validation import faults, head
 
-Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
-RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
-Ingress = unstructured("networking.k8s.io/v1", "Ingress", plural="ingresses")
+Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
+RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
+Ingress = unstructured_kind("networking.k8s.io/v1", "Ingress", plural="ingresses")
 
 
 def theirs(kind: str, name: str) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from controllers.fleets.clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
-from reconcile import Object, ObjectMeta, unstructured
-from reconcile.models import decode
+from reconcile import Object, ObjectMeta
+from reconcile.models import decode, unstructured_kind
 from reconcile.replicas import DELETION_COST
 
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 NOW = CREATED + datetime.timedelta(hours=1)
-WholeCluster = unstructured("ray.io/v1", "RayCluster")
+WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 PROVISIONED, HEAD_READY, SUSPENDED = "RayClusterProvisioned", "HeadPodReady", "RayClusterSuspended"
 
 

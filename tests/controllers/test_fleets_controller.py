@@ -10,10 +10,12 @@ from attrs import evolve
 from controllers.fleets import RayClusterFleet
 from controllers.fleets.models import FleetSpec, RollingUpdate, Strategy
 from controllers.fleets.template import canonical, prepared
-from reconcile import DefinitionMismatch, LabelSelector, Manager, ObjectMeta, definition_of, encode
+from reconcile import LabelSelector, Manager, ObjectMeta
 from reconcile.blocks import Rollout, revisions_of
 from reconcile.blocks.revisions import TEMPLATE, hash_of, notes_of
+from reconcile.errors import DefinitionMismatch
 from reconcile.kinds import Pod
+from reconcile.models import definition_of, encode
 from reconcile.testing import FakeClient, Fault, Refuse, When
 from tests.controllers.fleets import LABELS, REVISION, Fleets, fleet, fleets, rolling, template
 from tests.controllers.world import SAMPLES

@@ -8,14 +8,14 @@ from attrs import evolve
 
 from controllers.fleets.clusters import Cluster, cluster_of, plan_set
 from controllers.workergroups import RayCluster
-from reconcile import ObjectMeta, unstructured
-from reconcile.models import decode
+from reconcile import ObjectMeta
+from reconcile.models import decode, unstructured_kind
 from reconcile.replicas import DELETION_COST
 from reconcile.testing import Fault, Refuse, When
 from tests.controllers.fleets import Fleets, fleet, fleets
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-WholeCluster = unstructured("ray.io/v1", "RayCluster")
+WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 
 
 def a(name: str, *, ready: bool = True, cost: int = 0, age: int = 100, since: int | None = None) -> Cluster:

@@ -20,7 +20,8 @@ from controllers.fleets.fleet import make_fleet_controller
 from controllers.fleets.replica_sets import make_set_controller
 from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
-from reconcile import Manager, encode
+from reconcile import Manager
+from reconcile.models import encode
 from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
 from reconcile.testing import (
     Apply,

@@ -18,17 +18,15 @@ from controllers.nodegroups.acts import (
 )
 from controllers.nodegroups.annotations import DELETE_MACHINE, MARKED
 from controllers.nodegroups.groups import REMOVING, NodeGroup, Refused
-from reconcile import (
+from reconcile import Object, ObjectMeta, Unstructured
+from reconcile.errors import (
     Forbidden,
     Invalid,
-    Object,
-    ObjectMeta,
     OutcomeUnknown,
     PreconditionFailed,
     ServerError,
     ServerTimeout,
     StaleVersion,
-    Unstructured,
 )
 from reconcile.kinds import Namespace
 from reconcile.testing import FakeClient, LoseReply, Refuse

@@ -11,8 +11,9 @@ from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
 from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.demo.simulated import BEHAVIOUR
 from controllers.nodegroups.views import LEAVING
-from reconcile import Manager, encode
+from reconcile import Manager
 from reconcile.kinds import Event, Node, Pod
+from reconcile.models import encode
 from reconcile.simulation import Delays
 from reconcile.testing import Fault, FaultPlan, FaultyTransport, Refuse, RefuseAsStale, When, simulate
 from tests.controllers.nodegroups import (

@@ -7,9 +7,11 @@ import anyio
 import pytest
 
 from controllers.nodegroups import Settings, make_controller
-from reconcile import Manager, NotFound, ObjectMeta, encode
+from reconcile import Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import NotFound
 from reconcile.kinds import Namespace, Node, Pod
+from reconcile.models import encode
 from reconcile.simulation import Delays
 from reconcile.testing import Drop, Fault, FaultPlan, FaultyTransport, When, simulate
 from tests.controllers.nodegroups import (

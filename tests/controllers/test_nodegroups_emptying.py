@@ -7,7 +7,7 @@ import pytest
 
 from controllers.nodegroups.acts import evict, taint, untaint
 from controllers.nodegroups.views import PodView, read_node, read_pod
-from reconcile import ApiError
+from reconcile.errors import ApiError
 from reconcile.kinds import Node, Pod
 from reconcile.testing import FakeClient
 

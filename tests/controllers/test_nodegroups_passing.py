@@ -9,8 +9,8 @@ from attrs import define, field
 from controllers.nodegroups.health import GroupState
 from controllers.nodegroups.models import NodeAutoscaler, NodeAutoscalerStatus
 from controllers.nodegroups.passing import Pass, Settings
-from reconcile import ApiError, Forbidden, NotLeading, OutcomeUnknown, StaleVersion, TooManyRequests
 from reconcile.blocks import PoolBackoff, Terms
+from reconcile.errors import ApiError, Forbidden, NotLeading, OutcomeUnknown, StaleVersion, TooManyRequests
 
 NOW = datetime.datetime(2026, 1, 1, 12, 5, 9, tzinfo=datetime.UTC)
 

@@ -4,7 +4,8 @@ import anyio
 import pytest
 
 from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
-from reconcile import Manager, PredecessorActive, TakeoverPolicy
+from reconcile import Manager, TakeoverPolicy
+from reconcile.errors import PredecessorActive
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
 from tests.controllers.nodegroups import (

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups import Settings, make_controller
-from reconcile import Context, Controller, Write, encode
+from reconcile import Context, Controller, Write
 from reconcile.kinds import Pod
+from reconcile.models import encode
 from reconcile.testing import Apply, Delete, Report, Scenario, World, seeds, sweep
 from tests.controllers.nodegroups import (
     API,

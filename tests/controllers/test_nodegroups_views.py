@@ -19,8 +19,8 @@ from controllers.nodegroups.views import (
     read_pod,
     utilisation,
 )
-from reconcile import Forbidden
 from reconcile.blocks import NodeTemplate, Taint, pod_needs
+from reconcile.errors import Forbidden
 from reconcile.kinds import Node, Pod
 from reconcile.models import decode, encode
 

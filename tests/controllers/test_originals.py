@@ -7,8 +7,9 @@ import anyio
 import pytest
 
 from controllers import fleets, registrysecrets, workergroups
-from reconcile import Client, Controller, Manager, PredecessorActive, TakeoverPolicy
+from reconcile import Client, Controller, Manager, TakeoverPolicy
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import PredecessorActive
 from reconcile.testing import FaultyTransport, VirtualClock, simulate
 from tests.controllers.fleets import fleet
 

@@ -21,9 +21,9 @@ from controllers.workergroups.pods import head_pod, worker_pod
 from controllers.workergroups.services import endpoints, head_ingress, head_service, services
 from controllers.workergroups.spec import cluster_view
 from controllers.workergroups.status import failure_of, status_of
-from reconcile import DecodeError, encode
 from reconcile.blocks import NewHost
-from reconcile.models import decode
+from reconcile.errors import DecodeError
+from reconcile.models import decode, encode
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OWN = Path(__file__).parent / "rayclusters"

@@ -10,14 +10,16 @@ from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.controller import Settings
 from controllers.workergroups.lifecycle import Suspension, plan_suspension
 from controllers.workergroups.models import HeadGroupSpec
-from reconcile import ApiError, NotFound, ObjectMeta, encode, unstructured
+from reconcile import ObjectMeta
+from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
+from reconcile.models import encode, unstructured_kind
 from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
 
-Role = unstructured("rbac.authorization.k8s.io/v1", "Role")
-RoleBinding = unstructured("rbac.authorization.k8s.io/v1", "RoleBinding")
-WholePod = unstructured("v1", "Pod")
+Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
+RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")
+WholePod = unstructured_kind("v1", "Pod")
 
 
 async def change(client: FakeClient, **spec: Any) -> None:

@@ -8,8 +8,10 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
-from reconcile import NotFound, ObjectMeta, encode, unstructured
+from reconcile import ObjectMeta
+from reconcile.errors import NotFound
 from reconcile.kinds import Job, Pod, Service
+from reconcile.models import encode, unstructured_kind
 from reconcile.simulation import BEHAVIOUR, Delays, observe
 from reconcile.testing import FakeClient, Fault, FaultPlan, LoseReply, When, simulate
 from tests.controllers.test_incidents import all_ready, cluster, counts, scaled, workers
@@ -17,8 +19,8 @@ from tests.controllers.test_workergroups_controller import once
 from tests.controllers.test_workergroups_redis import end_job
 from tests.controllers.world import NAMESPACE, World, world
 
-Event = unstructured("events.k8s.io/v1", "Event")
-ResourceQuota = unstructured("v1", "ResourceQuota")
+Event = unstructured_kind("events.k8s.io/v1", "Event")
+ResourceQuota = unstructured_kind("v1", "ResourceQuota")
 QUICK = Delays(start=0.2, stop=0.2)
 HELD = "example.com/held"
 Change = Callable[[RayCluster], RayCluster]

@@ -15,9 +15,8 @@ from controllers.workergroups.fault_tolerance import cleanup_job
 from controllers.workergroups.pods import head_pod, worker_pod
 from controllers.workergroups.services import head_ingress, head_service, services
 from controllers.workergroups.spec import cluster_view
-from reconcile import encode
 from reconcile.blocks import NewHost
-from reconcile.models import decode
+from reconcile.models import decode, encode
 
 OWN = Path(__file__).parent / "rayclusters"
 

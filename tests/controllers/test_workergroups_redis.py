@@ -20,8 +20,10 @@ from controllers.workergroups.fault_tolerance import (
     storage_namespace,
     storage_params,
 )
-from reconcile import Client, NotFound, encode
+from reconcile import Client
+from reconcile.errors import NotFound
 from reconcile.kinds import Job
+from reconcile.models import encode
 from reconcile.testing import FakeClient, VirtualClock, run_once
 from tests.controllers.test_workergroups_controller import cluster, live, once
 from tests.controllers.test_workergroups_features import bodies, settled, variables

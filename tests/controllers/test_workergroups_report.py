@@ -9,8 +9,9 @@ from attrs import asdict, evolve
 from controllers.workergroups import RayCluster
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
 from controllers.workergroups.report import is_true
-from reconcile import Condition, ObjectMeta, encode
+from reconcile import Condition, ObjectMeta
 from reconcile.kinds import Service
+from reconcile.models import encode
 from reconcile.testing import FakeClient, VirtualClock
 from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods
 

@@ -14,8 +14,8 @@ from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.demo.original import plan_group_like_v1_3_0
-from reconcile import unstructured
 from reconcile.kinds import Pod
+from reconcile.models import unstructured_kind
 from reconcile.simulation import Delays
 from reconcile.testing import (
     Apply,
@@ -37,7 +37,7 @@ RUNS = int(os.environ.get("SWEEP_RUNS", "5")) or None
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "5"))
 HELD = "example.com/held"
 WORKER = {"ray.io/node-type": "worker"}
-ResourceQuota = unstructured("v1", "ResourceQuota")
+ResourceQuota = unstructured_kind("v1", "ResourceQuota")
 
 
 def sized(replicas: int, hosts: int = 1, **group: Any) -> Apply:

@@ -8,6 +8,7 @@ PUBLIC = (
     "reconcile.blocks",
     "reconcile.conditions",
     "reconcile.embedded",
+    "reconcile.errors",
     "reconcile.kinds",
     "reconcile.models",
     "reconcile.simulation",

@@ -12,22 +12,13 @@ from attrs import frozen
 
 from controllers import nodegroups
 from informers import Cache, NotFound
-from reconcile import (
-    Context,
-    Controller,
-    Forbidden,
-    Intent,
-    Manager,
-    Object,
-    ObjectMeta,
-    definition_of,
-    kind_of,
-    resource,
-)
+from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of, resource
 from reconcile.client.manifest_text import manifest_of
 from reconcile.commands.explain_command import chain, head
 from reconcile.commands.main import reconcile
+from reconcile.errors import Forbidden
 from reconcile.kinds import ConfigMap, Pod, PodSpec, Secret
+from reconcile.models import definition_of
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.storms.determinism import NondeterministicRun
 from reconcile.testing import FakeClient, FaultPlan, VirtualClock, simulate

@@ -2,8 +2,9 @@
 
 import pytest
 
-from reconcile import Context, Controller, Forbidden, ObjectMeta
+from reconcile import Context, Controller, ObjectMeta
 from reconcile.embedded import service_account
+from reconcile.errors import Forbidden
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
 

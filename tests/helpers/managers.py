@@ -7,18 +7,9 @@ from typing import Any
 import anyio
 from attrs import frozen
 
-from reconcile import (
-    Client,
-    Condition,
-    Context,
-    Controller,
-    Manager,
-    Object,
-    ObjectMeta,
-    definition_of,
-    resource,
-)
+from reconcile import Client, Condition, Context, Controller, Manager, Object, ObjectMeta, resource
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.models import definition_of
 from reconcile.testing import FaultyTransport, LateTransport, VirtualClock, simulate
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import anyio
 from attrs import frozen
 
-from reconcile import LeaderElection, NotFound
+from reconcile import LeaderElection
+from reconcile.errors import NotFound
 from reconcile.testing import simulate
 from tests.controller.test_outages import TOYS, Shop, Weather, down, fair, stumbling, unauthorized
 from tests.workqueue.leak import resident_megabytes

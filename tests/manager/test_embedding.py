@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from reconcile import Interrupted, Manager
+from reconcile import Manager
+from reconcile.errors import Interrupted
 from reconcile.testing import FakeClient
 from tests.docs.blocks import run
 

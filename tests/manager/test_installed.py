@@ -6,19 +6,11 @@ import anyio
 import pytest
 from attrs import frozen
 
-from reconcile import (
-    Context,
-    Controller,
-    DefinitionMismatch,
-    Manager,
-    Object,
-    ObjectMeta,
-    Scale,
-    definition_of,
-    resource,
-)
+from reconcile import Context, Controller, Manager, Object, ObjectMeta, resource
+from reconcile.errors import DefinitionMismatch
 from reconcile.kinds import ConfigMap
 from reconcile.manager.installed_definitions import check_scales
+from reconcile.models import Scale, definition_of
 from reconcile.testing import FakeClient
 
 

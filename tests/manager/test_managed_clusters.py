@@ -13,7 +13,6 @@ from informers.transport import PassingTransport
 from reconcile import (
     Cause,
     Client,
-    ConfigurationError,
     Context,
     Controller,
     Intent,
@@ -23,10 +22,11 @@ from reconcile import (
     Request,
     SyncContext,
     Watch,
-    definition_of,
 )
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import ConfigurationError
 from reconcile.kinds import ConfigMap
+from reconcile.models import definition_of
 from reconcile.testing import LateTransport, VirtualClock, simulate
 from tests.helpers.managers import Toy, ToySpec, keep_size
 

@@ -6,17 +6,8 @@ import anyio
 import pytest
 
 from informers import CacheSyncFailed
-from reconcile import (
-    Context,
-    Controller,
-    Key,
-    Manager,
-    ObjectMeta,
-    Request,
-    Result,
-    TerminalError,
-    Watch,
-)
+from reconcile import Context, Controller, Key, Manager, ObjectMeta, Request, Result, Watch
+from reconcile.errors import TerminalError
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, simulate
 from tests.helpers.managers import Toy, ToySpec, World, keep_size, played

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from reconcile import ConfigurationError, Context, Controller, Manager, ObjectMeta, Watch
+from reconcile import Context, Controller, Manager, ObjectMeta, Watch
 from reconcile.controller.permissions import permissions_of
 from reconcile.embedded import service_account
+from reconcile.errors import ConfigurationError
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.testing import FakeClient, eventually, simulate
 

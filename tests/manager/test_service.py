@@ -14,8 +14,9 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Context, Controller, Manager, Unreachable
+from reconcile import Context, Controller, Manager
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import Unreachable
 from tests.helpers.managers import Toy, World, keep_size, played
 
 ROOT = Path(__file__).parents[2]

@@ -6,18 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import (
-    ConfigurationError,
-    Context,
-    Controller,
-    LeaderElection,
-    Manager,
-    Result,
-    StaleVersion,
-    TerminalError,
-)
+from reconcile import Context, Controller, LeaderElection, Manager, Result
 from reconcile.controller.reconcile_run import RunResult
 from reconcile.controller.sources import SourceContext
+from reconcile.errors import ConfigurationError, StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap, Lease
 from reconcile.testing import Delay, Fault, FaultPlan, When, simulate
 from tests.controller.test_sources import Notes

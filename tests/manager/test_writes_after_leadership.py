@@ -12,8 +12,9 @@ import pytest
 from informers import kubernetes
 from informers import transport as transport_module
 from informers.clock import SystemClock
-from reconcile import Client, LeaderElection, LeaseTerms, OutcomeUnknown
+from reconcile import Client, LeaderElection, LeaseTerms
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.errors import OutcomeUnknown
 from reconcile.manager.leadership import LeaderElector, LedTransport, NotLeading
 from reconcile.testing import VirtualClock, simulate
 from tests.informers.conftest import Connect, connecting  # noqa: F401

@@ -11,7 +11,7 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Intent, Object, ObjectMeta, definition_of, encode, field, kinds, resource
+from reconcile import Intent, Object, ObjectMeta, field, kinds, resource
 from reconcile.kinds import (
     BuiltIn,
     ConfigMap,
@@ -24,7 +24,16 @@ from reconcile.kinds import (
     PodTemplate,
     Secret,
 )
-from reconcile.models import Condition, LabelRequirement, LabelSelector, decode, structure, unstructure
+from reconcile.models import (
+    Condition,
+    LabelRequirement,
+    LabelSelector,
+    decode,
+    definition_of,
+    encode,
+    structure,
+    unstructure,
+)
 from reconcile.testing import FakeClient
 from tests.client.by_example import other_than_default
 

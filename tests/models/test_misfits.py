@@ -8,7 +8,8 @@ import pytest
 from attrs import frozen
 from prometheus_client import CollectorRegistry
 
-from reconcile import Context, Controller, DecodeError, Object, ObjectMeta, Watch, field, resource
+from reconcile import Context, Controller, Object, ObjectMeta, Watch, field, resource
+from reconcile.errors import DecodeError
 from reconcile.kinds import ConfigMap
 from reconcile.testing import FakeClient
 from tests.helpers.managers import World, played

@@ -9,20 +9,10 @@ import attrs
 import pytest
 from attrs import frozen
 
-from reconcile import (
-    Condition,
-    DecodeError,
-    Object,
-    ObjectMeta,
-    Schema,
-    definition_of,
-    field,
-    kind_of,
-    resource,
-    unstructured,
-)
+from reconcile import Condition, Object, ObjectMeta, field, kind_of, resource
+from reconcile.errors import DecodeError
 from reconcile.kinds import Pod, Secret
-from reconcile.models import decode, encode
+from reconcile.models import Schema, decode, definition_of, encode, unstructured_kind
 from reconcile.models.codec import camel_case
 from reconcile.testing import FakeClient
 
@@ -213,7 +203,7 @@ def test_a_field_that_json_has_no_form_for_is_refused_when_the_class_is_made(spe
 
 
 def test_a_kind_without_a_model_is_read_and_written_as_a_mapping() -> None:
-    some = unstructured("v1", "Some")
+    some = unstructured_kind("v1", "Some")
     obj = decode(some, b'{"metadata":{"name":"a"},"spec":{"x":[1,2]}}')
     assert (obj.name, obj["spec"]) == ("a", {"x": [1, 2]})
     assert encode(obj) == {

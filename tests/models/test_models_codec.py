@@ -21,24 +21,20 @@ from hypothesis import strategies as st
 import reconcile.embedded
 from controllers.registrysecrets import models as registry_models
 from controllers.workergroups import models as ray_models
-from reconcile import (
-    UNSET,
-    DecodeError,
-    LabelSelector,
+from reconcile import UNSET, LabelSelector, Object, ObjectMeta, Quantity, field, kind_of, kinds, resource
+from reconcile.errors import DecodeError
+from reconcile.models import (
+    LabelRequirement,
     MicroTime,
-    Object,
-    ObjectMeta,
-    Quantity,
     Schema,
     UnsetType,
-    field,
-    kind_of,
-    kinds,
-    resource,
+    decode,
+    encode,
+    structure,
     thaw,
-    unstructured,
+    unstructure,
+    unstructured_kind,
 )
-from reconcile.models import LabelRequirement, decode, encode, structure, unstructure
 from reconcile.models.fields import ModelField, fields_of, split_annotated
 from reconcile.models.values import format_duration, parse_duration
 from tests.client.by_example import check_wire_names, classes_in
@@ -340,7 +336,7 @@ def test_a_snapshot_cannot_be_changed_at_any_depth(change: Any) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_neither_can_the_body_of_an_object_without_a_model(change: Any) -> None:
-    obj = decode(unstructured("v1", "Some"), {"metadata": {"name": "a"}, "spec": DEEP})
+    obj = decode(unstructured_kind("v1", "Some"), {"metadata": {"name": "a"}, "spec": DEEP})
     with pytest.raises(TypeError, match="cannot be changed"):
         change(obj["spec"])
 

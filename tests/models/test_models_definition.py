@@ -8,24 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from attrs import frozen
 
-from reconcile import (
-    UNSET,
-    Column,
-    Condition,
-    Invalid,
-    LabelSelector,
-    MicroTime,
-    Object,
-    ObjectMeta,
-    Quantity,
-    Rule,
-    Scale,
-    Schema,
-    UnsetType,
-    definition_of,
-    field,
-    resource,
-)
+from reconcile import UNSET, Condition, LabelSelector, Object, ObjectMeta, Quantity, field, resource
+from reconcile.errors import Invalid
+from reconcile.models import Column, MicroTime, Rule, Scale, Schema, UnsetType, definition_of
 from reconcile.testing import FakeClient
 
 

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from reconcile import Object, ObjectMeta, encode, kind_of
+from reconcile import Object, ObjectMeta, kind_of
 from reconcile.commands.crds_command import definitions_of_module
 from reconcile.commands.main import main, reconcile
 from reconcile.commands.model_classes import models_in
-from reconcile.models import decode
+from reconcile.models import decode, encode
 from reconcile.models.generating import source_of
 from reconcile.models.naming import class_name, plural_of, python_name, singular
 from reconcile.models.versions import by_kind

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import definition_of, encode
-from reconcile.models import thaw
+from reconcile.models import definition_of, encode, thaw
 from reconcile.testing import FakeClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "models.md"

@@ -5,8 +5,10 @@ from typing import Annotated, Any
 import pytest
 from attrs import evolve, frozen
 
-from reconcile import UNSET, Key, Object, ObjectMeta, Schema, StaleVersion, UnsetType, kind_of, resource
+from reconcile import UNSET, Key, Object, ObjectMeta, kind_of, resource
 from reconcile.client.diff import overlaid, sets_null
+from reconcile.errors import StaleVersion
+from reconcile.models import Schema, UnsetType
 from reconcile.testing import FakeClient
 
 

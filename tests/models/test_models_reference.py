@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from reconcile import Object, Scale, Schema, field, kinds, resource
+from reconcile import Object, field, kinds, resource
+from reconcile.models import Scale, Schema
 from reconcile.models.fields import FieldKeywords
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "models.md").read_text()

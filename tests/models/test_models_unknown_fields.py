@@ -10,10 +10,10 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile import Object, encode, field, resource
+from reconcile import Object, field, resource
 from reconcile.client.diff import merge_diff, merged
 from reconcile.client.editing import Draft, finished
-from reconcile.models import decode
+from reconcile.models import decode, encode
 
 
 @frozen

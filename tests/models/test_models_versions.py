@@ -5,7 +5,8 @@ from typing import Annotated
 import pytest
 from attrs import frozen
 
-from reconcile import ExtraFields, Object, Schema, definition_of, resource
+from reconcile import Object, resource
+from reconcile.models import ExtraFields, Schema, definition_of
 
 
 @frozen

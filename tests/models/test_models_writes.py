@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from reconcile import Object, StaleVersion, field, resource
+from reconcile import Object, field, resource
+from reconcile.errors import StaleVersion
 from reconcile.testing import FakeClient
 
 

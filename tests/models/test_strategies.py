@@ -11,20 +11,9 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 
 from controllers.workergroups import RayCluster
-from reconcile import (
-    UNSET,
-    Condition,
-    Object,
-    ObjectMeta,
-    Quantity,
-    Schema,
-    UnsetType,
-    encode,
-    field,
-    resource,
-)
+from reconcile import UNSET, Condition, Object, ObjectMeta, Quantity, field, resource
 from reconcile.kinds import Pod
-from reconcile.models import decode
+from reconcile.models import Schema, UnsetType, decode, encode
 from reconcile.testing import FakeClient
 from reconcile.testing.strategies import objects
 

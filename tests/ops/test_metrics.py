@@ -9,9 +9,10 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from informers import InformerStatus
-from reconcile import Context, Controller, LeaderElection, Result, TerminalError
+from reconcile import Context, Controller, LeaderElection, Result
 from reconcile.controller.runner import ControllerStatus
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import TerminalError
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.metric_families import QUEUE_BUCKETS, RECONCILE_BUCKETS, REQUEST_BUCKETS, SIZE_BUCKETS
 from reconcile.ops.metric_levels import EXCEEDED, LevelCollector

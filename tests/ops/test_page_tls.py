@@ -13,8 +13,9 @@ import trustme
 from anyio.streams.tls import TLSAttribute
 
 from informers import Response
-from reconcile import ConfigurationError, Manager
+from reconcile import Manager
 from reconcile.embedded import ApiServer, InProcessTransport, User
+from reconcile.errors import ConfigurationError
 from reconcile.ops.access_reviews import ALLOWED_SECONDS, REFUSED_SECONDS, TOKEN_SECONDS, AccessReviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
 from reconcile.ops.page_server import ServeError

@@ -13,18 +13,9 @@ import pytest
 from attrs import frozen
 
 from informers import Response
-from reconcile import (
-    Client,
-    Context,
-    Controller,
-    LeaderElection,
-    Manager,
-    Object,
-    ObjectMeta,
-    definition_of,
-    resource,
-)
+from reconcile import Client, Context, Controller, LeaderElection, Manager, Object, ObjectMeta, resource
 from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.models import definition_of
 from reconcile.ops import page_connections
 from reconcile.ops.debug_pages import refusal_of
 from reconcile.ops.page_server import Address, ServeError, is_loopback, parse_address

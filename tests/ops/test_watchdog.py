@@ -15,17 +15,8 @@ import anyio
 import pytest
 
 from informers import get_logger
-from reconcile import (
-    Context,
-    Controller,
-    LeaderElection,
-    LeadershipLost,
-    LeaseTerms,
-    Manager,
-    NotLeading,
-    ObjectMeta,
-    Result,
-)
+from reconcile import Context, Controller, LeaderElection, LeaseTerms, Manager, ObjectMeta, Result
+from reconcile.errors import LeadershipLost, NotLeading
 from reconcile.kinds import ConfigMap
 from reconcile.ops.watchdog import DEAD_SECONDS, LoopStall, Watchdog, log_stall, place_of
 from reconcile.testing import FakeClient, VirtualTimeLoop

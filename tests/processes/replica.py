@@ -13,7 +13,8 @@ import anyio
 
 from informers import Transport
 from informers.kubernetes import connect
-from reconcile import Context, Controller, LeaderElection, LeadershipLost, Manager
+from reconcile import Context, Controller, LeaderElection, Manager
+from reconcile.errors import LeadershipLost
 from reconcile.kinds import ConfigMap
 
 LOST = 3

@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from reconcile import Client, ObjectMeta, TerminalError
+from reconcile import Client, ObjectMeta
+from reconcile.errors import TerminalError
 from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
 from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays, next_step
 from reconcile.testing import VirtualClock

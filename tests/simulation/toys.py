@@ -6,18 +6,9 @@ from typing import Annotated, Any
 import anyio
 from attrs import frozen
 
-from reconcile import (
-    Condition,
-    Context,
-    Controller,
-    Object,
-    ObjectMeta,
-    Result,
-    Schema,
-    field,
-    resource,
-)
+from reconcile import Condition, Context, Controller, Object, ObjectMeta, Result, field, resource
 from reconcile.kinds import ConfigMap
+from reconcile.models import Schema
 from reconcile.testing import Act, Apply, Delete, Edit, Scenario
 
 

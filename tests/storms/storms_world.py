@@ -7,10 +7,11 @@ from typing import Any
 import anyio
 from attrs import define, field, frozen
 
-from reconcile import Client, Context, Controller, Key, ObjectMeta, Result, kind_of, unstructured
+from reconcile import Client, Context, Controller, Key, ObjectMeta, Result, kind_of
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.manager.manager import Manager
+from reconcile.models import unstructured_kind
 from reconcile.storms.guard import StormGuard
 from tests.helpers.managers import Toy, World, played
 
@@ -303,4 +304,4 @@ async def _is_right(world: World, case: Case) -> bool:
     return bool(_at(found.to_dict(), case.path) == _at(case.patch("fine"), case.path))
 
 
-_EVENTS = kind_of(unstructured("events.k8s.io/v1", "Event", plural="events")).resource
+_EVENTS = kind_of(unstructured_kind("events.k8s.io/v1", "Event", plural="events")).resource

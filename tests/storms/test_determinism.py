@@ -11,7 +11,8 @@ import pytest
 from attrs import evolve
 
 from informers import InformerOptions, Key, Snapshot
-from reconcile import Context, Controller, Intent, NondeterministicRun, ObjectMeta, SyncContext, Watch
+from reconcile import Context, Controller, Intent, ObjectMeta, SyncContext, Watch
+from reconcile.errors import NondeterministicRun
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.models.codec import format_time
 from reconcile.storms.determinism import rendering_differences, reordered_lists

@@ -8,29 +8,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from informers import Key
-from reconcile import (
-    Cause,
-    Client,
-    Context,
-    Controller,
-    Intent,
-    ObjectMeta,
-    Result,
-    StaleVersion,
-    Storms,
-    TerminalError,
-    kind_of,
-    unstructured,
-)
+from reconcile import Cause, Client, Context, Controller, Intent, ObjectMeta, Result, Storms, kind_of
 from reconcile.embedded import InProcessTransport
+from reconcile.errors import StaleVersion, TerminalError
 from reconcile.kinds import ConfigMap
+from reconcile.models import unstructured_kind
 from reconcile.storms.changes import FieldRef
 from tests.helpers.managers import Toy, World, played
 from tests.manager.healthy_world import Healthy, alarms
 from tests.storms.storms_world import Case, guard_of, play, until
 
 CONFIG = kind_of(ConfigMap).resource
-EVENTS = kind_of(unstructured("events.k8s.io/v1", "Event", plural="events")).resource
+EVENTS = kind_of(unstructured_kind("events.k8s.io/v1", "Event", plural="events")).resource
 CHILD = Key("default", "child")
 FIELD = FieldRef(CONFIG, CHILD, ".data.x")
 

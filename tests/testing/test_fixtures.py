@@ -7,7 +7,8 @@ import aiohttp
 import anyio
 import pytest
 
-from reconcile import CacheSyncFailed, Forbidden, ObjectMeta, ServerError
+from reconcile import ObjectMeta
+from reconcile.errors import CacheSyncFailed, Forbidden, ServerError
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector, Pod, PodSpec
 from reconcile.simulation import Delays
 from reconcile.testing import (

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from reconcile import (
+from reconcile import Context, Controller
+from reconcile.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
     Conflict,
-    Context,
-    Controller,
     Expired,
     Forbidden,
     Invalid,

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from reconcile import Context, Controller, Manager, Object, definition_of, resource, unstructured
+from reconcile import Context, Controller, Manager, Object, resource
 from reconcile.commands.dev_command import Development
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.operators import Operator
+from reconcile.models import definition_of, unstructured_kind
 from reconcile.testing import Apply, FakeClient, ManagerOf, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
 from tests.testing.doors_apart import PlainDoor
@@ -27,7 +28,7 @@ async def keep_older(ctx: Context[OlderDoor]) -> None:
     ctx.status(open=ctx.object.spec.colour == "blue")
 
 
-DEFINITION = unstructured("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
+DEFINITION = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 doors = Controller(Door, keep)
 older_doors = Controller(OlderDoor, keep_older)
 

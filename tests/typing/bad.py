@@ -12,13 +12,12 @@ from reconcile import (
     Object,
     ObjectMeta,
     Result,
-    Scale,
-    Schema,
     SyncContext,
     field,
     resource,
 )
 from reconcile.kinds import ConfigMap, DeploymentSpec, PodSpec
+from reconcile.models import Scale, Schema
 
 
 @frozen

@@ -8,7 +8,6 @@ from attrs import frozen
 
 from reconcile import (
     UNSET,
-    Column,
     Condition,
     Context,
     Controller,
@@ -19,16 +18,14 @@ from reconcile import (
     ObjectMeta,
     Quantity,
     Result,
-    Scale,
-    Schema,
     SyncContext,
-    UnsetType,
     Unstructured,
     Watch,
     field,
     resource,
 )
 from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, Pod, PodSpec, PodTemplate, Secret
+from reconcile.models import Column, Scale, Schema, UnsetType
 
 
 @frozen

@@ -4,7 +4,8 @@ from typing import assert_type
 
 from good import Site, SiteSpec, keep_site, sites
 
-from reconcile import Conflict, Controller, Manager, ObjectMeta, Snapshot
+from reconcile import Controller, Manager, ObjectMeta, Snapshot
+from reconcile.errors import Conflict
 from reconcile.kinds import ConfigMap, Deployment
 from reconcile.simulation import Delays
 from reconcile.testing import (

@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 from attrs import define, field, frozen
 
-from reconcile import AlreadyExists, Client, Manager, NotFound, ObjectMeta, StaleVersion, Unstructured
+from reconcile import Client, Manager, ObjectMeta, Unstructured
+from reconcile.errors import AlreadyExists, NotFound, StaleVersion
 from reconcile.kinds import ConfigMap, Node
 from reconcile.simulation import BEHAVIOUR, Incident, Logic, Stage, Verdict
 from reconcile.testing import Delay, Fault, FaultPlan, FaultyTransport, RefuseAsStale, When

@@ -11,18 +11,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile import (
-    AlreadyExists,
-    Context,
-    Controller,
-    NotFound,
-    ObjectMeta,
-    Result,
-    Unstructured,
-    Write,
-    encode,
-)
+from reconcile import Context, Controller, ObjectMeta, Result, Unstructured, Write
+from reconcile.errors import AlreadyExists, NotFound
 from reconcile.kinds import Node
+from reconcile.models import encode
 
 from ... import OPERATOR
 from ..annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE

@@ -6,8 +6,9 @@ import anyio
 import msgspec
 from attrs import frozen
 
-from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot, unstructured
+from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot
 from reconcile.kinds import Namespace, Secret
+from reconcile.models import unstructured_kind
 from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport
 
@@ -16,7 +17,7 @@ from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
 from ..wanted import SOURCE_NAME
 from .original import make_original_controller
 
-Event = unstructured("events.k8s.io/v1", "Event", plural="events")
+Event = unstructured_kind("events.k8s.io/v1", "Event", plural="events")
 
 REASON = "ReconcileStorm"
 PHASE = "test"

@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 from attrs import evolve, field, frozen
 
-from reconcile import Client, Manager, NotFound, ObjectMeta, Snapshot
+from reconcile import Client, Manager, ObjectMeta, Snapshot
+from reconcile.errors import NotFound
 from reconcile.kinds import Pod, PodSpec
 from reconcile.simulation import (
     BEHAVIOUR,

@@ -8,8 +8,9 @@ from attrs import define, evolve, field
 from backups import POLL, Backup, BackupSpec, Restore, RestoreSpec, backups, restores
 from storage import Operation, StorageFailed
 
-from reconcile import Condition, Controller, Invalid, ObjectMeta
+from reconcile import Condition, Controller, ObjectMeta
 from reconcile.conditions import find_condition
+from reconcile.errors import Invalid
 from reconcile.testing import Apply, Delete, FakeClient, Pass, Scenario, Wait, World, run_once, sweep
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all

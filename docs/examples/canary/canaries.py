@@ -6,19 +6,9 @@ from typing import Annotated
 
 from attrs import evolve, frozen
 
-from reconcile import (
-    Condition,
-    Context,
-    Controller,
-    Intent,
-    Manager,
-    Object,
-    ObjectMeta,
-    Result,
-    Schema,
-    resource,
-)
+from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, Result, resource
 from reconcile.kinds import Deployment, DeploymentSpec, LabelSelector
+from reconcile.models import Schema
 
 
 @frozen

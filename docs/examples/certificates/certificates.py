@@ -3,7 +3,6 @@
 from attrs import frozen
 
 from reconcile import (
-    AlreadyExists,
     Condition,
     Context,
     Controller,
@@ -17,6 +16,7 @@ from reconcile import (
     Watch,
     resource,
 )
+from reconcile.errors import AlreadyExists
 from reconcile.kinds import Namespace, Secret
 
 

@@ -5,18 +5,10 @@ from typing import Annotated, Literal
 
 from attrs import frozen
 
-from reconcile import (
-    ApiError,
-    Context,
-    Controller,
-    LabelSelector,
-    Manager,
-    Object,
-    Schema,
-    Write,
-    resource,
-)
+from reconcile import Context, Controller, LabelSelector, Manager, Object, Write, resource
+from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, Job
+from reconcile.models import Schema
 
 CLEANED: dict[str, type[Object]] = {"ConfigMap": ConfigMap, "Job": Job}
 KEEP = "keep"

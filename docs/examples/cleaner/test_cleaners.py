@@ -7,7 +7,8 @@ import pytest
 from attrs import evolve
 from cleaners import EVERY, Cleaner, CleanerSpec, cleaners
 
-from reconcile import Forbidden, Invalid, LabelSelector, ObjectMeta, OwnerReference
+from reconcile import LabelSelector, ObjectMeta, OwnerReference
+from reconcile.errors import Forbidden, Invalid
 from reconcile.kinds import ConfigMap
 from reconcile.testing import (
     Apply,

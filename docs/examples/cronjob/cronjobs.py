@@ -7,21 +7,11 @@ from typing import Annotated, Literal
 from attrs import frozen
 from cronsim import CronSim, CronSimError
 
-from reconcile import (
-    Condition,
-    Context,
-    Controller,
-    Intent,
-    Manager,
-    Object,
-    ObjectMeta,
-    Result,
-    Schema,
-    TerminalError,
-    resource,
-)
+from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, Result, resource
 from reconcile.conditions import is_true
+from reconcile.errors import TerminalError
 from reconcile.kinds import Job, JobSpec
+from reconcile.models import Schema
 
 SCHEDULED_AT = "batch.example.com/scheduled-at"
 

@@ -8,7 +8,8 @@ import pytest
 from attrs import evolve
 from cronjobs import CronJob, CronJobSpec, Verdict, cron_jobs, decide
 
-from reconcile import Invalid, ObjectMeta, TerminalError
+from reconcile import ObjectMeta
+from reconcile.errors import Invalid, TerminalError
 from reconcile.kinds import Job, JobSpec
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Pass, Scenario, Wait, World, run_once, sweep
 

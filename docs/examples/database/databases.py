@@ -7,19 +7,9 @@ import postgres
 import workloads
 from attrs import frozen
 
-from reconcile import (
-    Condition,
-    Controller,
-    Manager,
-    Object,
-    Result,
-    Schema,
-    SyncContext,
-    Watch,
-    Write,
-    resource,
-)
+from reconcile import Condition, Controller, Manager, Object, Result, SyncContext, Watch, Write, resource
 from reconcile.kinds import Job, Secret, Service, StatefulSet
+from reconcile.models import Schema
 
 
 @frozen

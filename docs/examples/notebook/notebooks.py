@@ -6,7 +6,7 @@ from typing import Annotated
 import proxy
 from attrs import frozen
 
-from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, Schema, resource
+from reconcile import Condition, Context, Controller, Intent, Manager, Object, ObjectMeta, resource
 from reconcile.kinds import (
     Deployment,
     DeploymentSpec,
@@ -17,6 +17,7 @@ from reconcile.kinds import (
     ServicePort,
     ServiceSpec,
 )
+from reconcile.models import Schema
 
 KOPF = "kopf.zalando.org/"
 EVERY = 60.0  # the proxy sends no events, so each notebook asks it when it was last used

@@ -5,7 +5,6 @@ from typing import Annotated
 from attrs import frozen
 
 from reconcile import (
-    AlreadyExists,
     Condition,
     Context,
     Controller,
@@ -16,11 +15,11 @@ from reconcile import (
     ObjectMeta,
     Quantity,
     Result,
-    Schema,
     Watch,
     Write,
     resource,
 )
+from reconcile.errors import AlreadyExists
 from reconcile.kinds import (
     ClusterRole,
     ConfigMap,
@@ -36,6 +35,7 @@ from reconcile.kinds import (
     RoleRef,
     Subject,
 )
+from reconcile.models import Schema
 
 RBAC = "rbac.authorization.k8s.io"
 SETTINGS = Key("tenants", "settings")

@@ -5,7 +5,8 @@ import os
 import pytest
 from tenants import SETTINGS, Tenant, TenantSpec, tenants
 
-from reconcile import Invalid, ObjectMeta
+from reconcile import ObjectMeta
+from reconcile.errors import Invalid
 from reconcile.kinds import ConfigMap, Namespace, RoleBinding
 from reconcile.testing import Apply, Delete, Edit, FakeClient, Scenario, World, run_once, sweep
 

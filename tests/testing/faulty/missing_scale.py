@@ -2,7 +2,8 @@
 
 from attrs import frozen
 
-from reconcile import ApiError, Context, Controller, LabelSelector, Object, ObjectMeta, resource
+from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, resource
+from reconcile.errors import ApiError
 from reconcile.kinds import Pod, PodSpec
 from reconcile.testing import Apply, Edit, Scenario, World
 

@@ -2,7 +2,8 @@
 
 from attrs import frozen
 
-from reconcile import ApiError, Context, Controller, Object, ObjectMeta, Request, Watch, resource
+from reconcile import Context, Controller, Object, ObjectMeta, Request, Watch, resource
+from reconcile.errors import ApiError
 from reconcile.testing import Apply, Edit, Scenario, Touch, Wait, World
 
 

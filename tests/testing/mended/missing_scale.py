@@ -2,8 +2,10 @@
 
 from attrs import frozen
 
-from reconcile import ApiError, Context, Controller, LabelSelector, Object, ObjectMeta, Scale, resource
+from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, resource
+from reconcile.errors import ApiError
 from reconcile.kinds import Pod, PodSpec
+from reconcile.models import Scale
 from reconcile.testing import Apply, Edit, Scenario, World
 
 CONTAINERS = ({"name": "main", "image": "model:1"},)

@@ -1,0 +1,89 @@
+"""Every error that an operator may catch, or raise: of the API server, of the way there, and of the library.
+
+What to do about each is in the index of errors of the documentation.
+"""
+
+from typing import TYPE_CHECKING
+
+from reconcile._lazy import on_demand
+
+if TYPE_CHECKING:
+    from informers import (
+        AlreadyExists,
+        ApiError,
+        BadRequest,
+        CacheSyncFailed,
+        Conflict,
+        Expired,
+        Forbidden,
+        Interrupted,
+        Invalid,
+        NotCached,
+        NotFound,
+        OutcomeUnknown,
+        OwnedByOther,
+        PreconditionFailed,
+        ServerError,
+        ServerTimeout,
+        StaleVersion,
+        StatusError,
+        TooManyRequests,
+        TransportError,
+        Unauthorized,
+        Unreachable,
+    )
+    from reconcile.client.own_writes import CacheBehind
+    from reconcile.controller.blocking import RunEnded
+    from reconcile.controller.declared_writes import UndeclaredWrite
+    from reconcile.controller.reconcile_run import ReconcileTimeout
+    from reconcile.manager.installed_definitions import DefinitionMismatch
+    from reconcile.manager.leadership import LeadershipLost, NotLeading
+    from reconcile.manager.option_list import ConfigurationError
+    from reconcile.manager.predecessor_check import PredecessorActive
+    from reconcile.models import DecodeError
+    from reconcile.ops.page_server import ServeError
+    from reconcile.owners import AlreadyOwned
+    from reconcile.runs.requests import TerminalError
+    from reconcile.storms.determinism import NondeterministicRun
+
+__all__ = [
+    "AlreadyExists",
+    "AlreadyOwned",
+    "ApiError",
+    "BadRequest",
+    "CacheBehind",
+    "CacheSyncFailed",
+    "ConfigurationError",
+    "Conflict",
+    "DecodeError",
+    "DefinitionMismatch",
+    "Expired",
+    "Forbidden",
+    "Interrupted",
+    "Invalid",
+    "LeadershipLost",
+    "NondeterministicRun",
+    "NotCached",
+    "NotFound",
+    "NotLeading",
+    "OutcomeUnknown",
+    "OwnedByOther",
+    "PreconditionFailed",
+    "PredecessorActive",
+    "ReconcileTimeout",
+    "RunEnded",
+    "ServeError",
+    "ServerError",
+    "ServerTimeout",
+    "StaleVersion",
+    "StatusError",
+    "TerminalError",
+    "TooManyRequests",
+    "TransportError",
+    "Unauthorized",
+    "UndeclaredWrite",
+    "Unreachable",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_demand(__name__)
