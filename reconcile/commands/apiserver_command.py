@@ -20,7 +20,7 @@ from reconcile.commands.embedded_cluster import FIELD_MANAGER, cannot_listen
 from reconcile.commands.error_groups import without_groups
 from reconcile.commands.problems import Problem
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.http import Face, serve
+from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import (
     KubeconfigRefused,
     check_kubeconfig_target,
@@ -183,7 +183,7 @@ async def _start_nodes(tasks: TaskGroup, server: ApiServer, options: ApiServerOp
     await tasks.start(manager.run)
 
 
-def _write(path: Path, face: Face) -> None:
+def _write(path: Path, face: ServerHandle) -> None:
     try:
         write_kubeconfig(path, face.url, face.ca_pem, face.token)
     except KubeconfigRefused as refused:
@@ -192,7 +192,7 @@ def _write(path: Path, face: Face) -> None:
         raise Problem(f"cannot write the kubeconfig {path}", error.strerror or str(error)) from None
 
 
-def _greet(face: Face, kubeconfig: Path, as_json: bool) -> None:
+def _greet(face: ServerHandle, kubeconfig: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"url": face.url, "kubeconfig": str(kubeconfig), "process": os.getpid()}))
         return

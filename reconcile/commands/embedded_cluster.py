@@ -14,7 +14,7 @@ from reconcile.client.client import Client
 from reconcile.commands.error_groups import without_groups
 from reconcile.commands.problems import Problem
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.http import Face, serve
+from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.kinds import Namespace
 from reconcile.manager.connection import install
@@ -77,7 +77,7 @@ async def embedded_cluster(
         async with AsyncExitStack() as stack:
             try:
                 token = SystemClock().uuid().hex
-                face: Face = await stack.enter_async_context(serve(server, port=port, token=token))
+                face: ServerHandle = await stack.enter_async_context(serve(server, port=port, token=token))
             except OSError as error:
                 raise cannot_listen(port, error) from None
             write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)

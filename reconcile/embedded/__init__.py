@@ -5,32 +5,32 @@ from reconcile.embedded.api import ApiRequest, TableRenderer
 from reconcile.embedded.auth import ADMIN, User, service_account
 from reconcile.embedded.in_process import InProcessTransport
 from reconcile.embedded.kinds import BuiltInKind
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.registry import Registry
-from reconcile.embedded.served import CellColumn, Column, ScalePaths, ServedResource
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
+from reconcile.embedded.registry import ResourceRegistry
+from reconcile.embedded.served import CellColumn, PathColumn, ScalePaths, ServedResource
 from reconcile.embedded.server import ApiServer, failure_response
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
 __all__ = [
     "ADMIN",
     "Admission",
     "AdmissionFor",
     "AdmissionRequest",
+    "ApiFailure",
     "ApiRequest",
     "ApiServer",
     "BuiltInKind",
     "CellColumn",
-    "Column",
     "Denied",
-    "Failure",
     "FieldCause",
     "InProcessTransport",
-    "Registry",
+    "PathColumn",
+    "ResourceRegistry",
     "ScalePaths",
     "ServedResource",
     "TableRenderer",
     "User",
-    "Watch",
+    "WatchStream",
     "failure_response",
     "service_account",
 ]

@@ -6,9 +6,9 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from reconcile.embedded.auth.users import ADMIN, User
-from reconcile.embedded.protocol.request_info import Place, place_of
+from reconcile.embedded.protocol.request_info import RequestPlace, place_of
 from reconcile.embedded.refusals import bad_request, no_such_resource, not_acceptable, page_not_found
-from reconcile.embedded.registry import Registry
+from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 
 META = "meta.k8s.io"
@@ -39,7 +39,7 @@ class TableRenderer(Protocol):
 
 
 @frozen
-class Target:
+class RequestTarget:
     """What a path names: a collection (no `name`), an object, or a subresource of one."""
 
     resource: ServedResource
@@ -48,12 +48,12 @@ class Target:
     subresource: str = ""
 
 
-def find_target(path: str, registry: Registry) -> Target:
+def find_target(path: str, registry: ResourceRegistry) -> RequestTarget:
     """The resource, object or subresource at `path`; the 404 that fits where there is none."""
     return target_at(place_of(path), registry)
 
 
-def target_at(place: Place | None, registry: Registry) -> Target:
+def target_at(place: RequestPlace | None, registry: ResourceRegistry) -> RequestTarget:
     """The same for a path that was read; None is one that leads to no resource."""
     if place is None or not registry.serves(place.group, place.version):
         raise page_not_found()
@@ -61,12 +61,12 @@ def target_at(place: Place | None, registry: Registry) -> Target:
     if resource is None:
         raise page_not_found() if registry.is_custom(place.group) else no_such_resource()
     below = "/".join((place.subresource, *place.rest))
-    target = Target(resource, place.within, place.name, below)
+    target = RequestTarget(resource, place.within, place.name, below)
     _check_scope(target)
     return target
 
 
-def _check_scope(target: Target) -> None:
+def _check_scope(target: RequestTarget) -> None:
     resource = target.resource
     misplaced = bool(target.namespace) and not resource.namespaced
     nameless = bool(target.name) and resource.namespaced and not target.namespace

@@ -10,11 +10,11 @@ from reconcile.embedded.admission.chain import Admission, Guard
 from reconcile.embedded.api import TableRenderer
 from reconcile.embedded.auth import Access, Tokens
 from reconcile.embedded.kinds import Catalogue
-from reconcile.embedded.log import Change, Log, StorageKey, Stored
+from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
 from reconcile.embedded.protocol.field_selectors import value_at
 from reconcile.embedded.protocol.object_metadata import owners_of
-from reconcile.embedded.refusals import untidy
-from reconcile.embedded.registry import Registry
+from reconcile.embedded.refusals import bare_server_error
+from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import encode, to_storage
 
@@ -31,7 +31,7 @@ class Engine:
     """The state of one server."""
 
     def __init__(
-        self, clock: Clock, log: Log, registry: Registry, kinds: Catalogue, *, rbac: bool = True
+        self, clock: Clock, log: Log, registry: ResourceRegistry, kinds: Catalogue, *, rbac: bool = True
     ) -> None:
         self.clock = clock
         self.log = log
@@ -72,7 +72,7 @@ class Engine:
         """Commit an object, in its storage version; its `metadata.resourceVersion` is set in place.
 
         Raises:
-            Failure: 500 without a reason for what the store of a real server does not take.
+            ApiFailure: 500 without a reason for what the store of a real server does not take.
         """
         metadata = obj["metadata"]
         version = self.log.version + 1
@@ -80,9 +80,9 @@ class Engine:
         key = Key(metadata.get("namespace", ""), metadata["name"])
         body = encode(in_order(to_storage(resource, obj)))
         if len(body) > MAX_STORED_BYTES:
-            raise untidy("etcdserver: request is too large")
+            raise bare_server_error("etcdserver: request is too large")
         if self.log.stored + len(body) > MAX_STORE_BYTES:
-            raise untidy("etcdserver: mvcc: database space exceeded")
+            raise bare_server_error("etcdserver: mvcc: database space exceeded")
         stored = Stored(
             key=key,
             uid=metadata["uid"],
@@ -98,7 +98,7 @@ class Engine:
         self.log.append(resource.storage_key, key, stored)
         return stored
 
-    def remove(self, storage_key: StorageKey, key: Key) -> Change:
+    def remove(self, storage_key: StorageKey, key: Key) -> StoredChange:
         """Commit that an object is gone."""
         return self.log.append(storage_key, key, None)
 

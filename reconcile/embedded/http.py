@@ -21,10 +21,10 @@ from reconcile.embedded.auth import ADMIN, ANONYMOUS, User
 from reconcile.embedded.auth.denial import unauthorized
 from reconcile.embedded.kubectl import protobuf
 from reconcile.embedded.listener.certificates import make_certificate
-from reconcile.embedded.listener.connections import MAX_HEAD, Bodies, Connections, check_head
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.listener.connections import MAX_HEAD, BodyReads, HttpConnections, check_head
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.server import ApiServer
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
 PATIENCE = 30.0
 """Seconds that a reader of a watch may take to make room for more, before it is cut off."""
@@ -66,7 +66,7 @@ class NotLoopback(ValueError):
 
 
 @frozen
-class Face:
+class ServerHandle:
     """A server that listens."""
 
     url: str
@@ -90,7 +90,7 @@ async def serve(
     allow_remote: bool = False,
     patience: float = PATIENCE,
     max_in_flight: int = MAX_IN_FLIGHT,
-) -> AsyncIterator[Face]:
+) -> AsyncIterator[ServerHandle]:
     """Serve `server` until the context is left; its housekeeping (`server.run()`) is the caller's.
 
     Port 0 takes a free one. `token` is the administrator's; without one whoever brings no other token is
@@ -110,7 +110,7 @@ async def serve(
     certificate = make_certificate(host) if tls else None
     tokens = {**(users or {}), **({token: ADMIN} if token is not None else {})}
     handler = _Handler(server, token, patience, max_in_flight)
-    protocol = Connections(
+    protocol = HttpConnections(
         handler.answer,
         handler_cancellation=True,
         access_log=None,
@@ -127,7 +127,7 @@ async def serve(
         site = web.TCPSite(runner, host, port, ssl_context=certificate.context if certificate else None)
         await site.start()
         name = f"[{host}]" if ":" in host else host
-        face = Face(
+        face = ServerHandle(
             url=f"{'https' if certificate else 'http'}://{name}:{site.port}",
             port=site.port,
             ca_pem=certificate.ca_pem if certificate else None,
@@ -161,9 +161,9 @@ class _Handler:
     max_in_flight: int
     in_flight: int = 0
     sending: int = 0
-    connections: Connections = field(init=False)
-    bodies: Bodies = field(factory=Bodies)
-    watches: dict[int, Watch] = field(factory=dict)
+    connections: HttpConnections = field(init=False)
+    bodies: BodyReads = field(factory=BodyReads)
+    watches: dict[int, WatchStream] = field(factory=dict)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         with self.connections.serving(request):
@@ -180,7 +180,7 @@ class _Handler:
             check_head(request)
             user = self._user(request)
             return _read(self.server, request, user, await self.bodies.read(request))
-        except Failure as failure:
+        except ApiFailure as failure:
             return _refusal(failure)
         except Exception as error:
             return _unexpected(request, error)
@@ -201,10 +201,10 @@ class _Handler:
             self.in_flight -= 1
         return await self._stream(request, outcome)
 
-    async def _outcome(self, request: web.BaseRequest, asked: ApiRequest) -> Response | Watch:
+    async def _outcome(self, request: web.BaseRequest, asked: ApiRequest) -> Response | WatchStream:
         try:
             outcome = self.server.handle(asked)
-            if not isinstance(outcome, Watch) and outcome.status == _TOO_NEW:
+            if not isinstance(outcome, WatchStream) and outcome.status == _TOO_NEW:
                 await self._catch_up(asked)
                 outcome = self.server.handle(asked)
             return outcome
@@ -246,7 +246,7 @@ class _Handler:
                 await anyio.sleep(_LOOKING_AGAIN)
 
     def _user(self, request: web.BaseRequest) -> User:
-        """Who asks. Raises Failure (401) for a token that is nobody's, or none where one is needed."""
+        """Who asks. Raises ApiFailure (401) for a token that is nobody's, or none where one is needed."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         given = given.strip() if scheme.lower() == "bearer" else ""
         user = self.server.tokens.user_of(given) if given else None
@@ -258,7 +258,7 @@ class _Handler:
             return ANONYMOUS
         raise unauthorized()
 
-    async def _stream(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+    async def _stream(self, request: web.BaseRequest, watch: WatchStream) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": watch.content_type})
         self.watches[id(watch)] = watch
         try:
@@ -271,7 +271,7 @@ class _Handler:
             watch.close()
         return response
 
-    async def _pump(self, request: web.BaseRequest, watch: Watch, response: web.StreamResponse) -> None:
+    async def _pump(self, request: web.BaseRequest, watch: WatchStream, response: web.StreamResponse) -> None:
         while True:
             for batch in _batches(watch.take()):
                 with anyio.move_on_after(self.patience) as limit:
@@ -327,7 +327,7 @@ def _text(value: str) -> str:
 
 def _unexpected(request: web.BaseRequest, error: Exception) -> Response:
     log.exception("request failed: %s %s", request.method, request.path)
-    return _refusal(Failure(500, "InternalError", f"Internal error occurred: {error}"))
+    return _refusal(ApiFailure(500, "InternalError", f"Internal error occurred: {error}"))
 
 
 def _too_many() -> web.Response:
@@ -343,7 +343,7 @@ def _other_version() -> web.Response:
     return response
 
 
-def _refusal(failure: Failure) -> Response:
+def _refusal(failure: ApiFailure) -> Response:
     return Response(
         failure.code, {"content-type": "application/json"}, msgspec.json.encode(failure.to_json()) + b"\n"
     )

@@ -10,7 +10,7 @@ from informers.transport import Response, StreamingResponse, about_to_send
 from reconcile.embedded.api import ApiRequest
 from reconcile.embedded.auth.users import ADMIN, User
 from reconcile.embedded.server import ApiServer
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
 _NOTHING: Mapping[str, str] = {}
 _READS = frozenset({"GET", "HEAD"})
@@ -49,7 +49,7 @@ class InProcessTransport:
         answer = self._server.handle(self._asked(method, path, query, headers, body))
         if self._settle and method not in _READS:
             self._server.settle()
-        if isinstance(answer, Watch):
+        if isinstance(answer, WatchStream):
             return await _read_to_end(answer)
         return answer
 
@@ -65,12 +65,12 @@ class InProcessTransport:
 
     async def open(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
-    ) -> Response | Watch:
+    ) -> Response | WatchStream:
         """What `stream` reads: a watch, which is then to be closed, or a whole answer."""
         await self._admit(method, path)
         return self._server.handle(self._asked(method, path, query, headers, None))
 
-    def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
+    def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch, as soon as they are there; another transport may have them come later."""
         return _chunks(watch)
 
@@ -109,11 +109,11 @@ class _Stream(AbstractAsyncContextManager[StreamingResponse]):
     ) -> None:
         self._transport = transport
         self._asked = (method, path, query, headers)
-        self._watch: Watch | None = None
+        self._watch: WatchStream | None = None
 
     async def __aenter__(self) -> StreamingResponse:
         answer = await self._transport.open(*self._asked)
-        if not isinstance(answer, Watch):
+        if not isinstance(answer, WatchStream):
             return StreamingResponse(answer.status, answer.headers, _chunk(answer.body))
         self._watch = answer
         lines = self._transport.watched(answer, self._asked[1])
@@ -124,7 +124,7 @@ class _Stream(AbstractAsyncContextManager[StreamingResponse]):
             self._watch.close()
 
 
-async def _read_to_end(watch: Watch) -> Response:
+async def _read_to_end(watch: WatchStream) -> Response:
     lines: list[bytes] = []
     try:
         while not watch.closed:
@@ -139,7 +139,7 @@ async def _chunk(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-async def _chunks(watch: Watch) -> AsyncIterator[bytes]:
+async def _chunks(watch: WatchStream) -> AsyncIterator[bytes]:
     while not watch.closed:
         await watch.wait()
         lines = watch.take()

@@ -14,7 +14,7 @@ import msgspec
 from attrs import define, field
 
 from informers.resource import Key
-from reconcile.embedded.protocol.object_metadata import Owner
+from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.served import ServedResource
 
 StorageKey = tuple[str, str]
@@ -38,7 +38,7 @@ class Stored:
     body: bytes
     encoded_by: ServedResource
     labels: dict[str, str] = field(factory=dict)
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[StoredOwner, ...] = ()
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     fields: dict[str, str] = field(factory=dict)
@@ -53,7 +53,7 @@ class Stored:
 
 
 @define(eq=False)
-class Change:
+class StoredChange:
     """One entry of the log. `old` is None for a creation, `new` for a removal."""
 
     version: int
@@ -101,7 +101,7 @@ class Timeline:
     dropped: int = 0
     end: int = 0
     """The position after the newest change."""
-    _changes: list[Change] = field(factory=list)
+    _changes: list[StoredChange] = field(factory=list)
     _gone: int = 0
 
     def position_after(self, version: int) -> int:
@@ -109,16 +109,16 @@ class Timeline:
         at = bisect_right(self._changes, version, lo=self._gone, key=lambda change: change.version)
         return self.dropped + at - self._gone
 
-    def since(self, position: int) -> list[Change]:
+    def since(self, position: int) -> list[StoredChange]:
         """All changes from `position` on; the caller has checked that none of them was dropped."""
         return self._changes[position - self.dropped + self._gone :]
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoredChange) -> None:
         """Add the newest change."""
         self._changes.append(change)
         self.end += 1
 
-    def drop_first(self) -> Change:
+    def drop_first(self) -> StoredChange:
         """Forget the oldest change, and say which it was."""
         oldest = self._changes[self._gone]
         self.dropped += 1
@@ -150,7 +150,7 @@ class Log:
         self._objects: dict[StorageKey, dict[Key, Stored]] = {}
         self._sorted: dict[StorageKey, list[Stored]] = {}
         self._snapshots: OrderedDict[tuple[StorageKey, int], list[Stored]] = OrderedDict()
-        self._listeners: list[Callable[[Change], None]] = []
+        self._listeners: list[Callable[[StoredChange], None]] = []
 
     def copy(self) -> "Log":
         """A log of its own that begins with what is there now; without the changes that led to it."""
@@ -159,11 +159,11 @@ class Log:
         other._objects = {resource: dict(objects) for resource, objects in self._objects.items()}
         return other
 
-    def on_change(self, listener: Callable[[Change], None]) -> None:
+    def on_change(self, listener: Callable[[StoredChange], None]) -> None:
         """Call `listener` with every change, in order, right after it was made."""
         self._listeners.append(listener)
 
-    def forget(self, listener: Callable[[Change], None]) -> None:
+    def forget(self, listener: Callable[[StoredChange], None]) -> None:
         """Call `listener` no more."""
         self._listeners.remove(listener)
 
@@ -183,10 +183,10 @@ class Log:
         """All resources that have objects now."""
         return (resource for resource, objects in list(self._objects.items()) if objects)
 
-    def append(self, resource: StorageKey, key: Key, new: Stored | None) -> Change:
+    def append(self, resource: StorageKey, key: Key, new: Stored | None) -> StoredChange:
         """Record that the object is now `new`, or gone; `new.version` must be `self.version + 1`."""
         objects = self._objects.setdefault(resource, {})
-        change = Change(self.version + 1, resource, key, objects.get(key), new)
+        change = StoredChange(self.version + 1, resource, key, objects.get(key), new)
         self.kept += change.weight
         self.stored += _length(new) - _length(change.old)
         if new is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.served import ServedResource
 
@@ -34,50 +34,50 @@ def details_by_kind(resource: ServedResource, name: str = "") -> dict[str, Any]:
     return {field: value for field, value in details.items() if value}
 
 
-def bad_request(message: str) -> Failure:
+def bad_request(message: str) -> ApiFailure:
     """400: the request itself is wrong."""
-    return Failure(400, "BadRequest", message)
+    return ApiFailure(400, "BadRequest", message)
 
 
-def too_deep() -> Failure:
+def too_deep() -> ApiFailure:
     """400 for an object within objects within objects."""
     return bad_request("the object is nested too deeply: exceeded max depth")
 
 
-def no_such_resource() -> Failure:
+def no_such_resource() -> ApiFailure:
     """404 for a resource that a built-in group does not have."""
-    return Failure(404, "NotFound", "the server could not find the requested resource", {})
+    return ApiFailure(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def not_found(resource: ServedResource, name: str) -> Failure:
+def not_found(resource: ServedResource, name: str) -> ApiFailure:
     """404 for an object."""
-    return Failure(404, "NotFound", f'{resource.name} "{name}" not found', details_of(resource, name))
+    return ApiFailure(404, "NotFound", f'{resource.name} "{name}" not found', details_of(resource, name))
 
 
-def already_exists(resource: ServedResource, name: str, *, deleting: bool = False) -> Failure:
+def already_exists(resource: ServedResource, name: str, *, deleting: bool = False) -> ApiFailure:
     """409 for a name that is taken; `deleting` says that its holder is on its way out."""
     prefix = "object is being deleted: " if deleting else ""
     message = f'{prefix}{resource.name} "{name}" already exists'
-    return Failure(409, "AlreadyExists", message, details_of(resource, name))
+    return ApiFailure(409, "AlreadyExists", message, details_of(resource, name))
 
 
-def name_collision(resource: ServedResource, base: str) -> Failure:
+def name_collision(resource: ServedResource, base: str) -> ApiFailure:
     """409 after every generated name was taken."""
     details = details_of(resource, base) | {"retryAfterSeconds": 1}
     message = (
         f'{resource.name} "{base}" already exists, the server was not able to generate a unique name for '
         "the object"
     )
-    return Failure(409, "AlreadyExists", message, details)
+    return ApiFailure(409, "AlreadyExists", message, details)
 
 
-def conflict(resource: ServedResource, name: str, why: str) -> Failure:
+def conflict(resource: ServedResource, name: str, why: str) -> ApiFailure:
     """409 for an object that is not what the request takes it for."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
-    return Failure(409, "Conflict", message, details_of(resource, name))
+    return ApiFailure(409, "Conflict", message, details_of(resource, name))
 
 
-def stale(resource: ServedResource, name: str) -> Failure:
+def stale(resource: ServedResource, name: str) -> ApiFailure:
     """409 for a write on an older version."""
     return conflict(
         resource,
@@ -86,75 +86,75 @@ def stale(resource: ServedResource, name: str) -> Failure:
     )
 
 
-def invalid(resource: ServedResource, name: str, causes: Sequence[FieldCause]) -> Failure:
+def invalid(resource: ServedResource, name: str, causes: Sequence[FieldCause]) -> ApiFailure:
     """422 with one cause per fault."""
     return invalid_kind(resource.qualified_kind, name, causes, details_by_kind(resource, name))
 
 
-def missing_version(resource: ServedResource, name: str) -> Failure:
+def missing_version(resource: ServedResource, name: str) -> ApiFailure:
     """422 for an update that must say which version it is of; unlike others it names the plural."""
     cause = value_invalid("metadata.resourceVersion", 0, "must be specified for an update")
     return invalid_kind(resource.name, name, [cause], details_of(resource, name))
 
 
-def invalid_options(kind: str, causes: Sequence[FieldCause]) -> Failure:
+def invalid_options(kind: str, causes: Sequence[FieldCause]) -> ApiFailure:
     """422 for CreateOptions, ListOptions and their like."""
     return invalid_kind(f"{kind}.meta.k8s.io", "", causes, {"group": "meta.k8s.io", "kind": kind})
 
 
 def invalid_kind(
     qualified_kind: str, name: str, causes: Sequence[FieldCause], details: dict[str, Any]
-) -> Failure:
+) -> ApiFailure:
     """422 for something that is not simply an object of a resource."""
     faults = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
-    return Failure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
+    return ApiFailure(422, "Invalid", f'{qualified_kind} "{name}" is invalid: {text}', details, causes)
 
 
-def unreadable_patch(why: str) -> Failure:
+def unreadable_patch(why: str) -> ApiFailure:
     """422 for a patch that makes something which is no object of the kind; it names no object."""
     cause = FieldCause("FieldValueInvalid", f"Invalid value: {why}", "patch")
-    return Failure(422, "Invalid", f' "" is invalid: patch: {cause.message}', {}, [cause])
+    return ApiFailure(422, "Invalid", f' "" is invalid: patch: {cause.message}', {}, [cause])
 
 
-def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> Failure:
+def forbidden(resource: ServedResource, name: str, why: str, causes: Sequence[FieldCause] = ()) -> ApiFailure:
     """403 for what nobody may do now."""
     message = f'{resource.name} "{name}" is forbidden: {why}'
-    return Failure(403, "Forbidden", message, details_of(resource, name), causes)
+    return ApiFailure(403, "Forbidden", message, details_of(resource, name), causes)
 
 
-def method_not_allowed() -> Failure:
+def method_not_allowed() -> ApiFailure:
     """405 for a verb that the resource does not have."""
     message = "the server does not allow this method on the requested resource"
-    return Failure(405, "MethodNotAllowed", message, {})
+    return ApiFailure(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> Failure:
+def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
     """415, naming what would be taken."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(accepted)}"
     )
-    return Failure(415, "UnsupportedMediaType", message)
+    return ApiFailure(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable(offered: Sequence[str]) -> Failure:
+def not_acceptable(offered: Sequence[str]) -> ApiFailure:
     """406, naming what could be sent."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
-    return Failure(406, "NotAcceptable", message)
+    return ApiFailure(406, "NotAcceptable", message)
 
 
-def expired(asked: int, oldest: int) -> Failure:
+def expired(asked: int, oldest: int) -> ApiFailure:
     """410: the log no longer reaches back to the version that was asked for."""
-    return Failure(410, "Expired", f"too old resource version: {asked} ({oldest})")
+    return ApiFailure(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 
-def untidy(message: str) -> Failure:
+def bare_server_error(message: str) -> ApiFailure:
     """A 500 without a reason, which the real server answers to some mistakes of the client."""
-    return Failure(500, "", message)
+    return ApiFailure(500, "", message)
 
 
-def internal(message: str) -> Failure:
+def internal(message: str) -> ApiFailure:
     """A 500 with the reason InternalError."""
     text = f"Internal error occurred: {message}"
-    return Failure(500, "InternalError", text, {}, [FieldCause("", message)])
+    return ApiFailure(500, "InternalError", text, {}, [FieldCause("", message)])

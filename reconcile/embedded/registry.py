@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from reconcile.embedded.served import ServedResource
 
 
-class Registry:
+class ResourceRegistry:
     """Resources by group, version and plural, and by group and kind.
 
     `revision` grows with every change, so that what is derived from it (discovery) can be kept.
@@ -26,9 +26,9 @@ class Registry:
         for resource in self:
             self._kinds.setdefault((resource.group, resource.kind), []).append(resource)
 
-    def copy(self) -> "Registry":
+    def copy(self) -> "ResourceRegistry":
         """A registry of its own with the same resources."""
-        other = Registry(())
+        other = ResourceRegistry(())
         other._resources = dict(self._resources)
         other._custom = dict(self._custom)
         other._built_in_groups, other._served = self._built_in_groups, self._served

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from reconcile.embedded.schema import Schema
+from reconcile.embedded.schema import ResourceSchema
 
 Convert = Callable[[dict[str, Any], str], dict[str, Any]]
 """An object in another apiVersion; it may use up the one that it is given."""
@@ -16,7 +16,7 @@ ConvertPath = Callable[[str, str], str]
 
 
 @frozen
-class Column:
+class PathColumn:
     """A column of `kubectl get`: `type` is string, integer, number, boolean or date."""
 
     name: str
@@ -60,7 +60,7 @@ class ServedResource:
     plural: str
     singular: str
     list_kind: str
-    schema: Schema
+    schema: ResourceSchema
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class ServedResource:
     """A PUT without resourceVersion is taken (most built-in kinds)."""
     answers_object_on_delete: bool = False
     """DELETE answers with the object instead of a Status (Pod, Namespace, Service)."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PathColumn, ...] = ()
     cell_columns: tuple[CellColumn, ...] = ()
     """The columns of a built-in kind, which count for more than `columns`."""
     selectable_fields: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class ServedResource:
     """Objects are posted and answered, never kept (the reviews)."""
     collection_deletable: bool = True
     """DELETE on the collection is served."""
-    storage_schema: Schema | None = None
+    storage_schema: ResourceSchema | None = None
     """The schema of the version that objects are kept in, where that is another one."""
     storage_api_version: str = ""
     """The apiVersion that objects are kept with, where that is another one."""
@@ -111,7 +111,7 @@ class ServedResource:
         return self.stored_as or (self.group, self.plural)
 
     @property
-    def kept_schema(self) -> Schema:
+    def kept_schema(self) -> ResourceSchema:
         """What is kept of an object: what its storage version knows, with the defaults of that version."""
         return self.storage_schema or self.schema
 

@@ -15,7 +15,7 @@ from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.controllers.default_accounts import DefaultAccounts
 from reconcile.embedded.controllers.disruption import Disruptions
-from reconcile.embedded.controllers.garbage_collection import Housekeeping
+from reconcile.embedded.controllers.garbage_collection import GarbageCollector
 from reconcile.embedded.controllers.horizontal_autoscalers import Autoscalers
 from reconcile.embedded.controllers.quotas import Quotas
 from reconcile.embedded.controllers.role_aggregation import Aggregation
@@ -27,15 +27,15 @@ from reconcile.embedded.kubectl.discovery_routes import Routes
 from reconcile.embedded.kubectl.protobuf import Protobuf
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.log import MAX_HISTORY_BYTES, Log, StorageKey
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.request_info import RequestInfo, request_info
 from reconcile.embedded.refusals import PlainText, bad_request, too_deep
-from reconcile.embedded.registry import Registry
+from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.verbs.bodies import warning_text
 from reconcile.embedded.verbs.dispatch import act_for
 from reconcile.embedded.verbs.rendering import json_response
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -69,16 +69,16 @@ class ApiServer:
         clock = clock or SystemClock()
         log = Log(int(clock.now().timestamp() * 1_000_000), history, history_bytes)
         catalogue = Catalogue((*BUILT_IN, *kinds))
-        self._begin(Engine(clock, log, Registry(catalogue.resources), catalogue, rbac=rbac))
+        self._begin(Engine(clock, log, ResourceRegistry(catalogue.resources), catalogue, rbac=rbac))
         self._make_first_namespaces()
         self._make_default_roles()
 
     def _begin(self, engine: Engine) -> None:
         self._engine = engine
         self._engine.table = Tables(engine.clock)
-        self._watches: dict[StorageKey, dict[Watch, None]] = {}
+        self._watches: dict[StorageKey, dict[WatchStream, None]] = {}
         self._definitions = Definitions(self._engine, partial(_end_watches, self._watches))
-        self._housekeeping = Housekeeping(self._engine)
+        self._housekeeping = GarbageCollector(self._engine)
         self._accounts = DefaultAccounts(self._engine)
         self._quotas = Quotas(self._engine)
         self._aggregation = Aggregation(self._engine)
@@ -126,7 +126,7 @@ class ApiServer:
         return self._engine.tokens
 
     @property
-    def resources(self) -> Registry:
+    def resources(self) -> ResourceRegistry:
         """What is served now."""
         return self._engine.registry
 
@@ -154,7 +154,7 @@ class ApiServer:
     def table(self, renderer: TableRenderer | None) -> None:
         self._engine.table = renderer
 
-    def handle(self, request: ApiRequest) -> Response | Watch:
+    def handle(self, request: ApiRequest) -> Response | WatchStream:
         """Answer one request; a watch is returned to be read, and closed, by the caller."""
         try:
             info = request_info(request.method, request.path, request.query)
@@ -164,7 +164,7 @@ class ApiServer:
                 if response is not None:
                     return response
             return self._serve(request, info)
-        except Failure as failure:
+        except ApiFailure as failure:
             return failure_response(failure)
         except RecursionError:
             return failure_response(too_deep())
@@ -201,7 +201,7 @@ class ApiServer:
     # --- who may ---
 
     def _admit(self, request: ApiRequest, info: RequestInfo) -> ApiRequest:
-        """The request as it counts: by the user it impersonates, if any. Raises Failure (403)."""
+        """The request as it counts: by the user it impersonates, if any. Raises ApiFailure (403)."""
         for name in request.headers:
             if name.startswith("impersonate-"):
                 request = self._impersonate(request)
@@ -225,11 +225,11 @@ class ApiServer:
 
     # --- dispatch ---
 
-    def _serve(self, request: ApiRequest, info: RequestInfo) -> Response | Watch:
+    def _serve(self, request: ApiRequest, info: RequestInfo) -> Response | WatchStream:
         target = target_at(info.place, self._engine.registry)
         answer = act_for(info, request, target)(self._engine, request, target)
         self._definitions.sync()
-        if isinstance(answer, Watch):
+        if isinstance(answer, WatchStream):
             self._register(answer)
             return answer
         if target.resource.deprecation:
@@ -238,12 +238,12 @@ class ApiServer:
 
     # --- watches ---
 
-    def _register(self, watch: Watch) -> None:
+    def _register(self, watch: WatchStream) -> None:
         watch.on_close(self._forget)
         if not watch.ending:
             self._watches.setdefault(watch.resource.storage_key, {})[watch] = None
 
-    def _forget(self, watch: Watch) -> None:
+    def _forget(self, watch: WatchStream) -> None:
         self._watches.get(watch.resource.storage_key, {}).pop(watch, None)
 
     def _wake(self, resource: StorageKey) -> None:
@@ -267,7 +267,7 @@ class ApiServer:
 
 
 def _end_watches(
-    watches: Mapping[StorageKey, Mapping[Watch, None]], replaced: Sequence[ServedResource]
+    watches: Mapping[StorageKey, Mapping[WatchStream, None]], replaced: Sequence[ServedResource]
 ) -> None:
     for resource in replaced:
         for watch in list(watches.get(resource.storage_key, ())):
@@ -275,7 +275,7 @@ def _end_watches(
                 watch.finish()
 
 
-def failure_response(failure: Failure) -> Response:
+def failure_response(failure: ApiFailure) -> Response:
     """The answer that a failure is."""
     details = failure.details or {}
     after = details.get("retryAfterSeconds")

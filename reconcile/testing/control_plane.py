@@ -20,7 +20,7 @@ from attrs import frozen
 
 from informers.clock import SystemClock
 from reconcile.embedded import ApiServer
-from reconcile.embedded.http import Face, serve
+from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 
 ASSETS = "KUBEBUILDER_ASSETS"
@@ -70,7 +70,7 @@ def embedded() -> Iterator[Endpoint]:
 
 
 @asynccontextmanager
-async def _serving(token: str) -> AsyncIterator[Face]:
+async def _serving(token: str) -> AsyncIterator[ServerHandle]:
     server = ApiServer()
     async with serve(server, token=token) as face, anyio.create_task_group() as tasks:
         tasks.start_soon(server.run)

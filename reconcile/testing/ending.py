@@ -9,7 +9,7 @@ import msgspec
 from attrs import frozen
 
 from reconcile.client.redaction import HIDDEN
-from reconcile.embedded.log import Change, StorageKey, Stored
+from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.models import kind_of
 from reconcile.simulation.workloads import KINDS
 from reconcile.testing.stage import TOUCHED
@@ -93,7 +93,7 @@ def ending_of(world: "World") -> Ending:
     return Ending(ordered, creates, deletes)
 
 
-def _is_played(change: Change) -> bool:
+def _is_played(change: StoredChange) -> bool:
     """Whether it is a pod that simulated workloads keep: how they got there is not the operator's doing."""
     stored = change.new or change.old
     if stored is None or change.resource != _PODS:
@@ -191,19 +191,19 @@ def _subject(resource: StorageKey, key: Any, names: Mapping[str, str]) -> Subjec
     return resource[1], key.namespace, _replaced(key.name, names)
 
 
-def _is_stillborn(change: Change, gone: Collection[str]) -> bool:
+def _is_stillborn(change: StoredChange, gone: Collection[str]) -> bool:
     """Whether an object was made for owners that had gone already: the news was late, and it goes at once."""
     if change.old is not None or change.new is None or not change.new.owners:
         return False
     return all(owner.uid in gone for owner in change.new.owners)
 
 
-def _uid(change: Change) -> str:
+def _uid(change: StoredChange) -> str:
     stored = change.new or change.old
     return "" if stored is None else stored.uid
 
 
-def _is_deletion(change: Change) -> bool:
+def _is_deletion(change: StoredChange) -> bool:
     if change.old is None or change.old.deleting:
         return False
     return change.new is None or change.new.deleting

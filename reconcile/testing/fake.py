@@ -8,7 +8,7 @@ import msgspec
 
 from informers import APIResource, error_from_response
 from reconcile.client.client import Client
-from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, Watch
+from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, WatchStream
 from reconcile.models import Object, encode, kind_of
 from reconcile.models.fields import fields_of
 from reconcile.testing.clock import VirtualClock
@@ -119,7 +119,7 @@ class FakeClient(Client):
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         content = b"" if body is None else msgspec.json.encode(body)
         answer = self.server.handle(ApiRequest(method, path, {}, {"content-type": kind}, content))
-        assert not isinstance(answer, Watch)
+        assert not isinstance(answer, WatchStream)
         if answer.status >= 400:
             raise error_from_response(answer.status, answer.headers, answer.body, f"{method} {path}")
         decoded: dict[str, Any] = msgspec.json.decode(answer.body)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from informers import Key
 from reconcile.embedded.log import StorageKey, Stored
-from reconcile.embedded.protocol.object_metadata import Owner
+from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.models import kind_of
 from reconcile.testing.once import describe
 from reconcile.testing.requests import group_of, namespace_of, target_of
@@ -210,7 +210,7 @@ def _touched(world: "World") -> Iterator[tuple[Place, Stored]]:
             yield place, stored
 
 
-def _lives(world: "World", child: Stored, owner: Owner) -> bool:
+def _lives(world: "World", child: Stored, owner: StoredOwner) -> bool:
     group = owner.api_version.rpartition("/")[0]
     resource = world.server.resources.by_kind(group, owner.kind)
     if resource is None:

@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 
 from informers.transport import PassingTransport, StreamingResponse, Transport
-from reconcile.embedded import ApiServer, InProcessTransport, Watch
+from reconcile.embedded import ApiServer, InProcessTransport, WatchStream
 from reconcile.testing.chance import Chance
 from reconcile.testing.faults import Crash
 from reconcile.testing.lines import beside, whole_lines
@@ -77,7 +77,7 @@ class LateWatches(InProcessTransport):
         self._lag = lag
         self._opened: Counter[str] = Counter()
 
-    def watched(self, watch: Watch, path: str) -> AsyncIterator[bytes]:
+    def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch as they arrive."""
         self._opened[path] += 1
         chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
@@ -87,7 +87,7 @@ class LateWatches(InProcessTransport):
 class _Arriving(AsyncIterator[bytes]):
     """The lines of a watch: each is drawn its lag when it is sent, and given when it has arrived."""
 
-    def __init__(self, watch: Watch, chance: Chance, lag: tuple[float, float]) -> None:
+    def __init__(self, watch: WatchStream, chance: Chance, lag: tuple[float, float]) -> None:
         self._watch = watch
         self._chance = chance
         self._lag = lag

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from reconcile.embedded.log import Change
+from reconcile.embedded.log import StoredChange
 from reconcile.testing.ending import differences
 from reconcile.testing.faults import FaultPlan
 from reconcile.testing.once import describe
@@ -85,7 +85,7 @@ def _told(status: int | None, server_status: int | None) -> str:
     return f" -> {'no answer' if status is None else status}; the server {server}"
 
 
-def _changed(change: Change, veil: Veil) -> str:
+def _changed(change: StoredChange, veil: Veil) -> str:
     plural = change.resource[1]
     name = f"{plural} {change.key}"
     if change.old is None or change.new is None:

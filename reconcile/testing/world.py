@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from informers import StatusError
 from reconcile.client.client import Client
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.embedded.log import Change
+from reconcile.embedded.log import StoredChange
 from reconcile.embedded.stored_forms import body_in
 from reconcile.manager.manager import Manager
 from reconcile.models import Object, decode, kind_of
@@ -48,7 +48,7 @@ class Happened:
     """A change of the server's log, and when (time of the loop) it happened."""
 
     at: float
-    change: Change
+    change: StoredChange
 
 
 @frozen
@@ -276,7 +276,7 @@ class World:
         if self._living:
             self.server.settle()
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: StoredChange) -> None:
         now = loop_time()
         self.changes.append(Happened(now, change))
         if self._living and self._housekeeping is None:

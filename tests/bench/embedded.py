@@ -25,7 +25,7 @@ import msgspec
 import yaml
 
 from informers.clock import SystemClock
-from reconcile.embedded import ApiRequest, ApiServer, Watch
+from reconcile.embedded import ApiRequest, ApiServer, WatchStream
 from reconcile.embedded.http import serve
 from reconcile.embedded.schema import compile_schema
 
@@ -196,7 +196,7 @@ def make_server() -> ApiServer:
     """A server with the definition of gadgets."""
     server = ApiServer(clock=SystemClock())
     made = server.handle(ApiRequest("POST", DEFINITIONS, {}, JSON, msgspec.json.encode(DEFINITION)))
-    assert not isinstance(made, Watch)
+    assert not isinstance(made, WatchStream)
     assert made.status == 201, made.body
     return server
 
@@ -206,7 +206,7 @@ def fill(server: ApiServer, count: int) -> int:
     size = 0
     for number in range(count):
         answer = server.handle(ApiRequest("POST", GADGETS, {}, JSON, gadget(number)))
-        assert not isinstance(answer, Watch)
+        assert not isinstance(answer, WatchStream)
         assert answer.status == 201, answer.body
         size += len(answer.body)
     return size
@@ -221,7 +221,7 @@ def inprocess() -> Figures:
     for request in requests:
         answer = server.handle(request)
     cpu = time.process_time() - before
-    assert not isinstance(answer, Watch)
+    assert not isinstance(answer, WatchStream)
     assert answer.status == 201, answer.body
     return {"creates_per_s": CREATES / cpu}
 
@@ -253,7 +253,7 @@ def holding() -> Figures:
     started = time.process_time()
     answer = server.handle(ApiRequest("GET", GADGETS))
     elapsed = time.process_time() - started
-    assert not isinstance(answer, Watch)
+    assert not isinstance(answer, WatchStream)
     assert len(answer.body) > size * 0.9
     return {"memory_ratio": ratio, "list_ms": elapsed * 1e3}
 

@@ -24,7 +24,7 @@ from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
 HERE = Path(__file__).parent
 SITE = HERE.parents[1] / "docs" / "examples" / "site"
@@ -72,12 +72,12 @@ class Recording(ApiServer):
         super().__init__()
         self.asked.clear()
 
-    def handle(self, request: ApiRequest) -> Response | Watch:
+    def handle(self, request: ApiRequest) -> Response | WatchStream:
         if self.refuse and request.method not in ("GET", "DELETE") and request.path.endswith(self.refuse):
             self.refuse = ""
             return Response(500, {"content-type": "application/json"}, REFUSAL)
         answer = super().handle(request)
-        verb = "WATCH" if isinstance(answer, Watch) else request.method
+        verb = "WATCH" if isinstance(answer, WatchStream) else request.method
         self.asked.append(f"{verb} {request.path}")
         self.last = time.monotonic()
         if self.at_write is not None and verb not in ("GET", "WATCH"):

@@ -10,7 +10,7 @@ import msgspec
 from attrs import define, field
 
 from informers.transport import Response
-from reconcile.embedded import ApiRequest, ApiServer, Watch
+from reconcile.embedded import ApiRequest, ApiServer, WatchStream
 
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -94,9 +94,9 @@ class Api:
     def merge(self, path: str, body: Any, **more: Any) -> dict[str, Any]:
         return self.ok("PATCH", path, body, content_type=MERGE, **more)
 
-    def watch(self, path: str, **query: str) -> Watch:
+    def watch(self, path: str, **query: str) -> WatchStream:
         watch = self.raw("GET", path, None, {"watch": "true", **query})
-        assert isinstance(watch, Watch), watch.body
+        assert isinstance(watch, WatchStream), watch.body
         return watch
 
     def raw(
@@ -107,19 +107,19 @@ class Api:
         query: Mapping[str, str] | None,
         content_type: str = "application/json",
         **headers: str,
-    ) -> Response | Watch:
+    ) -> Response | WatchStream:
         encoded = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
         sent = {"content-type": content_type, "user-agent": "test", **headers}
         return self.server.handle(ApiRequest(method, path, query or {}, sent, encoded))
 
 
-def events(watch: Watch) -> list[tuple[str, dict[str, Any]]]:
+def events(watch: WatchStream) -> list[tuple[str, dict[str, Any]]]:
     """What there is to take, decoded."""
     decoded = [msgspec.json.decode(line) for line in watch.take()]
     return [(event["type"], event["object"]) for event in decoded]
 
 
-def names(watch: Watch) -> list[tuple[str, str]]:
+def names(watch: WatchStream) -> list[tuple[str, str]]:
     """What there is to take, as types and names."""
     return [(kind, obj["metadata"]["name"]) for kind, obj in events(watch)]
 

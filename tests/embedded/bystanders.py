@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reconcile.embedded import ApiServer, Watch
+from reconcile.embedded import ApiServer, WatchStream
 from reconcile.embedded.api import ApiRequest
 from tests.embedded.api_client import DEFINITIONS, Api, events
 from tests.embedded.bad_requests import KINDS, whole_object
@@ -52,7 +52,7 @@ def replayed(server: ApiServer, path: str, version: int, state: State) -> State:
     """What `state`, the one at `version`, becomes by the log's changes since then."""
     query = {"watch": "true", "resourceVersion": str(version)}
     watch = server.handle(ApiRequest("GET", path, query))
-    assert isinstance(watch, Watch)
+    assert isinstance(watch, WatchStream)
     result = dict(state)
     for kind, obj in events(watch):
         apply_event(result, kind, obj)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reconcile.embedded.ownership.server_side_apply import apply, track_update
-from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.schema import Schema, compile_schema
+from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.schema import ResourceSchema, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -72,7 +72,7 @@ def applied(
     *,
     second: int = 0,
     force: bool = False,
-    schema: Schema = WIDGET,
+    schema: ResourceSchema = WIDGET,
     **more: Any,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"subresource": "", "api_version": "example.com/v1", **more}
@@ -104,13 +104,13 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
 
 
-def conflicts(live: dict[str, Any], manager: str, wanted: dict[str, Any], **more: Any) -> Failure:
-    with pytest.raises(Failure) as caught:
+def conflicts(live: dict[str, Any], manager: str, wanted: dict[str, Any], **more: Any) -> ApiFailure:
+    with pytest.raises(ApiFailure) as caught:
         applied(live, manager, wanted, **more)
     assert (caught.value.code, caught.value.reason) == (409, "Conflict")
     assert {cause.reason for cause in caught.value.causes} == {"FieldManagerConflict"}
     return caught.value
 
 
-def fields_of(failure: Failure) -> list[str]:
+def fields_of(failure: ApiFailure) -> list[str]:
     return [cause.field for cause in failure.causes]

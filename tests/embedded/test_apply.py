@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from tests.embedded.ownership import (
     DEPLOYMENT,
     LAST_APPLIED,
@@ -261,7 +261,7 @@ def test_built_in_lists_merge_by_their_keys() -> None:
     ],
 )
 def test_an_intent_that_the_schema_does_not_describe_is_an_error_without_reason(spec: Any) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         applied(None, "me", intent(spec=spec))
     assert (caught.value.code, caught.value.reason) == (500, "")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded import ADMIN, ApiRequest, ApiServer, InProcessTransport, User, service_account
-from reconcile.embedded.auth import Attributes, Rule, attributes_of, authorize
+from reconcile.embedded.auth import Attributes, RoleRule, attributes_of, authorize
 from reconcile.embedded.auth.impersonation import impersonated, impersonation_acts
 from reconcile.embedded.auth.role_rules import allows, uncovered
 from reconcile.embedded.protocol.request_info import request_info
@@ -83,7 +83,7 @@ def test_a_path_that_is_no_resource_is_asked_for_by_itself() -> None:
 
 WORDS = st.sampled_from(["a", "b", "*"])
 SETS = st.lists(WORDS, min_size=1, max_size=2).map(tuple)
-RULES = st.builds(Rule, verbs=SETS, groups=SETS, resources=SETS, names=st.just(()) | st.just(("a",)))
+RULES = st.builds(RoleRule, verbs=SETS, groups=SETS, resources=SETS, names=st.just(()) | st.just(("a",)))
 PLAIN = st.sampled_from(["a", "b", "c"])
 ACTS = st.builds(
     Attributes, st.just(User("u")), verb=PLAIN, group=PLAIN, resource=PLAIN, name=PLAIN | st.just("")
@@ -91,18 +91,18 @@ ACTS = st.builds(
 
 
 @given(st.lists(RULES, max_size=4), ACTS)
-def test_an_act_is_allowed_exactly_if_one_rule_allows_it(rules: list[Rule], act: Attributes) -> None:
+def test_an_act_is_allowed_exactly_if_one_rule_allows_it(rules: list[RoleRule], act: Attributes) -> None:
     assert authorize(act, rules).allowed == any(allows(one, act) for one in rules)
 
 
 @given(st.lists(RULES, max_size=4), RULES, ACTS)
-def test_what_is_covered_gives_nothing_new(held: list[Rule], wanted: Rule, act: Attributes) -> None:
+def test_what_is_covered_gives_nothing_new(held: list[RoleRule], wanted: RoleRule, act: Attributes) -> None:
     if not uncovered(held, [wanted]) and allows(wanted, act):
         assert authorize(act, held).allowed
 
 
 @given(RULES)
-def test_everybody_may_hand_on_what_they_hold(one: Rule) -> None:
+def test_everybody_may_hand_on_what_they_hold(one: RoleRule) -> None:
     assert uncovered([one], [one]) == []
 
 
@@ -122,7 +122,7 @@ def test_a_subresource_is_opened_by_its_own_name(
     resources: tuple[str, ...], asked: tuple[str, str], allowed: bool
 ) -> None:
     act = Attributes(User("u"), "get", resource=asked[0], subresource=asked[1])
-    assert allows(Rule(("get",), ("",), resources), act) is allowed
+    assert allows(RoleRule(("get",), ("",), resources), act) is allowed
 
 
 # --- the server -------------------------------------------------------------------------------

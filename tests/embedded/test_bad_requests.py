@@ -14,7 +14,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from informers.transport import Response
-from reconcile.embedded import ApiRequest, Watch
+from reconcile.embedded import ApiRequest, WatchStream
 from tests.embedded.api_client import DEFINITIONS, WIDGETS, Api, events, widget
 from tests.embedded.bad_requests import bad_request
 from tests.embedded.bombs import bomb
@@ -52,7 +52,7 @@ def sent(api: Api, request: ApiRequest) -> None:
     before, began = api.server.version, time.process_time()
     answer = api.server.handle(request)
     assert time.process_time() - began < A_HOLD, request
-    if isinstance(answer, Watch):
+    if isinstance(answer, WatchStream):
         answer.take()
         answer.close()
         return

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from informers import Response
-from reconcile.embedded import ApiRequest, ApiServer, Watch
+from reconcile.embedded import ApiRequest, ApiServer, WatchStream
 from reconcile.testing import VirtualClock
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -29,7 +29,7 @@ def ask(server: ApiServer, method: str, path: str, body: Any = None, **query: st
     version, kind = kinds.get(path, ("example.com/v1", "Plan"))
     sent = b"" if body is None else msgspec.json.encode({"apiVersion": version, "kind": kind, **body})
     answer = server.handle(ApiRequest(method, path, query, {"content-type": "application/json"}, sent))
-    assert not isinstance(answer, Watch)
+    assert not isinstance(answer, WatchStream)
     return msgspec.json.decode(answer.body)
 
 
@@ -86,5 +86,5 @@ def test_a_watch_cannot_resume_in_a_copy_from_before_it_was_made() -> None:
     answer = second.handle(
         ApiRequest("GET", PLANS, {"watch": "1", "resourceVersion": str(first.version - 1)}, {}, b"")
     )
-    assert isinstance(answer, Watch)
+    assert isinstance(answer, WatchStream)
     assert msgspec.json.decode(answer.take()[0])["object"]["code"] == 410

@@ -17,7 +17,7 @@ import yaml
 
 from informers.transport import Response
 from reconcile.embedded import ApiRequest, ApiServer
-from reconcile.embedded.http import Face, NotLoopback, is_loopback, serve
+from reconcile.embedded.http import NotLoopback, ServerHandle, is_loopback, serve
 from reconcile.embedded.listener.admin_kubeconfig import KubeconfigRefused, write_kubeconfig
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES
 
@@ -25,13 +25,13 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
-async def face() -> AsyncIterator[Face]:
+async def face() -> AsyncIterator[ServerHandle]:
     async with serve(ApiServer(), tls=False) as face:
         yield face
 
 
 @pytest.fixture
-async def client(face: Face) -> AsyncIterator[aiohttp.ClientSession]:
+async def client(face: ServerHandle) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(face.url) as session:
         yield session
 
@@ -101,7 +101,7 @@ async def test_only_this_machine_is_served_unless_asked_for() -> None:
     ]
 
 
-async def test_a_port_that_is_taken_is_an_error_at_once(face: Face) -> None:
+async def test_a_port_that_is_taken_is_an_error_at_once(face: ServerHandle) -> None:
     with pytest.raises(OSError, match="in use"):
         async with serve(ApiServer(), port=face.port, tls=False):
             pass

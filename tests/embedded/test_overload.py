@@ -9,7 +9,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from reconcile.embedded import ApiServer, http
-from reconcile.embedded.http import Face, serve
+from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener import connections
 from tests.embedded.api_client import CONFIG_MAPS, Api, config_map
 
@@ -23,7 +23,7 @@ HEAD = f"GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n".encode()
 
 
 @asynccontextmanager
-async def connected(face: Face, *sent: bytes) -> AsyncIterator[SocketStream]:
+async def connected(face: ServerHandle, *sent: bytes) -> AsyncIterator[SocketStream]:
     """A connection on which something was sent."""
     async with await anyio.connect_tcp("127.0.0.1", face.port) as stream:
         for data in sent:

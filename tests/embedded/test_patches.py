@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.verbs.patches import json_patch, merge_into, merge_patch
 
 DOC: dict[str, Any] = {
@@ -49,7 +49,7 @@ def diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def refused(doc: dict[str, Any], *ops: Any) -> int:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         json_patch(doc, list(ops))
     return caught.value.code
 
@@ -70,7 +70,7 @@ def test_nulls_inside_a_new_map_are_not_kept() -> None:
 
 @pytest.mark.parametrize("patch", [[], "x", None, 1])
 def test_a_merge_patch_that_is_no_object_is_a_bad_request(patch: Any) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         merge_patch(DOC, patch)
     assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
 
@@ -164,7 +164,7 @@ def test_an_operation_that_cannot_be_applied_is_invalid(op: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("ops", [{"spec": {}}, "x", None, [1], [[]]])
 def test_a_json_patch_that_is_no_list_of_operations_is_a_bad_request(ops: Any) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         json_patch(DOC, ops)
     assert caught.value.code == 400
 
@@ -179,7 +179,7 @@ def test_ten_thousand_operations_are_the_most() -> None:
 @given(OBJECTS, st.lists(OPERATIONS, max_size=4))
 def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dict[str, Any]]) -> None:
     before, ops_before = deepcopy(doc), deepcopy(ops)
-    with suppress(Failure):
+    with suppress(ApiFailure):
         scribble(json_patch(doc, ops))
     assert (doc, ops) == (before, ops_before)
 
@@ -189,6 +189,6 @@ def test_a_json_patch_never_changes_its_input(doc: dict[str, Any], ops: list[dic
     "op", [{"op": ["add"], "path": "/a"}, {"op": "add", "path": 1}, {"op": "copy", "from": {}}]
 )
 def test_an_operation_whose_words_are_no_text_is_a_bad_request(op: dict[str, Any]) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         json_patch(DOC, [op])
     assert caught.value.code == 400

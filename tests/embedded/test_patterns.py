@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.schema import Schema, check_structural, compile_schema
+from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, searcher
 
 DNS = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
-def with_pattern(pattern: str) -> Schema:
+def with_pattern(pattern: str) -> ResourceSchema:
     return compile_schema({"type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}})
 
 

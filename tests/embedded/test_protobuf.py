@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconcile.embedded.kinds import BUILT_IN, Catalogue
 from reconcile.embedded.kubectl.protobuf import Protobuf
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from tests.embedded.protobuf_bodies import envelope, number, text
 
 PROTOBUF = Catalogue(BUILT_IN).protobuf
@@ -56,19 +56,19 @@ def test_negative_numbers_and_ports_by_name_or_number_are_read() -> None:
 
 
 def test_a_field_or_a_kind_that_is_not_read_is_refused_by_name() -> None:
-    with pytest.raises(Failure, match="field 77 of ConfigMap") as refused:
+    with pytest.raises(ApiFailure, match="field 77 of ConfigMap") as refused:
         read("v1", "ConfigMap", number(77, 1))
     assert refused.value.code == 415
-    with pytest.raises(Failure, match="apps/v1 StatefulSet"):
+    with pytest.raises(ApiFailure, match="apps/v1 StatefulSet"):
         read("apps/v1", "StatefulSet", b"")
-    with pytest.raises(Failure, match="v2 ConfigMap"):
+    with pytest.raises(ApiFailure, match="v2 ConfigMap"):
         read("v2", "ConfigMap", b"")
 
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_message_are_refused_and_nothing_worse(noise: bytes) -> None:
     for body in (noise, b"k8s\x00" + noise, envelope("v1", "ConfigMap", noise)):
-        with contextlib.suppress(Failure):
+        with contextlib.suppress(ApiFailure):
             json.loads(PROTOBUF.to_json(body))
 
 

@@ -19,7 +19,7 @@ from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 from reconcile.embedded import http
-from reconcile.embedded.http import Face, serve
+from reconcile.embedded.http import ServerHandle, serve
 from tests.embedded.api_client import WIDGETS, Api
 from tests.embedded.bystanders import State, apply_event, furnished, listable, replayed, state_of
 from tests.embedded.raw_http import Sent, raw_request
@@ -70,7 +70,7 @@ class Loud(logging.Handler):
 
 
 @asynccontextmanager
-async def watched(api: Api) -> AsyncIterator[tuple[Face, list[Bystander]]]:
+async def watched(api: Api) -> AsyncIterator[tuple[ServerHandle, list[Bystander]]]:
     """The server over HTTP, and a bystander for each collection."""
     bystanders = [Bystander(path, api.ok("GET", path)) for path in listable()]
     async with (
@@ -86,7 +86,7 @@ async def watched(api: Api) -> AsyncIterator[tuple[Face, list[Bystander]]]:
         tasks.cancel_scope.cancel()
 
 
-async def send(face: Face, sent: Sent) -> bytes:
+async def send(face: ServerHandle, sent: Sent) -> bytes:
     """Send it over a new connection and return what comes back, as far as that is waited for."""
     stream = await anyio.connect_tcp("127.0.0.1", face.port)
     async with stream:
@@ -118,7 +118,7 @@ def status_of(answer: bytes) -> int:
     return int(status)
 
 
-async def sent_to(face: Face, sent: Sent) -> None:
+async def sent_to(face: ServerHandle, sent: Sent) -> None:
     """Send one bad request: what is answered is HTTP."""
     answer = await send(face, sent)
     if not answer:
@@ -130,7 +130,7 @@ async def sent_to(face: Face, sent: Sent) -> None:
 
 
 async def assert_healthy(
-    api: Api, face: Face, bystanders: list[Bystander], since: int, states: dict[str, State]
+    api: Api, face: ServerHandle, bystanders: list[Bystander], since: int, states: dict[str, State]
 ) -> None:
     """The server works, everybody knows the truth, and the log replays to it."""
     api.server.settle()

@@ -3,12 +3,12 @@
 import anyio
 import pytest
 
-from reconcile.embedded import ApiServer, Failure, InProcessTransport
+from reconcile.embedded import ApiFailure, ApiServer, InProcessTransport
 from reconcile.embedded.api import WHOLE
-from reconcile.embedded.log import Change, Log
+from reconcile.embedded.log import Log, StoredChange
 from reconcile.embedded.protocol.label_selectors import parse_labels
-from reconcile.embedded.verbs.object_selection import Selection, fnv1a, parse_shards
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.object_selection import ObjectSelection, fnv1a, parse_shards
+from reconcile.embedded.verbs.watching import WatchStream
 from tests.embedded.api_client import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -59,7 +59,7 @@ def test_label_selectors_select(api: Api, selector: str, wanted: list[str]) -> N
     "selector", ["a=b=c", "a in b", "a in (b", "=b", "a,,b", "a>x", "a>\u0663", "a b", "a=b,"]
 )
 def test_a_label_selector_that_cannot_be_read_is_refused(selector: str) -> None:
-    with pytest.raises(Failure, match="unable to parse"):
+    with pytest.raises(ApiFailure, match="unable to parse"):
         parse_labels(selector)
 
 
@@ -75,7 +75,7 @@ def test_shards_split_all_objects_without_overlap(api: Api) -> None:
     halves = [listed(api, shardSelector=half) for half in (low, high)]
     assert sorted(halves[0] + halves[1]) == ["w0", "w1", "w2", "w3"]
     assert fnv1a("") == 0xCBF29CE484222325
-    with pytest.raises(Failure):
+    with pytest.raises(ApiFailure):
         parse_shards("shardRange(object.metadata.uid, '0x0', '0x1')")
 
 
@@ -165,7 +165,7 @@ def test_metadata_alone_can_be_had_in_lists_objects_and_watches(api: Api) -> Non
     assert {item["kind"] for item in many["items"]} == {"PartialObjectMetadata"}
     assert api.send("GET", WIDGETS, accept=PARTIAL).status == 406
     watch = api.raw("GET", WIDGETS, None, {"watch": "1"}, accept=PARTIAL)
-    assert isinstance(watch, Watch)
+    assert isinstance(watch, WatchStream)
     assert all(obj["kind"] == "PartialObjectMetadata" for _, obj in events(watch))
 
 
@@ -229,7 +229,7 @@ async def test_a_watch_ends_cleanly_at_its_time_out(api: Api) -> None:
     server, log = log_of_widgets(api)
     resource = server.resources.get("example.com", "v1", "widgets")
     assert resource is not None
-    watch = Watch(log, resource, Selection(), WHOLE, after=log.version, timeout=0.02)
+    watch = WatchStream(log, resource, ObjectSelection(), WHOLE, after=log.version, timeout=0.02)
     with anyio.fail_after(2):
         await watch.wait()
     assert watch.take() == []
@@ -259,7 +259,7 @@ async def test_a_waiting_reader_wakes_for_its_own_resource_and_at_the_end(api: A
 
 
 def test_a_closed_server_can_still_be_read_and_tells_nobody_of_changes(api: Api) -> None:
-    told: list[Change] = []
+    told: list[StoredChange] = []
     api.server.log.on_change(told.append)
     api.server.close()
     api.ok("POST", CONFIG_MAPS, config_map())

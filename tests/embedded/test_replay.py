@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reconcile.embedded import Watch
+from reconcile.embedded import WatchStream
 from tests.embedded.api_client import WIDGETS, Api, events, widget
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -26,7 +26,7 @@ def listed(api: Api, **query: str) -> tuple[int, State]:
 class Reader:
     """A client that lists, watches from there and applies every event to what it knows."""
 
-    def __init__(self, watch: Watch, version: int, state: State) -> None:
+    def __init__(self, watch: WatchStream, version: int, state: State) -> None:
         self.watch = watch
         self.version = version
         self.state = dict(state)

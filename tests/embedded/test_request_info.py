@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.transport import Response
-from reconcile.embedded import ApiRequest, Watch
+from reconcile.embedded import ApiRequest, WatchStream
 from reconcile.embedded.auth import User
 from reconcile.embedded.protocol.request_info import REFUSED, request_info
 from tests.embedded.api_client import CONFIG_MAPS, WIDGETS, Api, config_map, pod, widget
@@ -117,7 +117,7 @@ def test_no_route_gives_more_than_the_verb_that_was_allowed(verb: str) -> None:
     for path in list(paths(api)):
         for request in requests(path, user, dry=verb not in READS):
             answer = api.server.handle(request)
-            if isinstance(answer, Watch):
+            if isinstance(answer, WatchStream):
                 answer.close()
                 carried_out += 1
                 assert verb == "watch", request

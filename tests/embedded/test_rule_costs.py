@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.schema import Schema, check_structural, compile_schema
+from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 from tests.embedded.api_client import DEFINITIONS, Api, definition
 
 TEXT = {"type": "string"}
@@ -35,7 +35,7 @@ LARGE: dict[str, Any] = {
 OUT = "out of cost budget"
 
 
-def ruled(rule: str, **more: str) -> Schema:
+def ruled(rule: str, **more: str) -> ResourceSchema:
     openapi = {"type": "object", "properties": FIELDS, "x-kubernetes-validations": [{"rule": rule, **more}]}
     spec = {"type": "object", "properties": {"spec": openapi}}
     assert check_structural(spec, "schema") == []

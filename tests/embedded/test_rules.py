@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.schema import Schema, check_structural, compile_schema
+from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
 
 PATH = "spec.validation.openAPIV3Schema"
 RULE = f"{PATH}.properties[spec].x-kubernetes-validations[0]"
@@ -51,7 +51,7 @@ def spec(rule: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def ruled(rule: str, **more: Any) -> Schema:
+def ruled(rule: str, **more: Any) -> ResourceSchema:
     openapi = schema(rule, **more)
     assert check_structural(openapi, PATH) == []
     return compile_schema(openapi)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.schema import EMPTY, Schema, compile_schema
+from reconcile.embedded.schema import EMPTY, ResourceSchema, compile_schema
 from reconcile.embedded.schema.patterns import compile_pattern
 
 SPEC: dict[str, Any] = {
@@ -68,7 +68,7 @@ def thing(**spec: Any) -> dict[str, Any]:
 
 
 def faults(
-    obj: dict[str, Any], old: dict[str, Any] | None = None, schema: Schema = THING
+    obj: dict[str, Any], old: dict[str, Any] | None = None, schema: ResourceSchema = THING
 ) -> list[tuple[str, str]]:
     return [(cause.reason, cause.field) for cause in schema.validate(obj, old)]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.schema import compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.verbs.patches import strategic_merge
@@ -157,7 +157,7 @@ def test_directives_do_not_reach_what_is_new() -> None:
     ],
 )
 def test_a_patch_of_a_wrong_form_is_refused(spec: dict[str, Any], code: int) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(ApiFailure) as caught:
         strategic_merge(pod(A, securityContext={}), {"spec": spec}, POD)
     assert caught.value.code == code
 

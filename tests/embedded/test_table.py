@@ -14,7 +14,7 @@ from reconcile.embedded.kubectl.ages import age, human_duration
 from reconcile.embedded.kubectl.tables import Tables
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.schema import EMPTY
-from reconcile.embedded.served import Column, ServedResource
+from reconcile.embedded.served import PathColumn, ServedResource
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, 0, tzinfo=datetime.UTC)
 
@@ -34,7 +34,7 @@ def resource(kind: str, group: str = "") -> ServedResource:
     return found.resources[0]
 
 
-def widgets(*columns: Column) -> ServedResource:
+def widgets(*columns: PathColumn) -> ServedResource:
     names = ("Widget", "widgets", "widget", "WidgetList")
     return ServedResource("example.com", "v1", *names, EMPTY, custom=True, columns=columns)
 
@@ -138,13 +138,13 @@ def test_a_custom_resource_without_columns_shows_name_and_age() -> None:
 @pytest.mark.rule("api-124")
 def test_a_custom_resource_with_columns_shows_name_and_its_own_only() -> None:
     columns = (
-        Column("Size", "integer", ".spec.size"),
-        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', priority=1),
-        Column("On", "boolean", ".spec.on"),
-        Column("Ports", "string", ".spec.ports"),
-        Column("Gone", "string", ".spec.nothing"),
-        Column("NotInt", "integer", ".metadata.name"),
-        Column("Since", "date", ".metadata.creationTimestamp"),
+        PathColumn("Size", "integer", ".spec.size"),
+        PathColumn("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', priority=1),
+        PathColumn("On", "boolean", ".spec.on"),
+        PathColumn("Ports", "string", ".spec.ports"),
+        PathColumn("Gone", "string", ".spec.nothing"),
+        PathColumn("NotInt", "integer", ".metadata.name"),
+        PathColumn("Since", "date", ".metadata.creationTimestamp"),
     )
     assert cells(widgets(*columns), WIDGET) == {
         "Name": "w",

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.embedded.ownership.managed_fields import UPDATE, Manager, Ownership, encode, tracked
+from reconcile.embedded.ownership.managed_fields import UPDATE, FieldManager, Ownership, encode, tracked
 from reconcile.embedded.ownership.server_side_apply import track_update
 from reconcile.embedded.ownership.typed_values import compare, new_fields
 from reconcile.embedded.schema import compile_schema
@@ -87,7 +87,7 @@ def test_a_creator_owns_all_that_is_not_the_servers(spec: dict[str, Any], metada
         "metadata": {"name": "a", "uid": "u", "generation": 1, **metadata},
         "spec": spec,
     }
-    owner = Manager("me", UPDATE, "example.com/v1")
+    owner = FieldManager("me", UPDATE, "example.com/v1")
     expected = encode(tracked({owner: Ownership(compare(NODE, {}, obj).added, "example.com/v1", "now")}))
     track_update(
         None, obj, schema=SCHEMA, manager="me", subresource="", api_version="example.com/v1", time="now"

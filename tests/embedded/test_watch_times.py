@@ -4,7 +4,7 @@ import anyio
 import msgspec
 import pytest
 
-from reconcile.embedded import Watch
+from reconcile.embedded import WatchStream
 from reconcile.testing import simulate
 from tests.embedded.api_client import CONFIG_MAPS, PODS, WIDGETS, Api, config_map, names, pod, widget
 
@@ -17,7 +17,7 @@ def api() -> Api:
     return Api()
 
 
-async def told(watch: Watch) -> list[tuple[float, str]]:
+async def told(watch: WatchStream) -> list[tuple[float, str]]:
     """All that a watch says until it ends: when, and what."""
     begun, heard = anyio.current_time(), []
     while not watch.closed:
@@ -27,11 +27,11 @@ async def told(watch: Watch) -> list[tuple[float, str]]:
     return heard
 
 
-def opened(api: Api, accept: str = "application/json", **query: str) -> Watch:
+def opened(api: Api, accept: str = "application/json", **query: str) -> WatchStream:
     version = str(api.server.version)
     asked = {"watch": "true", "resourceVersion": version, **query}
     watch = api.raw("GET", WIDGETS, None, asked, accept=accept)
-    assert isinstance(watch, Watch)
+    assert isinstance(watch, WatchStream)
     return watch
 
 

@@ -11,10 +11,10 @@ import msgspec
 from attrs import frozen
 
 from informers import Response
-from reconcile.embedded import ApiRequest, ApiServer, User, Watch
+from reconcile.embedded import ApiRequest, ApiServer, User, WatchStream
 from reconcile.embedded.http import serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
-from reconcile.embedded.log import Change
+from reconcile.embedded.log import StoredChange
 
 LOG = "requests.jsonl"
 CHANGES = "changes.jsonl"
@@ -31,7 +31,7 @@ class _Recorded(ApiServer):
         super().__init__(rbac=False)
         self.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         """Write down a state that an object has reached, or the last one of an object that is gone."""
         plural = change.resource[1]
         state = change.new or change.left
@@ -45,7 +45,7 @@ class _Recorded(ApiServer):
         self._changes.write(json.dumps(line) + "\n")
         self._changes.flush()
 
-    def handle(self, request: ApiRequest) -> Response | Watch:
+    def handle(self, request: ApiRequest) -> Response | WatchStream:
         holder_before = self._holder
         answer = super().handle(request)
         status = answer.status if isinstance(answer, Response) else 200

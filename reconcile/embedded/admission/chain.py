@@ -76,7 +76,7 @@ class Guard(Admission, Protocol):
 def admit(admissions: Sequence[Admission], request: AdmissionRequest) -> None:
     """Ask all of them, in order; what they leave behind has unknown fields pruned and defaults filled in.
 
-    Raises Failure (403) when one refuses.
+    Raises ApiFailure (403) when one refuses.
     """
     if not admissions:
         return

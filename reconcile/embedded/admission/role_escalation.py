@@ -7,7 +7,7 @@ from attrs import frozen
 
 from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.auth.attributes import Attributes
-from reconcile.embedded.auth.role_rules import Rule, uncovered
+from reconcile.embedded.auth.role_rules import RoleRule, uncovered
 from reconcile.embedded.auth.roles import GROUP, Access
 from reconcile.embedded.auth.users import User
 from reconcile.embedded.served import ServedResource
@@ -51,7 +51,7 @@ def _role_fault(access: Access, user: User, role: Mapping[str, Any], old: Mappin
     if access.decide(_on(user, "escalate", plural, namespace, name)).allowed:
         return ""
     if role.get("aggregationRule"):
-        return _unless_covered(access, user, namespace, [Rule(("*",), ("*",), ("*",))])
+        return _unless_covered(access, user, namespace, [RoleRule(("*",), ("*",), ("*",))])
     return _unless_covered(access, user, namespace, access.rules_in(role))
 
 
@@ -71,7 +71,7 @@ def _binding_fault(
     return _unless_covered(access, user, namespace, rules)
 
 
-def _unless_covered(access: Access, user: User, namespace: str, wanted: Sequence[Rule]) -> str:
+def _unless_covered(access: Access, user: User, namespace: str, wanted: Sequence[RoleRule]) -> str:
     missing = uncovered(access.rules_for(user, namespace), wanted)
     if not missing:
         return ""
@@ -80,7 +80,7 @@ def _unless_covered(access: Access, user: User, namespace: str, wanted: Sequence
     return f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}"
 
 
-def _compact(rule: Rule) -> str:
+def _compact(rule: RoleRule) -> str:
     parts = (
         ("APIGroups", rule.groups),
         ("Resources", rule.resources),

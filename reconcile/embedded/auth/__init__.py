@@ -1,7 +1,7 @@
 """Who asks, and what they may do: users, tokens, impersonation, roles."""
 
 from reconcile.embedded.auth.attributes import Attributes, attributes_of
-from reconcile.embedded.auth.role_rules import Decision, Rule, authorize
+from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize
 from reconcile.embedded.auth.roles import Access
 from reconcile.embedded.auth.tokens import Tokens
 from reconcile.embedded.auth.users import ADMIN, ANONYMOUS, User, service_account
@@ -10,9 +10,9 @@ __all__ = [
     "ADMIN",
     "ANONYMOUS",
     "Access",
+    "AccessDecision",
     "Attributes",
-    "Decision",
-    "Rule",
+    "RoleRule",
     "Tokens",
     "User",
     "attributes_of",

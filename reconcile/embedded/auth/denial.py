@@ -1,15 +1,15 @@
 """The 401 and the 403 of the API."""
 
 from reconcile.embedded.auth.attributes import Attributes
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 
 
-def unauthorized() -> Failure:
+def unauthorized() -> ApiFailure:
     """401: nobody knows who asks."""
-    return Failure(401, "Unauthorized", "Unauthorized")
+    return ApiFailure(401, "Unauthorized", "Unauthorized")
 
 
-def access_denied(attributes: Attributes, reason: str = "") -> Failure:
+def access_denied(attributes: Attributes, reason: str = "") -> ApiFailure:
     """403: known, but not allowed."""
     why = _described(attributes) + (f": {reason}" if reason else "")
     resource, name = attributes.resource, attributes.name
@@ -17,7 +17,7 @@ def access_denied(attributes: Attributes, reason: str = "") -> Failure:
     quoted = f' "{name}"' if name else ""
     message = f"{qualified}{quoted} is forbidden: {why}" if resource else f"forbidden: {why}"
     details = {"name": name, "group": attributes.group, "kind": resource}
-    return Failure(403, "Forbidden", message, {field: value for field, value in details.items() if value})
+    return ApiFailure(403, "Forbidden", message, {field: value for field, value in details.items() if value})
 
 
 def _described(attributes: Attributes) -> str:

@@ -20,7 +20,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 def impersonated(headers: Mapping[str, str]) -> User | None:
     """The user that the headers name (in lower case); None when they name none.
 
-    Raises Failure (500, as the real server does) for groups, uid or extra without a user.
+    Raises ApiFailure (500, as the real server does) for groups, uid or extra without a user.
     """
     name = headers.get("impersonate-user", "")
     groups = tuple(group for group in headers.get("impersonate-group", "").split(",") if group)

@@ -11,7 +11,7 @@ ANY = "*"
 
 
 @frozen
-class Rule:
+class RoleRule:
     """One PolicyRule, and by what it holds (for the reason of a decision)."""
 
     verbs: tuple[str, ...] = ()
@@ -34,22 +34,22 @@ class Rule:
 
 
 @frozen
-class Decision:
+class AccessDecision:
     """Whether an act is allowed, and why."""
 
     allowed: bool
     reason: str = ""
 
 
-def authorize(attributes: Attributes, rules: Iterable[Rule]) -> Decision:
+def authorize(attributes: Attributes, rules: Iterable[RoleRule]) -> AccessDecision:
     """Allow what any of the rules allows; there are no rules that deny."""
     for rule in rules:
         if allows(rule, attributes):
-            return Decision(True, f"RBAC: allowed by {rule.by}" if rule.by else "")
-    return Decision(False)
+            return AccessDecision(True, f"RBAC: allowed by {rule.by}" if rule.by else "")
+    return AccessDecision(False)
 
 
-def allows(rule: Rule, attributes: Attributes) -> bool:
+def allows(rule: RoleRule, attributes: Attributes) -> bool:
     """Whether one rule covers an act."""
     if not _one_of(rule.verbs, attributes.verb):
         return False
@@ -79,12 +79,12 @@ def _url_matches(url: str, path: str) -> bool:
 # --- what may be handed on --------------------------------------------------------------------
 
 
-def uncovered(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(held: Sequence[RoleRule], wanted: Iterable[RoleRule]) -> list[RoleRule]:
     """The parts of `wanted` that no rule in `held` covers, each about one verb of one thing."""
     return [part for rule in wanted for part in _parts(rule) if not any(_covers(one, part) for one in held)]
 
 
-def _parts(rule: Rule) -> list[Rule]:
+def _parts(rule: RoleRule) -> list[RoleRule]:
     """A rule in pieces of one verb, group, resource and name, or one verb and URL, each."""
     named: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
     found = [
@@ -94,11 +94,11 @@ def _parts(rule: Rule) -> list[Rule]:
         for names in named
         for verb in rule.verbs
     ]
-    urls = [Rule(verbs=(verb,), urls=(url,)) for url in rule.urls for verb in rule.verbs]
+    urls = [RoleRule(verbs=(verb,), urls=(url,)) for url in rule.urls for verb in rule.verbs]
     return [evolve(part, by="") for part in (*found, *urls)]
 
 
-def _covers(held: Rule, part: Rule) -> bool:
+def _covers(held: RoleRule, part: RoleRule) -> bool:
     if not _one_of(held.verbs, part.verbs[0]):
         return False
     if part.urls:

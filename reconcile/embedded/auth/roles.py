@@ -5,9 +5,9 @@ from typing import Any
 
 from informers.resource import Key
 from reconcile.embedded.auth.attributes import Attributes
-from reconcile.embedded.auth.role_rules import Decision, Rule, authorize
+from reconcile.embedded.auth.role_rules import AccessDecision, RoleRule, authorize
 from reconcile.embedded.auth.users import User, split_service_account
-from reconcile.embedded.log import Change, Log
+from reconcile.embedded.log import Log, StoredChange
 from reconcile.embedded.protocol.label_selectors import selects
 
 GROUP = "rbac.authorization.k8s.io"
@@ -16,7 +16,7 @@ CLUSTER_ROLES = (GROUP, "clusterroles")
 ROLE_BINDINGS = (GROUP, "rolebindings")
 CLUSTER_ROLE_BINDINGS = (GROUP, "clusterrolebindings")
 
-_SUPERUSER = Rule(("*",), ("*",), ("*",), (), ("*",))
+_SUPERUSER = RoleRule(("*",), ("*",), ("*",), (), ("*",))
 
 
 class Access:
@@ -28,23 +28,23 @@ class Access:
         self._decoded: dict[tuple[str, str], list[dict[str, Any]]] = {}
         log.on_change(self._forget)
 
-    def _forget(self, change: Change) -> None:
+    def _forget(self, change: StoredChange) -> None:
         if change.resource[0] == GROUP:
             self._decoded.pop(change.resource, None)
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         """Whether an act is allowed."""
         if not self.enforced or attributes.user.superuser:
-            return Decision(True)
+            return AccessDecision(True)
         return authorize(attributes, self._rules(attributes.user, attributes.namespace))
 
-    def rules_for(self, user: User, namespace: str) -> list[Rule]:
+    def rules_for(self, user: User, namespace: str) -> list[RoleRule]:
         """All rules that hold for a user in a namespace, or where that is empty in the cluster."""
         if not self.enforced or user.superuser:
             return [_SUPERUSER]
         return list(self._rules(user, namespace))
 
-    def _rules(self, user: User, namespace: str) -> Iterator[Rule]:
+    def _rules(self, user: User, namespace: str) -> Iterator[RoleRule]:
         for binding in self._all(CLUSTER_ROLE_BINDINGS):
             subject = _matching_subject(binding, user, "")
             if subject is not None:
@@ -59,10 +59,10 @@ class Access:
             if subject is not None:
                 yield from self._bound(binding, namespace, _described(binding, subject))
 
-    def _bound(self, binding: Mapping[str, Any], namespace: str, by: str) -> Iterator[Rule]:
+    def _bound(self, binding: Mapping[str, Any], namespace: str, by: str) -> Iterator[RoleRule]:
         yield from self.rules_of(binding.get("roleRef") or {}, namespace, by) or ()
 
-    def rules_of(self, reference: Mapping[str, Any], namespace: str, by: str = "") -> list[Rule] | None:
+    def rules_of(self, reference: Mapping[str, Any], namespace: str, by: str = "") -> list[RoleRule] | None:
         """The rules of the role that a binding in `namespace` refers to; None if there is no such role."""
         name = reference.get("name", "")
         if reference.get("kind") == "Role":
@@ -73,7 +73,7 @@ class Access:
             return None
         return self.rules_in(stored.decode(), by)
 
-    def rules_in(self, role: Mapping[str, Any], by: str = "") -> list[Rule]:
+    def rules_in(self, role: Mapping[str, Any], by: str = "") -> list[RoleRule]:
         """The rules of a role, with those of the roles that it aggregates, and that these aggregate."""
         return [rule for part in self._aggregated(role, set()) for rule in _rules_in(part, by)]
 
@@ -96,9 +96,9 @@ class Access:
         return found
 
 
-def _rules_in(role: Mapping[str, Any], by: str) -> Iterator[Rule]:
+def _rules_in(role: Mapping[str, Any], by: str) -> Iterator[RoleRule]:
     for rule in role.get("rules") or ():
-        yield Rule(
+        yield RoleRule(
             verbs=tuple(rule.get("verbs") or ()),
             groups=tuple(rule.get("apiGroups") or ()),
             resources=tuple(rule.get("resources") or ()),

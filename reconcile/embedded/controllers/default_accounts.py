@@ -2,7 +2,7 @@
 
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
-from reconcile.embedded.log import Change, StorageKey
+from reconcile.embedded.log import StorageKey, StoredChange
 
 DEFAULT = "default"
 
@@ -17,7 +17,7 @@ class DefaultAccounts:
         self._lacking: dict[str, None] = {}
         engine.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         if change.resource == NAMESPACES and change.old is None:
             self._lacking[change.key.name] = None
         elif change.resource == _ACCOUNTS and change.new is None and change.key.name == DEFAULT:

@@ -1,7 +1,7 @@
 """The status of PodDisruptionBudgets, as a cluster's disruption controller keeps it."""
 
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.log import Change
+from reconcile.embedded.log import StoredChange
 from reconcile.embedded.verbs.eviction import BUDGETS, current_status
 
 
@@ -13,7 +13,7 @@ class Disruptions:
         self._dirty = False
         engine.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         if self._engine.log.count(BUDGETS):
             self._dirty = True
 

@@ -5,14 +5,14 @@ from typing import Any
 from informers.resource import Key
 from reconcile.embedded.engine import NAMESPACES, Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.object_metadata import Owner
+from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.verbs.object_selection import fnv1a
 
 _EVENTS_OF_CLUSTER = "default"
 _SOURCE = "garbage-collector-controller"
 
 
-def tell_of_foreign_owner(engine: Engine, stored: Stored, owner: Owner) -> None:
+def tell_of_foreign_owner(engine: Engine, stored: Stored, owner: StoredOwner) -> None:
     """Record `OwnerRefInvalidNamespace` for `stored`, once for each owner."""
     resource = engine.registry.by_kind("", "Event")
     namespace = stored.key.namespace or _EVENTS_OF_CLUSTER
@@ -24,7 +24,7 @@ def tell_of_foreign_owner(engine: Engine, stored: Stored, owner: Owner) -> None:
         engine.put(resource, _event(engine, stored, owner, namespace, name))
 
 
-def _event(engine: Engine, stored: Stored, owner: Owner, namespace: str, name: str) -> dict[str, Any]:
+def _event(engine: Engine, stored: Stored, owner: StoredOwner, namespace: str, name: str) -> dict[str, Any]:
     now = engine.now()
     reference = f"[{owner.api_version}/{owner.kind}, name: {owner.name}, uid: {owner.uid}]"
     involved = {

@@ -16,8 +16,8 @@ from informers.resource import Key
 from reconcile.embedded.controllers.foreign_owners import tell_of_foreign_owner
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
-from reconcile.embedded.log import Change, StorageKey, Stored
-from reconcile.embedded.protocol.object_metadata import Owner
+from reconcile.embedded.log import StorageKey, Stored, StoredChange
+from reconcile.embedded.protocol.object_metadata import StoredOwner
 from reconcile.embedded.verbs.deletion import CLEANUP, FOREGROUND, ORPHAN, DeleteOptions, Propagation, remove
 
 EVENTS: StorageKey = ("", "events")
@@ -36,7 +36,7 @@ class _Expiry:
     version: int
 
 
-class Housekeeping:
+class GarbageCollector:
     """Knows who owns whom, and what has to be looked at again."""
 
     def __init__(self, engine: Engine) -> None:
@@ -53,7 +53,7 @@ class Housekeeping:
         self._woken: anyio.Event | None = None
         engine.log.on_change(self._note)
 
-    def take_over(self, other: "Housekeeping") -> None:
+    def take_over(self, other: "GarbageCollector") -> None:
         """Know what `other` knows of its log, of which this one's is a copy."""
         self._places = dict(other._places)
         self._dependents = {uid: dict(places) for uid, places in other._dependents.items()}
@@ -85,7 +85,7 @@ class Housekeeping:
 
     # --- from changes to work ---
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         place = (change.resource, change.key)
         self._index(place, change.old, change.new)
         if change.new is None:
@@ -118,7 +118,7 @@ class Housekeeping:
         if new is not None:
             self._places[new.uid] = place
 
-    def _note_removal(self, change: Change) -> None:
+    def _note_removal(self, change: StoredChange) -> None:
         assert change.old is not None
         dependents = self._dependents.get(change.old.uid, ())
         if dependents:
@@ -175,7 +175,7 @@ class Housekeeping:
             foreground = bool(waiting) and bool(self._dependents.get(stored.uid))
             self._delete(stored, "Foreground" if foreground else _policy_of(stored))
 
-    def _is_known(self, owner: Owner, place: Place) -> bool:
+    def _is_known(self, owner: StoredOwner, place: Place) -> bool:
         """Whether it can be said if this owner is there; where it cannot, nothing is collected.
 
         The kind must be served, unless the owner was seen to go, and a cluster-wide object cannot
@@ -190,7 +190,7 @@ class Housekeeping:
             return False
         return resource is not None or owner.uid in self._departed
 
-    def _is_present(self, owner: Owner, place: Place) -> bool:
+    def _is_present(self, owner: StoredOwner, place: Place) -> bool:
         """By uid, kind and name; a namespaced owner counts only for its own namespace."""
         found = self._places.get(owner.uid)
         if found is None:
@@ -206,12 +206,12 @@ class Housekeeping:
         _, key = found
         return same_kind and key.name == owner.name and key.namespace in ("", place[1].namespace)
 
-    def _tell_if_foreign(self, stored: Stored, owner: Owner) -> None:
+    def _tell_if_foreign(self, stored: Stored, owner: StoredOwner) -> None:
         found = self._places.get(owner.uid)
         if found is not None and found[1].namespace not in ("", stored.key.namespace):
             tell_of_foreign_owner(self._engine, stored, owner)
 
-    def _is_waiting(self, owner: Owner) -> bool:
+    def _is_waiting(self, owner: StoredOwner) -> bool:
         stored = self._engine.log.get(*self._places[owner.uid])
         return stored is not None and stored.deleting and FOREGROUND in stored.finalizers
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.custom_definitions import set_condition
-from reconcile.embedded.log import Change, StorageKey, Stored
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.log import StorageKey, Stored, StoredChange
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.subresources import get_scale, put_scale
 
@@ -33,7 +33,7 @@ class Autoscalers:
         self._dirty = False
         engine.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         if self._engine.log.count(AUTOSCALERS):
             self._dirty = True
 
@@ -75,14 +75,14 @@ class _Look:
         try:
             target = self._target()
             scale = self._scale(get_scale, target, "GET")
-        except Failure as failure:
+        except ApiFailure as failure:
             why = "the HPA controller was unable to get the target's current scale"
             self._say("AbleToScale", "False", "FailedGetScale", f"{why}: {failure.message}")
         else:
             self._judge(target, scale)
         return {**self._status, "conditions": list(self._conditions.values())}
 
-    def _judge(self, target: Target, scale: dict[str, Any]) -> None:
+    def _judge(self, target: RequestTarget, scale: dict[str, Any]) -> None:
         why = "the HPA controller was able to get the target's current scale"
         self._say("AbleToScale", "True", "SucceededGetScale", why)
         now, least, most = _replicas(scale), self._spec.get("minReplicas") or 1, self._spec["maxReplicas"]
@@ -99,10 +99,10 @@ class _Look:
         else:
             self._say("ScalingActive", "False", *_no_metric((self._spec.get("metrics") or [{}])[0]))
 
-    def _rescale(self, target: Target, scale: dict[str, Any], wanted: int) -> None:
+    def _rescale(self, target: RequestTarget, scale: dict[str, Any], wanted: int) -> None:
         try:
             self._scale(put_scale, target, "PUT", {**scale, "spec": {"replicas": wanted}})
-        except Failure as failure:
+        except ApiFailure as failure:
             why = f"the HPA controller was unable to update the target scale: {failure.message}"
             self._say("AbleToScale", "False", "FailedUpdateScale", why)
             return
@@ -110,18 +110,18 @@ class _Look:
         self._say("AbleToScale", "True", "SucceededRescale", why)
         self._status |= {"desiredReplicas": wanted, "lastScaleTime": self._engine.now()}
 
-    def _target(self) -> Target:
+    def _target(self) -> RequestTarget:
         reference = self._spec["scaleTargetRef"]
         group, _, version = (reference.get("apiVersion") or "").rpartition("/")
         resource = self._engine.registry.by_kind(group, reference["kind"], version)
         if resource is None:
-            raise Failure(404, "NotFound", f'no matches for kind "{reference["kind"]}" in group "{group}"')
+            raise ApiFailure(404, "NotFound", f'no matches for kind "{reference["kind"]}" in group "{group}"')
         if resource.scale is None:
-            raise Failure(404, "NotFound", _NO_METRICS)
+            raise ApiFailure(404, "NotFound", _NO_METRICS)
         namespace = self._namespace if resource.namespaced else ""
-        return Target(resource, namespace, reference["name"], "scale")
+        return RequestTarget(resource, namespace, reference["name"], "scale")
 
-    def _scale(self, verb: Any, target: Target, method: str, body: Any = None) -> dict[str, Any]:
+    def _scale(self, verb: Any, target: RequestTarget, method: str, body: Any = None) -> dict[str, Any]:
         headers = {"content-type": "application/json", "user-agent": _MANAGER}
         encoded = b"" if body is None else msgspec.json.encode(body)
         response: Response = verb(self._engine, ApiRequest(method, "", {}, headers, encoded), target)

@@ -13,7 +13,7 @@ from informers.resource import Key
 from reconcile.embedded.admission.chain import AdmissionRequest, Denied
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.kinds.quota_names import counted_resource
-from reconcile.embedded.log import Change, Log, StorageKey, Stored
+from reconcile.embedded.log import Log, StorageKey, Stored, StoredChange
 from reconcile.embedded.served import ServedResource
 
 QUOTAS: StorageKey = ("", "resourcequotas")
@@ -35,14 +35,14 @@ class Quotas:
         self.guard = QuotaGuard(engine.log, self._keys)
         engine.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         namespace = change.key.namespace
         if change.resource == QUOTAS:
             self._index(change)
         if namespace in self._keys:
             self._dirty.add(namespace)
 
-    def _index(self, change: Change) -> None:
+    def _index(self, change: StoredChange) -> None:
         keys = self._keys.setdefault(change.key.namespace, set())
         if change.new is not None:
             keys.add(change.key)

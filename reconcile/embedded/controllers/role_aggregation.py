@@ -4,7 +4,7 @@ from typing import Any
 
 from reconcile.embedded.auth.roles import CLUSTER_ROLES, Access
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.log import Change
+from reconcile.embedded.log import StoredChange
 
 
 class Aggregation:
@@ -15,7 +15,7 @@ class Aggregation:
         self._dirty = False
         engine.log.on_change(self._note)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         if change.resource == CLUSTER_ROLES:
             self._dirty = True
 

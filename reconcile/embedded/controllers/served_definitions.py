@@ -6,7 +6,7 @@ from typing import Any
 from informers.resource import Key
 from reconcile.embedded.engine import DEFINITIONS, Engine
 from reconcile.embedded.kinds.custom_definitions import accepted_status, name_conflict, resources_of
-from reconcile.embedded.log import Change, Stored
+from reconcile.embedded.log import Stored, StoredChange
 from reconcile.embedded.served import ServedResource
 
 
@@ -24,7 +24,7 @@ class Definitions:
         """Know what `other` serves, where log and registry are copies of its own."""
         self._serving = dict(other._serving)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StoredChange) -> None:
         if change.resource == DEFINITIONS:
             self._changed[change.key.name] = None
 

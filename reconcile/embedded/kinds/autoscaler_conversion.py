@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reconcile.embedded.schema import Schema, compile_schema
+from reconcile.embedded.schema import ResourceSchema, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 
 _NOTES: Final = "autoscaling.alpha.kubernetes.io/"
@@ -88,7 +88,7 @@ def _fits(part: _Object) -> bool:
 
 
 @cache
-def _newer_schema() -> Schema:
+def _newer_schema() -> ResourceSchema:
     return compile_schema(schema_for("autoscaling", "v2", "HorizontalPodAutoscaler"), unique_lists=False)
 
 

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from reconcile.embedded.kubectl.protobuf import Messages
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.protocol.names import NameCheck, subdomain_faults
-from reconcile.embedded.schema import Node, Steps, compile_schema
+from reconcile.embedded.schema import SchemaNode, Steps, compile_schema
 from reconcile.embedded.schema.builtin_schemas import schema_for
 from reconcile.embedded.served import CellColumn, Convert, ConvertPath, ScalePaths, ServedResource
 
@@ -48,7 +48,7 @@ class BuiltInKind:
     """Objects are kept in the version that they were written in; `convert` shows them in another."""
     openapi: Mapping[str, Any] | None = None
     """The OpenAPI v3 schema; None for the one that Kubernetes publishes for this kind."""
-    grafts: Mapping[Steps, Node] = field(factory=dict)
+    grafts: Mapping[Steps, SchemaNode] = field(factory=dict)
     """Parts of the schema that OpenAPI cannot say, by their place in it."""
 
     # --- the resource; each field as in ServedResource ---

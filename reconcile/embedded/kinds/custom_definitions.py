@@ -16,9 +16,9 @@ from reconcile.embedded.protocol.field_causes import (
 )
 from reconcile.embedded.protocol.jsonpath import BadPath, compile_path
 from reconcile.embedded.protocol.names import label_faults, service_name_faults, subdomain_faults
-from reconcile.embedded.registry import Registry
-from reconcile.embedded.schema import Schema, check_structural, compile_schema
-from reconcile.embedded.served import Column, ScalePaths, ServedResource
+from reconcile.embedded.registry import ResourceRegistry
+from reconcile.embedded.schema import ResourceSchema, check_structural, compile_schema
+from reconcile.embedded.served import PathColumn, ScalePaths, ServedResource
 
 Object = dict[str, Any]
 
@@ -330,7 +330,7 @@ def version_priority(version: str) -> tuple[int, int, int, int, str]:
 
 
 def _resource(
-    spec: Mapping[str, Any], version: Mapping[str, Any], storage: str, kept: Schema
+    spec: Mapping[str, Any], version: Mapping[str, Any], storage: str, kept: ResourceSchema
 ) -> ServedResource:
     names, group = spec["names"], spec["group"]
     openapi = version["schema"]["openAPIV3Schema"]
@@ -372,8 +372,8 @@ def _column_of(column: Mapping[str, Any]) -> str:
     return f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
 
 
-def _column(column: Mapping[str, Any]) -> Column:
-    return Column(
+def _column(column: Mapping[str, Any]) -> PathColumn:
+    return PathColumn(
         name=column["name"],
         type=column["type"],
         json_path=column["jsonPath"],
@@ -386,7 +386,7 @@ def _column(column: Mapping[str, Any]) -> Column:
 # --- status -----------------------------------------------------------------------------------
 
 
-def name_conflict(definition: Mapping[str, Any], registry: Registry) -> str:
+def name_conflict(definition: Mapping[str, Any], registry: ResourceRegistry) -> str:
     """The reason for which the names of a definition cannot be accepted; empty where they can."""
     spec, own = definition["spec"], definition["metadata"]["name"]
     names = spec["names"]

@@ -24,8 +24,8 @@ from reconcile.embedded.kubectl.discovery_documents import (
     groups_of,
 )
 from reconcile.embedded.kubectl.openapi import OpenApi
-from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.registry import Registry
+from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.registry import ResourceRegistry
 from reconcile.embedded.served import ServedResource
 
 EMULATES = (1, 36, 2)
@@ -52,7 +52,7 @@ class Serving(Protocol):
     """What these paths need of a server."""
 
     @property
-    def resources(self) -> Registry:
+    def resources(self) -> ResourceRegistry:
         """What is served now."""
         ...
 
@@ -69,7 +69,7 @@ class Routes:
             return None
         try:
             return self._answer(server, request, _parts(request.path))
-        except Failure as failure:
+        except ApiFailure as failure:
             return Response(failure.code, {"content-type": "application/json"}, _encode(failure.to_json()))
 
     def _answer(self, server: Serving, request: ApiRequest, parts: list[str]) -> Response:
@@ -78,7 +78,7 @@ class Routes:
         if answer is None:
             return _NOT_FOUND
         if request.method not in ("GET", "HEAD"):
-            raise Failure(
+            raise ApiFailure(
                 405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
             )
         return answer
@@ -115,7 +115,7 @@ class Routes:
     def _resources(self, group: Group, version: str) -> Response:
         resources = group.versions.get(version)
         if resources is None:
-            raise Failure(404, "NotFound", "the server could not find the requested resource", {})
+            raise ApiFailure(404, "NotFound", "the server could not find the requested resource", {})
         return _json(api_resource_list(resources))
 
     def _schemas(self, groups: Mapping[str, Group], rest: list[str]) -> Response | None:
@@ -160,7 +160,7 @@ def _discovery(request: ApiRequest, plain: Callable[[], Any], groups: list[Group
                 return _tagged(request, content_type, _encode(aggregated(groups, version)))
         elif kind in ("application/json", "application/*", "*/*") and "as" not in parameters:
             return _tagged(request, "application/json", _encode(plain()))
-    raise Failure(406, "NotAcceptable", "only the following media types are accepted: application/json")
+    raise ApiFailure(406, "NotAcceptable", "only the following media types are accepted: application/json")
 
 
 def _accepted(header: str) -> list[tuple[str, dict[str, str]]]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
@@ -84,10 +84,10 @@ class Protobuf:
     def to_json(self, body: bytes) -> bytes:
         """The JSON of an object sent as Kubernetes protobuf.
 
-        Raises Failure: 400 for bytes that are no such thing, 415 for a kind or a field that is not read.
+        Raises ApiFailure: 400 for bytes that are no such thing, 415 for a kind or a field that is not read.
         """
         if not body.startswith(_MAGIC):
-            raise Failure(
+            raise ApiFailure(
                 400, "BadRequest", "the body is not Kubernetes protobuf: it does not begin with k8s\\x00"
             )
         try:
@@ -95,7 +95,7 @@ class Protobuf:
         except _Unread as unread:
             raise _unsupported(str(unread)) from None
         except (ValueError, OverflowError) as malformed:
-            raise Failure(400, "BadRequest", f"the body cannot be read as protobuf: {malformed}") from None
+            raise ApiFailure(400, "BadRequest", f"the body cannot be read as protobuf: {malformed}") from None
 
     def _object(self, data: bytes) -> dict[str, Any]:
         envelope = self._message("Unknown", data)
@@ -168,8 +168,8 @@ def _check_closed(messages: Messages) -> None:
                 raise ValueError(f"protobuf message {name}: field {text!r} is of a type that has no message")
 
 
-def _unsupported(what: str) -> Failure:
-    return Failure(
+def _unsupported(what: str) -> ApiFailure:
+    return ApiFailure(
         415,
         "UnsupportedMediaType",
         f"the embedded server does not read {what} as protobuf: send JSON, as kubectl apply -f does",

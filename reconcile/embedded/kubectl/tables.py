@@ -16,11 +16,11 @@ from informers.clock import Clock, SystemClock
 from reconcile.embedded.kubectl.ages import INVALID, age
 from reconcile.embedded.kubectl.printing import Cell, pick
 from reconcile.embedded.protocol.jsonpath import JsonPath, compile_path
-from reconcile.embedded.served import CellColumn, Column, ServedResource
+from reconcile.embedded.served import CellColumn, PathColumn, ServedResource
 
 Document = dict[str, Any]
 
-_AGE = Column("Age", "date", ".metadata.creationTimestamp", "When the object was made.")
+_AGE = PathColumn("Age", "date", ".metadata.creationTimestamp", "When the object was made.")
 
 
 @frozen
@@ -69,7 +69,7 @@ def _columns(resource: ServedResource) -> _Columns:
             tuple(column.cell for column in resource.cell_columns),
         )
     columns = resource.columns or (_AGE,)
-    name = Column(
+    name = PathColumn(
         "Name", "string", ".metadata.name", "Name must be unique within a namespace.", format="name"
     )
     return _Columns(
@@ -80,10 +80,10 @@ def _columns(resource: ServedResource) -> _Columns:
 
 def _cell_definition(column: CellColumn) -> Document:
     form = "name" if column.name == "Name" else ""
-    return _definition(Column(column.name, column.type, "", "", int(column.wide), form))
+    return _definition(PathColumn(column.name, column.type, "", "", int(column.wide), form))
 
 
-def _definition(column: Column) -> Document:
+def _definition(column: PathColumn) -> Document:
     return {
         "name": column.name,
         "type": column.type,
@@ -93,7 +93,7 @@ def _definition(column: Column) -> Document:
     }
 
 
-def _cell(column: Column) -> Cell:
+def _cell(column: PathColumn) -> Cell:
     path = compile_path(column.json_path)
     show = _SHOW.get(column.type, _as_nothing)
     return lambda obj, now: _first_shown(path, show, obj, now)

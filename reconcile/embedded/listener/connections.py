@@ -16,7 +16,7 @@ from aiohttp.http import HttpVersion11
 from aiohttp.web_protocol import RequestHandler
 from attrs import define, field
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.verbs.bodies import MAX_BODY_BYTES, too_large
 
 BODY_TIME: Final = 30.0
@@ -38,10 +38,10 @@ SPARE_DESCRIPTORS: Final = 128
 _IDLE: Final = 90.0
 
 
-class Connection(RequestHandler):
+class HttpConnection(RequestHandler):
     """One connection; `unfinished` counts the bytes of a request that is not with the handler yet."""
 
-    def __init__(self, owner: "Connections", **options: Any) -> None:
+    def __init__(self, owner: "HttpConnections", **options: Any) -> None:
         super().__init__(owner, **options)
         self.owner = owner
         self.unfinished = 0
@@ -87,32 +87,32 @@ class Connection(RequestHandler):
             self._timer = asyncio.get_running_loop().call_later(HEAD_TIME, self.cut)
 
 
-class Connections(web.Server):
+class HttpConnections(web.Server):
     """The connections of one server."""
 
     def __init__(self, handler: Any, **options: Any) -> None:
         super().__init__(handler, keepalive_timeout=_IDLE, **options)
         self._options = options | {"keepalive_timeout": _IDLE}
-        self._known: dict[Connection, None] = {}
-        self._unfinished: dict[Connection, None] = {}
+        self._known: dict[HttpConnection, None] = {}
+        self._unfinished: dict[HttpConnection, None] = {}
         self._bytes = 0
         self._most = min(MAX_CONNECTIONS, _descriptors() - SPARE_DESCRIPTORS)
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> HttpConnection:
         options = {name: value for name, value in self._options.items() if name != "handler_cancellation"}
-        return Connection(self, loop=asyncio.get_running_loop(), **options)
+        return HttpConnection(self, loop=asyncio.get_running_loop(), **options)
 
-    def made(self, connection: Connection) -> None:
+    def made(self, connection: HttpConnection) -> None:
         """Take one more; if there are too many, the one goes that has had no request for longest."""
         self._known[connection] = None
         if len(self._known) > self._most:
             (next((one for one in self._known if not one.busy), connection)).cut()
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: HttpConnection) -> None:
         """Forget a connection that has ended."""
         self._known.pop(connection, None)
 
-    def grown(self, connection: Connection, size: int) -> None:
+    def grown(self, connection: HttpConnection, size: int) -> None:
         """Count bytes of a request that has not begun."""
         self._unfinished.setdefault(connection)
         self._bytes += size
@@ -123,7 +123,7 @@ class Connections(web.Server):
             self.shrunk(oldest)
             oldest.cut()
 
-    def shrunk(self, connection: Connection) -> None:
+    def shrunk(self, connection: HttpConnection) -> None:
         """Count them no longer."""
         if connection in self._unfinished:
             del self._unfinished[connection]
@@ -134,7 +134,7 @@ class Connections(web.Server):
     def serving(self, request: web.BaseRequest) -> Iterator[None]:
         """While a request is read further, carried out and answered."""
         connection = request.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, HttpConnection)
         connection.begin()
         # A connection that was just used is the last to go.
         self._known.pop(connection, None)
@@ -164,30 +164,30 @@ def _descriptors() -> int:
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """Raises Failure (431) where line and headers are longer together than a real server reads."""
+    """Raises ApiFailure (431) where line and headers are longer together than a real server reads."""
     size = len(request.raw_path) + sum(len(name) + len(value) for name, value in request.raw_headers)
     if size > MAX_HEAD:
-        raise Failure(431, "", "Request Header Fields Too Large")
+        raise ApiFailure(431, "", "Request Header Fields Too Large")
 
 
 @define(eq=False)
-class _Reading:
+class _BodyRead:
     scope: anyio.CancelScope
     size: int = 0
 
 
 @define
-class Bodies:
+class BodyReads:
     """The bodies that are being read."""
 
-    _readings: dict[_Reading, None] = field(factory=dict)
+    _readings: dict[_BodyRead, None] = field(factory=dict)
     _bytes: int = 0
 
     async def read(self, request: web.BaseRequest) -> bytes:
         """The whole body.
 
         Raises:
-            Failure: 413 when it is too large, 408 when it does not arrive in time, or others need the room.
+            ApiFailure: 413 when it is too large, 408 when it is late or others need the room.
         """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise too_large()
@@ -197,10 +197,10 @@ class Bodies:
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         with anyio.move_on_after(BODY_TIME) as scope:
-            return await self._pieces(request, _Reading(scope))
-        raise Failure(408, "Timeout", f"the body of the request did not arrive within {BODY_TIME:g} s")
+            return await self._pieces(request, _BodyRead(scope))
+        raise ApiFailure(408, "Timeout", f"the body of the request did not arrive within {BODY_TIME:g} s")
 
-    async def _pieces(self, request: web.BaseRequest, reading: _Reading) -> bytes:
+    async def _pieces(self, request: web.BaseRequest, reading: _BodyRead) -> bytes:
         pieces: list[bytes] = []
         self._readings[reading] = None
         try:
@@ -211,7 +211,7 @@ class Bodies:
             self._forget(reading)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _grow(self, reading: _Reading, size: int) -> None:
+    def _grow(self, reading: _BodyRead, size: int) -> None:
         reading.size += size
         self._bytes += size
         if reading.size > MAX_BODY_BYTES:
@@ -221,7 +221,7 @@ class Bodies:
             self._forget(oldest)
             oldest.scope.cancel()
 
-    def _forget(self, reading: _Reading) -> None:
+    def _forget(self, reading: _BodyRead) -> None:
         if reading in self._readings:
             del self._readings[reading]
             self._bytes -= reading.size

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from reconcile.embedded.ownership.field_sets import FieldSet, field_element
 
-__all__ = ["APPLY", "UPDATE", "Manager", "Managers", "Ownership", "decode", "encode"]
+__all__ = ["APPLY", "UPDATE", "FieldManager", "FieldManagers", "Ownership", "decode", "encode"]
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -39,7 +39,7 @@ UNTRACKED: Final = FieldSet.of(
 
 
 @frozen(cache_hash=True)
-class Manager:
+class FieldManager:
     """What tells one entry of managedFields from the others.
 
     `api_version` is empty for Apply: an applier has one entry, whichever version it speaks.
@@ -70,16 +70,16 @@ class Ownership:
         return self if left is self.fields else Ownership(left, self.api_version, self.time)
 
 
-Managers = Mapping[Manager, Ownership]
+FieldManagers = Mapping[FieldManager, Ownership]
 
 
 @lru_cache(maxsize=1024)
-def manager_for(name: str, operation: str, api_version: str, subresource: str) -> Manager:
+def manager_for(name: str, operation: str, api_version: str, subresource: str) -> FieldManager:
     """The manager that a request acts as."""
-    return Manager(name, operation, "" if operation == APPLY else api_version, subresource)
+    return FieldManager(name, operation, "" if operation == APPLY else api_version, subresource)
 
 
-def decode(entries: Any) -> Managers:
+def decode(entries: Any) -> FieldManagers:
     """The managers of a `metadata.managedFields`.
 
     Raises:
@@ -90,7 +90,7 @@ def decode(entries: Any) -> Managers:
     return dict(_decode_entry(entry) for entry in entries)
 
 
-def _decode_entry(entry: Any) -> tuple[Manager, Ownership]:
+def _decode_entry(entry: Any) -> tuple[FieldManager, Ownership]:
     if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
         raise ValueError("an entry of managedFields must have operation Apply or Update")
     if entry.get("fieldsType") != "FieldsV1":
@@ -109,7 +109,7 @@ def _read_fields(text: bytes) -> FieldSet:
     return FieldSet.from_json(msgspec.json.decode(text))
 
 
-def encode(managers: Managers) -> list[dict[str, Any]]:
+def encode(managers: FieldManagers) -> list[dict[str, Any]]:
     """`metadata.managedFields`: appliers first, then by time, manager and version."""
     ordered = sorted(
         managers.items(),
@@ -124,7 +124,7 @@ def encode(managers: Managers) -> list[dict[str, Any]]:
     return [_encode_entry(manager, ownership) for manager, ownership in ordered]
 
 
-def _encode_entry(manager: Manager, ownership: Ownership) -> dict[str, Any]:
+def _encode_entry(manager: FieldManager, ownership: Ownership) -> dict[str, Any]:
     if ownership.stored is not None:
         return dict(ownership.stored)
     entry: dict[str, Any] = {
@@ -148,14 +148,14 @@ def tracked_part(obj: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def tracked(managers: Managers) -> Managers:
+def tracked(managers: FieldManagers) -> FieldManagers:
     """The managers without what is the server's, and without those that then own nothing."""
     return released(managers, UNTRACKED, keeper=None)
 
 
-def released(managers: Managers, fields: FieldSet, keeper: Manager | None) -> Managers:
+def released(managers: FieldManagers, fields: FieldSet, keeper: FieldManager | None) -> FieldManagers:
     """The managers after all but `keeper` have lost these fields, without those that then own nothing."""
-    left: dict[Manager, Ownership] = {}
+    left: dict[FieldManager, Ownership] = {}
     for manager, ownership in managers.items():
         remaining = ownership if manager == keeper else ownership.less(fields)
         if remaining.fields:
@@ -163,7 +163,7 @@ def released(managers: Managers, fields: FieldSet, keeper: Manager | None) -> Ma
     return left
 
 
-def capped(managers: Managers) -> Managers:
+def capped(managers: FieldManagers) -> FieldManagers:
     """At most `MAX_UPDATERS` updaters: the oldest of a version are merged into one entry."""
     if len(managers) <= MAX_UPDATERS:
         return managers
@@ -171,11 +171,11 @@ def capped(managers: Managers) -> Managers:
     updaters.sort(key=lambda item: (item[1].time, item[0].name))
     result = dict(managers)
     surplus = len(updaters) - MAX_UPDATERS
-    first_of: dict[str, Manager] = {}
+    first_of: dict[str, FieldManager] = {}
     for manager, ownership in updaters:
         if surplus <= 0:
             break
-        bucket = Manager(_ANCIENT, UPDATE, ownership.api_version)
+        bucket = FieldManager(_ANCIENT, UPDATE, ownership.api_version)
         first = first_of.setdefault(ownership.api_version, manager)
         if first == manager:
             continue
@@ -189,7 +189,7 @@ def capped(managers: Managers) -> Managers:
     return result
 
 
-def applied_by_all(managers: Managers) -> FieldSet:
+def applied_by_all(managers: FieldManagers) -> FieldSet:
     """What appliers own."""
     result = FieldSet()
     for manager, ownership in managers.items():

@@ -14,8 +14,8 @@ from reconcile.embedded.ownership.managed_fields import (
     APPLY,
     UNTRACKED,
     UPDATE,
-    Manager,
-    Managers,
+    FieldManager,
+    FieldManagers,
     Ownership,
     applied_by_all,
     capped,
@@ -37,10 +37,10 @@ from reconcile.embedded.ownership.typed_values import (
     remove,
     with_named_fields,
 )
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
-from reconcile.embedded.schema import Schema
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
+from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied
-from reconcile.embedded.schema.schema_nodes import Node
+from reconcile.embedded.schema.schema_nodes import SchemaNode
 
 __all__ = ["apply", "track_update"]
 
@@ -54,7 +54,7 @@ def apply(
     live: dict[str, Any] | None,
     intent: dict[str, Any],
     *,
-    schema: Schema,
+    schema: ResourceSchema,
     manager: str,
     force: bool,
     subresource: str,
@@ -70,7 +70,7 @@ def apply(
     the intent. On the subresource `status` that is everything else.
 
     Raises:
-        Failure: 409 with a cause FieldManagerConflict for each field of another manager that would
+        ApiFailure: 409 with a cause FieldManagerConflict for each field of another manager that would
             change, unless `force`; 500 without a reason when the schema does not describe `intent`.
     """
     wanted = _without_reset(intent, subresource, reset)
@@ -91,14 +91,14 @@ def apply(
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
         kind = f"{api_version}, Kind={intent.get('kind', '')}"
         message = f"failed to create typed patch object ({place}; {kind}): {mismatch}"
-        raise Failure(500, "", message) from None
+        raise ApiFailure(500, "", message) from None
 
 
 def track_update(
     old: dict[str, Any] | None,
     new: dict[str, Any],
     *,
-    schema: Schema,
+    schema: ResourceSchema,
     manager: str,
     operation: str = UPDATE,
     subresource: str,
@@ -131,8 +131,8 @@ def track_update(
 
 
 def _owned_from_the_start(
-    new: dict[str, Any], node: Node, owner: Manager, api_version: str, time: str
-) -> Managers:
+    new: dict[str, Any], node: SchemaNode, owner: FieldManager, api_version: str, time: str
+) -> FieldManagers:
     """What `_updated` makes of a new object, in one walk."""
     fields = new_fields(node, tracked_part(new))
     if not fields:
@@ -143,14 +143,14 @@ def _owned_from_the_start(
     return {owner: Ownership(fields, api_version, time)}
 
 
-def _starting_managers(stored: Any, sent: Any, node: Node) -> Managers | None:
+def _starting_managers(stored: Any, sent: Any, node: SchemaNode) -> FieldManagers | None:
     """The managers before a write; None when the client drops them all."""
     if sent == [{}]:
         return None
     return _decoded(sent, node) or _decoded(stored, node)
 
 
-def _decoded(entries: Any, node: Node) -> Managers:
+def _decoded(entries: Any, node: SchemaNode) -> FieldManagers:
     """The managers, or none where the entries cannot be read."""
     try:
         managers = decode(entries or [])
@@ -159,7 +159,7 @@ def _decoded(entries: Any, node: Node) -> Managers:
     return {manager: _reconciled(owned, node) for manager, owned in managers.items()}
 
 
-def _reconciled(owned: Ownership, node: Node) -> Ownership:
+def _reconciled(owned: Ownership, node: SchemaNode) -> Ownership:
     fields = reconciled(owned.fields, node)
     return owned if fields is owned.fields else Ownership(fields, owned.api_version, owned.time)
 
@@ -171,14 +171,14 @@ def _unmanaged(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _updated(
-    managers: Managers,
+    managers: FieldManagers,
     old: dict[str, Any],
     new: dict[str, Any],
-    node: Node,
-    owner: Manager,
+    node: SchemaNode,
+    owner: FieldManager,
     api_version: str,
     time: str,
-) -> Managers:
+) -> FieldManagers:
     change = compare(node, old, new)
     taken = change.added.union(change.modified)
     result = dict(tracked(released(managers, taken.union(change.removed), keeper=None)))
@@ -192,8 +192,8 @@ def _updated(
 def _apply(
     live: dict[str, Any] | None,
     intent: dict[str, Any],
-    node: Node,
-    owner: Manager,
+    node: SchemaNode,
+    owner: FieldManager,
     api_version: str,
     time: str,
     *,
@@ -224,7 +224,7 @@ def _apply(
 
 
 def _applied(
-    merged: dict[str, Any], intent: dict[str, Any], managers: Managers, owner: Manager
+    merged: dict[str, Any], intent: dict[str, Any], managers: FieldManagers, owner: FieldManager
 ) -> dict[str, Any]:
     """What is to be stored, with the managers of its fields."""
     obj: dict[str, Any] = copied(merged)
@@ -235,7 +235,7 @@ def _applied(
     return obj
 
 
-def _pruned(node: Node, merged: dict[str, Any], managers: Managers, last: FieldSet) -> Any:
+def _pruned(node: SchemaNode, merged: dict[str, Any], managers: FieldManagers, last: FieldSet) -> Any:
     """`merged` without what the applier owned before and no applier names any more."""
     last = with_named_fields(last, node)
     applied = with_named_fields(applied_by_all(managers), node)
@@ -247,8 +247,10 @@ def _pruned(node: Node, merged: dict[str, Any], managers: Managers, last: FieldS
     return remove(node, merged, dropped) or {}
 
 
-def _check_conflicts(managers: Managers, taken: FieldSet, owner: Manager, allowed: FieldSet) -> None:
-    conflicts: list[tuple[Manager, Ownership, str]] = []
+def _check_conflicts(
+    managers: FieldManagers, taken: FieldSet, owner: FieldManager, allowed: FieldSet
+) -> None:
+    conflicts: list[tuple[FieldManager, Ownership, str]] = []
     for manager, ownership in managers.items():
         if manager == owner:
             continue
@@ -258,23 +260,23 @@ def _check_conflicts(managers: Managers, taken: FieldSet, owner: Manager, allowe
         raise _conflict(conflicts)
 
 
-def _conflict(conflicts: list[tuple[Manager, Ownership, str]]) -> Failure:
+def _conflict(conflicts: list[tuple[FieldManager, Ownership, str]]) -> ApiFailure:
     causes = [
         FieldCause("FieldManagerConflict", f"conflict with {_described(manager, ownership)}", path)
         for manager, ownership, path in conflicts
     ]
     if len(causes) == 1:
         message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
-        return Failure(409, "Conflict", message, {}, causes)
+        return ApiFailure(409, "Conflict", message, {}, causes)
     lines: list[str] = []
     for told in dict.fromkeys(cause.message for cause in causes):
         lines.append(f"{told.replace('conflict', 'conflicts', 1)}:")
         lines.extend(f"- {cause.field}" for cause in causes if cause.message == told)
     message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
-    return Failure(409, "Conflict", message, {}, causes)
+    return ApiFailure(409, "Conflict", message, {}, causes)
 
 
-def _described(manager: Manager, ownership: Ownership) -> str:
+def _described(manager: FieldManager, ownership: Ownership) -> str:
     text = f'"{manager.name}"'
     if manager.subresource:
         text = f'{text} with subresource "{manager.subresource}"'
@@ -299,7 +301,7 @@ def _without_reset(intent: dict[str, Any], subresource: str, reset: Collection[s
     return wanted
 
 
-def _applied_by_kubectl(live: dict[str, Any], node: Node, owner: Manager) -> FieldSet:
+def _applied_by_kubectl(live: dict[str, Any], node: SchemaNode, owner: FieldManager) -> FieldSet:
     """What `kubectl apply` wrote from the client: `kubectl apply --server-side` may take it over."""
     if owner.name != _KUBECTL:
         return NO_FIELDS

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.schema.json_values import quoted
-from reconcile.embedded.schema.schema_nodes import ANYTHING, Node
+from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
 
 _PATCH: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -16,11 +16,11 @@ Members = dict[str, Any]
 KeyOf = Callable[[Any], str]
 
 
-def merge_maps(original: Members, patch: Members, node: Node) -> Members:
+def merge_maps(original: Members, patch: Members, node: SchemaNode) -> Members:
     """Merge `patch` into `original`; both may be changed and parts of them are in the result.
 
     Raises:
-        Failure: 400 for a patch of a wrong form, 500 for an item without its merge key.
+        ApiFailure: 400 for a patch of a wrong form, 500 for an item without its merge key.
     """
     if _PATCH in patch:
         return _directed(patch)
@@ -62,7 +62,7 @@ def _retain_keys(original: Members, patch: Members) -> None:
         del original[name]
 
 
-def _order_lists(original: Members, patch: Members, node: Node) -> None:
+def _order_lists(original: Members, patch: Members, node: SchemaNode) -> None:
     """Merge and order the lists that `$setElementOrder` names, and take them out of the patch."""
     for directive in [name for name in patch if name.startswith(_SET_ORDER)]:
         order = patch.pop(directive)
@@ -90,7 +90,7 @@ def _delete_scalars(original: Members, name: str, values: Any) -> None:
         del original[name]
 
 
-def _merge_values(original: Any, patch: Any, node: Node) -> Any:
+def _merge_values(original: Any, patch: Any, node: SchemaNode) -> Any:
     if isinstance(patch, dict):
         replaced = "replace" in node.patch_strategies
         return _plain(patch) if replaced else merge_maps(original, patch, node)
@@ -100,7 +100,7 @@ def _merge_values(original: Any, patch: Any, node: Node) -> Any:
     return patch
 
 
-def _merge_lists(original: list[Any], patch: list[Any], node: Node) -> list[Any]:
+def _merge_lists(original: list[Any], patch: list[Any], node: SchemaNode) -> list[Any]:
     key_of = _key_of(node)
     if not node.patch_merge_key:
         merged = list({key_of(item): item for item in [*original, *patch]}.values())
@@ -160,7 +160,7 @@ def _ordered(merged: Sequence[Any], order: Sequence[Any], live: Sequence[Any], k
     return [*result, *named, *others]
 
 
-def _key_of(node: Node) -> KeyOf:
+def _key_of(node: SchemaNode) -> KeyOf:
     merge_key = node.patch_merge_key
     if not merge_key:
         return quoted
@@ -197,10 +197,10 @@ def _is_deletion(item: Any) -> bool:
     return isinstance(item, dict) and item.get(_PATCH) == "delete"
 
 
-def _bad_request(message: str) -> Failure:
-    return Failure(400, "BadRequest", message)
+def _bad_request(message: str) -> ApiFailure:
+    return ApiFailure(400, "BadRequest", message)
 
 
-def _bad_patch(message: str) -> Failure:
+def _bad_patch(message: str) -> ApiFailure:
     """The API server has no better answer for these than a 500 without a reason."""
-    return Failure(500, "", message)
+    return ApiFailure(500, "", message)

@@ -19,7 +19,7 @@ from reconcile.embedded.ownership.field_sets import (
     value_element,
 )
 from reconcile.embedded.schema.json_values import NESTED, same, type_name
-from reconcile.embedded.schema.schema_nodes import ABSENT, ANYTHING, Node
+from reconcile.embedded.schema.schema_nodes import ABSENT, ANYTHING, SchemaNode
 
 __all__ = [
     "Comparison",
@@ -61,17 +61,17 @@ class Comparison:
 _NO_DIFFERENCE = Comparison()
 
 
-def is_granular_map(node: Node, value: Any) -> bool:
+def is_granular_map(node: SchemaNode, value: Any) -> bool:
     """Whether the value is a map whose members are owned one by one."""
     return isinstance(value, dict) and node.type in ("object", "") and not node.atomic_map
 
 
-def is_granular_list(node: Node, value: Any) -> bool:
+def is_granular_list(node: SchemaNode, value: Any) -> bool:
     """Whether the value is a list whose items are owned one by one."""
     return isinstance(value, list) and node.list_type != "atomic"
 
 
-def check_typed(node: Node, value: Any, path: tuple[str, ...] = ()) -> None:
+def check_typed(node: SchemaNode, value: Any, path: tuple[str, ...] = ()) -> None:
     """See that an applied configuration is what the schema describes.
 
     Raises:
@@ -90,7 +90,7 @@ def check_typed(node: Node, value: Any, path: tuple[str, ...] = ()) -> None:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type}, got {type_name(value)}")
 
 
-def _check_map(node: Node, value: dict[str, Any], path: tuple[str, ...]) -> None:
+def _check_map(node: SchemaNode, value: dict[str, Any], path: tuple[str, ...]) -> None:
     if node.type not in ("object", "") or node.int_or_string or node.quantity:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got map")
     for name, member in value.items():
@@ -101,7 +101,7 @@ def _check_map(node: Node, value: dict[str, Any], path: tuple[str, ...]) -> None
             check_typed(child, member, (*path, field_element(name)))
 
 
-def _check_list(node: Node, value: list[Any], path: tuple[str, ...]) -> None:
+def _check_list(node: SchemaNode, value: list[Any], path: tuple[str, ...]) -> None:
     if node.type not in ("array", "") or node.int_or_string or node.quantity:
         raise SchemaMismatch(f"{path_text(path)}: expected {node.type or 'scalar'}, got list")
     seen: set[str] = set()
@@ -113,7 +113,7 @@ def _check_list(node: Node, value: list[Any], path: tuple[str, ...]) -> None:
         check_typed(node.item(), item, (*path, element))
 
 
-def item_element(node: Node, item: Any, path: tuple[str, ...] = ()) -> str:
+def item_element(node: SchemaNode, item: Any, path: tuple[str, ...] = ()) -> str:
     """The path element of an item of a granular list; keys that are left out have their defaults.
 
     Raises:
@@ -137,7 +137,7 @@ def item_element(node: Node, item: Any, path: tuple[str, ...] = ()) -> str:
     return key_element(keys)
 
 
-def field_set(node: Node, value: Any) -> FieldSet:
+def field_set(node: SchemaNode, value: Any) -> FieldSet:
     """The fields that an applied configuration speaks about."""
     if is_granular_map(node, value):
         return _map_fields(node, value)
@@ -146,7 +146,7 @@ def field_set(node: Node, value: Any) -> FieldSet:
     return FieldSet.LEAF
 
 
-def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+def _map_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
     children: dict[str, FieldSet] = {}
     for name, member in value.items():
         if not isinstance(member, NESTED):
@@ -159,7 +159,7 @@ def _map_fields(node: Node, value: dict[str, Any]) -> FieldSet:
     return FieldSet(children=children)
 
 
-def _list_fields(node: Node, value: list[Any]) -> FieldSet:
+def _list_fields(node: SchemaNode, value: list[Any]) -> FieldSet:
     children: dict[str, FieldSet] = {}
     for item in value:
         element, below = item_element(node, item), field_set(node.item(), item)
@@ -167,12 +167,12 @@ def _list_fields(node: Node, value: list[Any]) -> FieldSet:
     return FieldSet(children=children)
 
 
-def new_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+def new_fields(node: SchemaNode, value: dict[str, Any]) -> FieldSet:
     """The fields of a new object: what `compare` finds added to an empty one, in one walk."""
     return FieldSet(children=_new_members(node, value))
 
 
-def _new_members(node: Node, value: dict[str, Any]) -> dict[str, FieldSet]:
+def _new_members(node: SchemaNode, value: dict[str, Any]) -> dict[str, FieldSet]:
     return {
         f"f:{name}": _all_new(node.child(name) or ANYTHING, member)
         if isinstance(member, dict | list)
@@ -181,7 +181,7 @@ def _new_members(node: Node, value: dict[str, Any]) -> dict[str, FieldSet]:
     }
 
 
-def _all_new(node: Node, value: Any) -> FieldSet:
+def _all_new(node: SchemaNode, value: Any) -> FieldSet:
     if not value:
         return FieldSet.LEAF
     if is_granular_map(node, value):
@@ -192,7 +192,7 @@ def _all_new(node: Node, value: Any) -> FieldSet:
     return FieldSet.LEAF
 
 
-def compare(node: Node, old: Any, new: Any) -> Comparison:
+def compare(node: SchemaNode, old: Any, new: Any) -> Comparison:
     """How `new` differs from `old`; either may be `ABSENT`, not both."""
     if old == new and same(old, new):
         return _NO_DIFFERENCE
@@ -222,7 +222,7 @@ def _replaced(new: Any) -> Comparison:
     return Comparison(removed=FieldSet.LEAF) if new is ABSENT else Comparison(modified=FieldSet.LEAF)
 
 
-def _both(test: Callable[[Node, Any], bool], node: Node, old: Any, new: Any) -> bool:
+def _both(test: Callable[[SchemaNode, Any], bool], node: SchemaNode, old: Any, new: Any) -> bool:
     """Whether `test` holds for both sides, one of which may have no value; not if both are empty."""
     filled = False
     for side in (old, new):
@@ -238,7 +238,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _by_element(node: Node, value: Any) -> dict[str, Any]:
+def _by_element(node: SchemaNode, value: Any) -> dict[str, Any]:
     items = value if isinstance(value, list) else []
     return {item_element(node, item): item for item in items}
 
@@ -259,7 +259,7 @@ def _combined(parts: dict[str, Comparison], new: Any) -> Comparison:
     return Comparison(FieldSet(False, added), FieldSet(new is ABSENT, removed), FieldSet(False, modified))
 
 
-def merge(node: Node, live: Any, intent: Any) -> Any:
+def merge(node: SchemaNode, live: Any, intent: Any) -> Any:
     """`live` with what `intent` says; nothing is removed from granular maps and lists."""
     if intent is ABSENT:
         return live
@@ -276,7 +276,7 @@ def merge(node: Node, live: Any, intent: Any) -> Any:
     return live if kept else intent
 
 
-def _merge_lists(node: Node, live: list[Any], intent: list[Any]) -> list[Any]:
+def _merge_lists(node: SchemaNode, live: list[Any], intent: list[Any]) -> list[Any]:
     """Items of `intent` in its order, and the others of `live` among them where they were."""
     mine = _by_element(node, intent)
     theirs: dict[str, Any] = {}
@@ -303,7 +303,7 @@ def _merge_lists(node: Node, live: list[Any], intent: list[Any]) -> list[Any]:
     return merged
 
 
-def remove(node: Node, value: Any, fields: FieldSet) -> Any:
+def remove(node: SchemaNode, value: Any, fields: FieldSet) -> Any:
     """`value` without the fields of the set; None where nothing is left."""
     if is_granular_map(node, value) and value:
         members: dict[str, Any] = {}
@@ -324,7 +324,7 @@ def remove(node: Node, value: Any, fields: FieldSet) -> Any:
     return value
 
 
-def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
+def with_named_fields(fields: FieldSet, node: SchemaNode) -> FieldSet:
     """The set with each declared field that has something of the set below it."""
     children: dict[str, FieldSet] = {}
     for element, child in fields.children.items():
@@ -334,7 +334,7 @@ def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
     return FieldSet(fields.owned, children)
 
 
-def reconciled(fields: FieldSet, node: Node) -> FieldSet:
+def reconciled(fields: FieldSet, node: SchemaNode) -> FieldSet:
     """The set under a schema that has since made some of its maps or lists atomic; itself if it has not."""
     if fields.children and (node.atomic_map or (node.type == "array" and node.list_type == "atomic")):
         return FieldSet.LEAF
@@ -346,7 +346,7 @@ def reconciled(fields: FieldSet, node: Node) -> FieldSet:
     return FieldSet(fields.owned, {**fields.children, **changed}) if changed else fields
 
 
-def node_below(node: Node, element: str) -> Node:
+def node_below(node: SchemaNode, element: str) -> SchemaNode:
     """What the schema says of the place that a path element leads to."""
     if element.startswith("f:"):
         return node.child(element[2:]) or ANYTHING

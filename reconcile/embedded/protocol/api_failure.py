@@ -25,7 +25,7 @@ class FieldCause:
 
 
 @frozen
-class Failure(Exception):
+class ApiFailure(Exception):
     """A request that is refused, with what the answer's Status says of it.
 
     `details` carries `name`, `group`, `kind`, `uid` and `retryAfterSeconds` where they apply; None
@@ -44,7 +44,12 @@ class Failure(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """The whole Status object."""
-        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+        }
         status["message"] = self.message
         if self.reason:
             status["reason"] = self.reason

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.names import label_key_faults, label_value_faults
 
 LabelTest = Callable[[Mapping[str, str]], bool]
@@ -123,8 +123,8 @@ def _unparsable(text: str) -> Exception:
     return _unreadable(f"unable to parse requirement: found '{text}', expected: a label selector")
 
 
-def _unreadable(why: str) -> Failure:
-    return Failure(400, "BadRequest", why)
+def _unreadable(why: str) -> ApiFailure:
+    return ApiFailure(400, "BadRequest", why)
 
 
 # --- LabelSelector ------------------------------------------------------------------------------

@@ -133,14 +133,16 @@ def drop_duplicate_owners(metadata: dict[str, Any]) -> str:
 
 
 @frozen
-class Faults:
+class MetadataFaults:
     """What is wrong, and what is only unwise."""
 
     causes: list[FieldCause]
     warnings: list[str]
 
 
-def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, times: int = 1) -> Faults:
+def check(
+    metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, times: int = 1
+) -> MetadataFaults:
     """All rules for `metadata` that need no earlier state.
 
     `times` is how often the real server applies those for labels, annotations and owners: each of
@@ -171,7 +173,7 @@ def check(metadata: Mapping[str, Any], name_check: NameCheck, *, custom: bool, t
         else:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             causes.append(value_invalid(f"metadata.finalizers[{index}]", finalizer, why))
-    return Faults(causes, warnings)
+    return MetadataFaults(causes, warnings)
 
 
 def _name_causes(metadata: Mapping[str, Any], name_check: NameCheck) -> list[FieldCause]:
@@ -248,7 +250,7 @@ def _owner_causes(owners: Sequence[Mapping[str, Any]]) -> list[FieldCause]:
 
 
 @frozen
-class Owner:
+class StoredOwner:
     """One owner reference, as far as deletion cares."""
 
     api_version: str
@@ -258,10 +260,10 @@ class Owner:
     blocking: bool
 
 
-def owners_of(metadata: Mapping[str, Any]) -> tuple[Owner, ...]:
+def owners_of(metadata: Mapping[str, Any]) -> tuple[StoredOwner, ...]:
     """The owner references, as deletion reads them."""
     return tuple(
-        Owner(
+        StoredOwner(
             owner.get("apiVersion", ""),
             owner.get("kind", ""),
             owner.get("name", ""),

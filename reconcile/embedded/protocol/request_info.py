@@ -30,7 +30,7 @@ _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 
 @frozen
-class Place:
+class RequestPlace:
     """What a path names, whatever is served."""
 
     group: str
@@ -54,7 +54,7 @@ class RequestInfo:
 
     verb: str
     """In the words of roles; `REFUSED` for none of them."""
-    place: Place | None = None
+    place: RequestPlace | None = None
     name: str = ""
     """The name in the path, or the one that the field selector of a list or a watch leaves."""
 
@@ -93,7 +93,7 @@ def _is_path_segment(name: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def place_of(path: str) -> Place | None:
+def place_of(path: str) -> RequestPlace | None:
     """What a path names; None where it leads to no resource. The same few come again and again."""
     match [part for part in path.split("/") if part]:
         case ["api", version, *rest] if rest:
@@ -109,4 +109,6 @@ def place_of(path: str) -> Place | None:
     if within:
         rest = rest[2:]
     resource, name, subresource = rest[0], "".join(rest[1:2]), "".join(rest[2:3])
-    return Place(group, version, namespace, resource, name, subresource, tuple(rest[3:]), prefix, within)
+    return RequestPlace(
+        group, version, namespace, resource, name, subresource, tuple(rest[3:]), prefix, within
+    )

@@ -59,7 +59,7 @@ def load(text: bytes, duplicates: list[str] | None = None, max_depth: int = 200)
         TooLarge: It has too many values.
     """
     events = yaml.parse(text, Loader=_PARSER)
-    return _Reader(events, max_depth, [] if duplicates is None else duplicates).document()
+    return _YamlReader(events, max_depth, [] if duplicates is None else duplicates).document()
 
 
 @define
@@ -73,7 +73,7 @@ class _Known:
 
 
 @define
-class _Reader:
+class _YamlReader:
     """Reads one document; what it has read so far is counted in `nodes` and `size`."""
 
     _events: Iterator[Any]

@@ -11,11 +11,11 @@ from reconcile.embedded.schema.object_meta import OBJECT_META
 from reconcile.embedded.schema.object_validation import duplicates, validate
 from reconcile.embedded.schema.optional_rules import Rules, compile_rules, costly_rules, unevaluated_rules
 from reconcile.embedded.schema.patterns import compile_pattern
-from reconcile.embedded.schema.schema_nodes import ABSENT, Node, compile_node
+from reconcile.embedded.schema.schema_nodes import ABSENT, SchemaNode, compile_node
 from reconcile.embedded.schema.steps import TOO_MANY_FAULTS, TOO_MUCH_WORK, Causes, TooManyFaults, TooMuchWork
 from reconcile.embedded.schema.structural import check_structural
 
-__all__ = ["EMPTY", "Node", "Schema", "Steps", "check_structural", "compile_schema"]
+__all__ = ["EMPTY", "ResourceSchema", "SchemaNode", "Steps", "check_structural", "compile_schema"]
 
 Steps = tuple[str, ...]
 """The way to a field; an empty step goes into the items of a list."""
@@ -23,7 +23,7 @@ Steps = tuple[str, ...]
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 
 
-class Schema:
+class ResourceSchema:
     """What objects of one version of one resource may be.
 
     `metadata` is not its affair, save where the definition restricts it: the rules for metadata are
@@ -35,14 +35,14 @@ class Schema:
         openapi: Mapping[str, Any],
         *,
         unique_lists: bool = True,
-        grafts: Mapping[Steps, Node] | None = None,
+        grafts: Mapping[Steps, SchemaNode] | None = None,
     ) -> None:
         self._openapi = openapi
         self._unique_lists = unique_lists
         self._grafts = grafts or {}
 
     @cached_property
-    def root(self) -> Node:
+    def root(self) -> SchemaNode:
         """The schema as the definition has it. It is compiled when it is first needed."""
         root = compile_node(self._openapi)
         for (*way, last), node in self._grafts.items():
@@ -53,7 +53,7 @@ class Schema:
         return root
 
     @cached_property
-    def whole(self) -> Node:
+    def whole(self) -> SchemaNode:
         """The same with apiVersion, kind and the full metadata: what patches and applies are typed by."""
         return _with_object_fields(self.root)
 
@@ -115,8 +115,8 @@ def compile_schema(
     openapi: Mapping[str, Any] | None,
     *,
     unique_lists: bool = True,
-    grafts: Mapping[Steps, Node] | None = None,
-) -> Schema:
+    grafts: Mapping[Steps, SchemaNode] | None = None,
+) -> ResourceSchema:
     """The schema for an `openAPIV3Schema` that is structural; None gives `EMPTY`.
 
     Without `unique_lists`, duplicates in lists of type set and map are no fault: for built-in kinds
@@ -124,12 +124,16 @@ def compile_schema(
     """
     if openapi is None:
         return EMPTY
-    return Schema(openapi, unique_lists=unique_lists, grafts=grafts)
+    return ResourceSchema(openapi, unique_lists=unique_lists, grafts=grafts)
 
 
-def _with_object_fields(root: Node) -> Node:
-    fields = {"apiVersion": Node(type="string"), "kind": Node(type="string"), "metadata": OBJECT_META}
-    return Node(
+def _with_object_fields(root: SchemaNode) -> SchemaNode:
+    fields = {
+        "apiVersion": SchemaNode(type="string"),
+        "kind": SchemaNode(type="string"),
+        "metadata": OBJECT_META,
+    }
+    return SchemaNode(
         type="object",
         properties=root.properties | fields,
         additional=root.additional,
@@ -155,5 +159,5 @@ def _unevaluated(schema: Any, path: str) -> Iterator[str]:
     yield from _unevaluated(schema.get("not"), f"{path}.not".lstrip("."))
 
 
-EMPTY: Final = Schema({"nullable": True, "x-kubernetes-preserve-unknown-fields": True})
+EMPTY: Final = ResourceSchema({"nullable": True, "x-kubernetes-preserve-unknown-fields": True})
 """Keeps everything and finds no fault."""

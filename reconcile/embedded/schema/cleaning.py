@@ -7,14 +7,14 @@ from attrs import define
 
 from reconcile.embedded.schema.json_values import copied
 from reconcile.embedded.schema.quantities import canonical_quantity
-from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Default, Node
+from reconcile.embedded.schema.schema_nodes import ABSENT, EMBEDDED_FIELDS, Default, SchemaNode
 from reconcile.embedded.schema.steps import MAX_CAUSES, MAX_PATH, shortened
 
 MAX_DEFAULTS: Final = 3 * 1024 * 1024
 """Bytes of defaults that one object may get: twice what can be stored, so that half of it is too much."""
 
 
-def prune(node: Node, value: Any, path: str, removed: list[str]) -> None:
+def prune(node: SchemaNode, value: Any, path: str, removed: list[str]) -> None:
     """Take out, in place, what the schema does not know; the first paths of it are added to `removed`."""
     if len(path) > MAX_PATH:
         path = shortened(path)
@@ -56,7 +56,7 @@ class _Room:
         return copied(default.value)
 
 
-def fill_defaults(node: Node, value: Any) -> None:
+def fill_defaults(node: SchemaNode, value: Any) -> None:
     """Put defaults in, in place.
 
     A null gives way to the default where there is one, goes where the field is not nullable, and
@@ -67,14 +67,14 @@ def fill_defaults(node: Node, value: Any) -> None:
     _fill(node, value, _Room())
 
 
-def _fill(node: Node, value: Any, room: _Room) -> None:
+def _fill(node: SchemaNode, value: Any, room: _Room) -> None:
     if isinstance(value, dict):
         _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:
         _fill_items(node.items, value, room)
 
 
-def _fill_members(node: Node, value: dict[str, Any], room: _Room) -> None:
+def _fill_members(node: SchemaNode, value: dict[str, Any], room: _Room) -> None:
     for name, default in node.defaulted:
         if name not in value or (value[name] is None and not node.properties[name].nullable):
             made = room.copy_of(default)
@@ -98,7 +98,7 @@ def _fill_members(node: Node, value: dict[str, Any], room: _Room) -> None:
         del value[name]
 
 
-def _fill_items(node: Node, items: list[Any], room: _Room) -> None:
+def _fill_items(node: SchemaNode, items: list[Any], room: _Room) -> None:
     for index, item in enumerate(items):
         if item is None and not node.nullable and node.default is not None:
             made = room.copy_of(node.default)
@@ -109,12 +109,12 @@ def _fill_items(node: Node, items: list[Any], room: _Room) -> None:
             items[index] = _coerced(node, item)
 
 
-def _says_nothing(node: Node) -> bool:
+def _says_nothing(node: SchemaNode) -> bool:
     """A place that keeps everything keeps null too."""
     return node.preserves_unknown and not node.type
 
 
-def _coerced(node: Node, value: Any) -> Any:
+def _coerced(node: SchemaNode, value: Any) -> Any:
     if node.quantity:
         return _stored_quantity(value)
     if isinstance(value, float) and value.is_integer() and node.type == "integer":

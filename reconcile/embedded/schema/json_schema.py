@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from reconcile.embedded.schema.schema_nodes import ANYTHING, Node
+from reconcile.embedded.schema.schema_nodes import ANYTHING, SchemaNode
 
 _VALUES: Final = (
     "$ref", "$schema", "default", "dependencies", "description", "enum", "example", "exclusiveMaximum",
@@ -18,19 +18,19 @@ _MAPS: Final = ("definitions", "patternProperties", "properties")
 _RULE: Final = ("fieldPath", "message", "messageExpression", "optionalOldSelf", "reason", "rule")
 
 
-def _json_schema() -> Node:
-    node = Node(nullable=True, atomic_map=True)
-    rule = Node(nullable=True, properties=dict.fromkeys(_RULE, ANYTHING))
-    documents = Node(nullable=True, properties=dict.fromkeys(("description", "url"), ANYTHING))
+def _json_schema() -> SchemaNode:
+    node = SchemaNode(nullable=True, atomic_map=True)
+    rule = SchemaNode(nullable=True, properties=dict.fromkeys(_RULE, ANYTHING))
+    documents = SchemaNode(nullable=True, properties=dict.fromkeys(("description", "url"), ANYTHING))
     node.properties = {
         **dict.fromkeys(_VALUES, ANYTHING),
         **dict.fromkeys(_SCHEMAS, node),
-        **dict.fromkeys(_LISTS, Node(nullable=True, items=node)),
-        **dict.fromkeys(_MAPS, Node(nullable=True, additional=node)),
+        **dict.fromkeys(_LISTS, SchemaNode(nullable=True, items=node)),
+        **dict.fromkeys(_MAPS, SchemaNode(nullable=True, additional=node)),
         "externalDocs": documents,
-        "x-kubernetes-validations": Node(nullable=True, items=rule),
+        "x-kubernetes-validations": SchemaNode(nullable=True, items=rule),
     }
-    node.properties["items"] = Node(nullable=True, items=node, properties=node.properties)
+    node.properties["items"] = SchemaNode(nullable=True, items=node, properties=node.properties)
     return node
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from reconcile.embedded.schema.schema_nodes import Node, compile_node
+from reconcile.embedded.schema.schema_nodes import SchemaNode, compile_node
 
 _STRING: dict[str, Any] = {"type": "string"}
 _TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
@@ -72,5 +72,5 @@ OBJECT_META_SCHEMA: Final[dict[str, Any]] = {
 }
 """The OpenAPI v3 schema of ObjectMeta, without descriptions."""
 
-OBJECT_META: Final[Node] = compile_node(OBJECT_META_SCHEMA)
+OBJECT_META: Final[SchemaNode] = compile_node(OBJECT_META_SCHEMA)
 """The same, compiled."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from reconcile.embedded.protocol.api_failure import FieldCause
 from reconcile.embedded.schema.checks import invalid
 from reconcile.embedded.schema.json_values import copied, quoted, same, type_name
-from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, Node
+from reconcile.embedded.schema.schema_nodes import ABSENT, Compositions, SchemaNode
 from reconcile.embedded.schema.steps import MAX_PATH, Causes, TooManyFaults, shortened
 
 _A_BRANCH: Final = 5
@@ -21,7 +21,7 @@ _TYPES: Final[Mapping[str, type]] = {
 }
 
 
-def validate(node: Node, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
+def validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
     """Add a cause for each fault of `value`.
 
     What is invalid but the same as in `old` is tolerated, as the API server does on updates, so that
@@ -36,7 +36,7 @@ def validate(node: Node, value: Any, path: str, causes: Causes, old: Any = ABSEN
     _validate(node, value, path, causes, old)
 
 
-def _validate(node: Node, value: Any, path: str, causes: Causes, old: Any) -> None:
+def _validate(node: SchemaNode, value: Any, path: str, causes: Causes, old: Any) -> None:
     causes.spend(1)
     if value is None and node.nullable:
         return
@@ -54,7 +54,7 @@ def _validate(node: Node, value: Any, path: str, causes: Causes, old: Any) -> No
         _validate_compositions(node.compositions, value, path, causes)
 
 
-def _passes_for(node: Node, value: Any) -> bool:
+def _passes_for(node: SchemaNode, value: Any) -> bool:
     """Whether a value that is not of the Python type of the node may be there nevertheless."""
     wanted = node.type
     if node.int_or_string and not wanted:
@@ -66,14 +66,14 @@ def _passes_for(node: Node, value: Any) -> bool:
     return wanted == "integer" and isinstance(value, float) and value.is_integer()
 
 
-def _wrong_type(node: Node, value: Any, path: str) -> FieldCause:
+def _wrong_type(node: SchemaNode, value: Any, path: str) -> FieldCause:
     wanted = node.type or ("integer,string" if node.int_or_string else "any value but null")
     fault = f'{path} in body must be of type {wanted}: "{type_name(value)}"'
     return FieldCause("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}: {fault}", path or "<nil>")
 
 
 def _validate_members(
-    node: Node, value: dict[str, Any], path: str, causes: Causes, old: dict[str, Any]
+    node: SchemaNode, value: dict[str, Any], path: str, causes: Causes, old: dict[str, Any]
 ) -> None:
     for name in node.required:
         if name not in value:
@@ -96,7 +96,7 @@ def _validate_members(
 
 
 def _validate_items(
-    node: Node, item_node: Node, items: list[Any], path: str, causes: Causes, old: Any
+    node: SchemaNode, item_node: SchemaNode, items: list[Any], path: str, causes: Causes, old: Any
 ) -> None:
     earlier = _items_by_key(node, old) if node.list_type == "map" else {}
     if len(path) > MAX_PATH:
@@ -108,11 +108,11 @@ def _validate_items(
         validate(item_node, item, f"{path}[{index}]", causes, former)
 
 
-def _items_by_key(node: Node, items: Any) -> dict[tuple[str, ...], Any]:
+def _items_by_key(node: SchemaNode, items: Any) -> dict[tuple[str, ...], Any]:
     return {item_key(node, item): item for item in items} if isinstance(items, list) else {}
 
 
-def item_key(node: Node, item: Any) -> tuple[str, ...]:
+def item_key(node: SchemaNode, item: Any) -> tuple[str, ...]:
     """What tells an item of a keyed list from the others; for a set, the item itself."""
     if node.list_type != "map" or not isinstance(item, dict):
         return (quoted(item),)
@@ -139,7 +139,7 @@ def _validate_compositions(parts: Compositions, value: Any, path: str, causes: C
         causes.append(_composition_fault(path, "must not validate the schema (not)"))
 
 
-def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: Causes) -> None:
+def _validate_one_of(options: tuple[SchemaNode, ...], value: Any, path: str, causes: Causes) -> None:
     faults = [_faults(option, value, path, causes) for option in options]
     valid = sum(not found for found in faults)
     if valid == 1:
@@ -151,7 +151,7 @@ def _validate_one_of(options: tuple[Node, ...], value: Any, path: str, causes: C
         causes.extend(nearest)
 
 
-def _faults(node: Node, value: Any, path: str, causes: Causes) -> Causes:
+def _faults(node: SchemaNode, value: Any, path: str, causes: Causes) -> Causes:
     """The faults under one branch, whose work is that of the whole."""
     found = Causes(causes.left - _A_BRANCH)
     try:
@@ -167,7 +167,7 @@ def _composition_fault(path: str, rule: str) -> FieldCause:
     return invalid("", "", f'"{path}" {rule}')
 
 
-def duplicates(node: Node, value: Any, path: str) -> Iterator[FieldCause]:
+def duplicates(node: SchemaNode, value: Any, path: str) -> Iterator[FieldCause]:
     """The items that occur twice in lists of type set and map."""
     if len(path) > MAX_PATH:
         path = shortened(path)
@@ -184,7 +184,7 @@ def duplicates(node: Node, value: Any, path: str) -> Iterator[FieldCause]:
                 yield from duplicates(node.items, item, f"{path}[{index}]")
 
 
-def _duplicate_items(node: Node, items: list[Any], path: str) -> Iterator[FieldCause]:
+def _duplicate_items(node: SchemaNode, items: list[Any], path: str) -> Iterator[FieldCause]:
     seen: set[tuple[str, ...]] = set()
     for index, item in enumerate(items):
         key = item_key(node, item)
@@ -195,7 +195,7 @@ def _duplicate_items(node: Node, items: list[Any], path: str) -> Iterator[FieldC
         seen.add(key)
 
 
-def _shown_key(node: Node, item: Any) -> str:
+def _shown_key(node: SchemaNode, item: Any) -> str:
     if node.list_type == "map" and isinstance(item, dict):
         return quoted({name: copied(item[name]) for name in node.map_keys if name in item})
     return quoted(item)

@@ -25,16 +25,16 @@ class Default:
 
 
 @define(eq=False)
-class Node:
+class SchemaNode:
     """What a schema says about one place in an object."""
 
     type: str = ""
     """object, array, string, integer, number or boolean; empty for any."""
     nullable: bool = False
-    properties: dict[str, "Node"] = field(factory=dict)
-    additional: "Node | None" = None
+    properties: dict[str, "SchemaNode"] = field(factory=dict)
+    additional: "SchemaNode | None" = None
     """What every member is that `properties` does not name; None where there may be none."""
-    items: "Node | None" = None
+    items: "SchemaNode | None" = None
     required: tuple[str, ...] = ()
     default: "Default | None" = None
     defaulted: tuple[tuple[str, "Default"], ...] = ()
@@ -62,14 +62,14 @@ class Node:
     has_keyed_lists: bool = False
     """A list of type set or map is here or below."""
 
-    def child(self, name: str) -> "Node | None":
+    def child(self, name: str) -> "SchemaNode | None":
         """What the member `name` is; None for one that the schema does not know."""
         known = self.properties.get(name) or self.additional
         if known is None and (self.preserves_unknown or (self.embedded and name in EMBEDDED_FIELDS)):
             return ANYTHING
         return known
 
-    def item(self) -> "Node":
+    def item(self) -> "SchemaNode":
         """What the items of the list are."""
         return self.items or ANYTHING
 
@@ -82,19 +82,19 @@ _PLAIN: Final[Mapping[str, type]] = {"string": str, "boolean": bool, "integer": 
 class Compositions:
     """allOf, anyOf, oneOf and not."""
 
-    all_of: tuple[Node, ...] = ()
-    any_of: tuple[Node, ...] = ()
-    one_of: tuple[Node, ...] = ()
-    negated: Node | None = None
+    all_of: tuple[SchemaNode, ...] = ()
+    any_of: tuple[SchemaNode, ...] = ()
+    one_of: tuple[SchemaNode, ...] = ()
+    negated: SchemaNode | None = None
 
 
-ANYTHING: Final = Node(nullable=True, preserves_unknown=True)
+ANYTHING: Final = SchemaNode(nullable=True, preserves_unknown=True)
 """Everything is allowed and kept."""
 
 
-def compile_node(schema: Mapping[str, Any]) -> Node:
+def compile_node(schema: Mapping[str, Any]) -> SchemaNode:
     """The node for an OpenAPI v3 schema, which is taken to be structural."""
-    node = Node()
+    node = SchemaNode()
     for keyword, value in schema.items():
         match keyword:
             case "type":
@@ -129,7 +129,7 @@ def compile_node(schema: Mapping[str, Any]) -> Node:
     return node
 
 
-def _extend(node: Node, keyword: str, value: Any) -> None:
+def _extend(node: SchemaNode, keyword: str, value: Any) -> None:
     match keyword:
         case "x-kubernetes-preserve-unknown-fields":
             node.preserves_unknown = bool(value)
@@ -149,13 +149,13 @@ def _extend(node: Node, keyword: str, value: Any) -> None:
             node.patch_merge_key = value
 
 
-def _additional(value: Any) -> Node | None:
+def _additional(value: Any) -> SchemaNode | None:
     if isinstance(value, Mapping):
         return compile_node(value)
     return ANYTHING if value else None
 
 
-def _children(node: Node) -> list[Node]:
+def _children(node: SchemaNode) -> list[SchemaNode]:
     children = list(node.properties.values())
     children.extend(child for child in (node.additional, node.items) if child is not None)
     return children

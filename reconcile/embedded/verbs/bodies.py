@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 from attrs import frozen
 
-from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.api import ApiRequest, RequestTarget
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import (
     value_forbidden,
     value_invalid,
@@ -130,7 +130,7 @@ def parse_json(body: bytes, duplicates: list[str] | None = None) -> Any:
     """Decode JSON as the real server does: whole floats are integers; `duplicates` receives doubled keys.
 
     Raises:
-        Failure: 400 for what is not JSON, not Unicode, or nested too deeply, 413 for what is too large.
+        ApiFailure: 400 for what is not JSON, not Unicode, or nested too deeply, 413 for what is too large.
     """
     _check_size(body)
     obj = _parse_plain(body)
@@ -143,7 +143,7 @@ def _checked(value: Any, body: bytes) -> Any:
 
 
 def check_depth(value: Any) -> Any:
-    """The value, which is nested at most `MAX_DEPTH` deep. Raises Failure (400)."""
+    """The value, which is nested at most `MAX_DEPTH` deep. Raises ApiFailure (400)."""
     if is_deeper(value, MAX_DEPTH):
         raise too_deep()
     return value
@@ -209,7 +209,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Any:
     except yaml_text.TooDeep:
         raise too_deep() from None
     except yaml_text.TooLarge as error:
-        raise Failure(413, "RequestEntityTooLarge", f"Request entity too large: {error}") from None
+        raise ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: {error}") from None
 
 
 def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
@@ -217,7 +217,7 @@ def _parse_json_in_yaml(body: bytes, duplicates: list[str] | None) -> Any:
     doubled: list[str] = []
     try:
         obj = _parse_closely(body, doubled)
-    except Failure:
+    except ApiFailure:
         return None
     if duplicates is not None:
         duplicates += doubled
@@ -229,9 +229,9 @@ def _check_size(body: bytes) -> None:
         raise too_large()
 
 
-def too_large() -> Failure:
+def too_large() -> ApiFailure:
     """The refusal of a body of more than `MAX_BODY_BYTES`."""
-    return Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    return ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 def _number(text: str) -> int | float:
@@ -251,7 +251,7 @@ def _refuse_constant(text: str) -> Any:
 # --- the object -------------------------------------------------------------------------------
 
 
-def check_type(obj: Any, target: Target) -> dict[str, Any]:
+def check_type(obj: Any, target: RequestTarget) -> dict[str, Any]:
     """The object, which must be of the kind that the path is of; `metadata` becomes a dict."""
     resource = target.resource
     if obj is None and not resource.custom:
@@ -307,7 +307,7 @@ def _check_kind(obj: dict[str, Any], resource: ServedResource) -> None:
     raise invalid(resource, name, [value_invalid("kind", kind, f"must be {resource.kind}")])
 
 
-def place(obj: dict[str, Any], target: Target) -> None:
+def place(obj: dict[str, Any], target: RequestTarget) -> None:
     """Put the object into the namespace of the path; 400 where it says another."""
     metadata = obj["metadata"]
     if not target.resource.namespaced:
@@ -353,7 +353,7 @@ def warning_text(text: str) -> str:
     return '299 - "{}"'.format(re.sub(r'(["\\])', r"\\\1", plain))
 
 
-def require_object_name(obj: dict[str, Any], target: Target) -> None:
+def require_object_name(obj: dict[str, Any], target: RequestTarget) -> None:
     """The name in the body must be the one in the path."""
     name = obj["metadata"].get("name", "")
     if not name:

@@ -8,10 +8,10 @@ from attrs import evolve, frozen
 
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
-from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine, timestamp
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid, value_not_supported
 from reconcile.embedded.protocol.query_flags import flag
 from reconcile.embedded.refusals import (
@@ -36,7 +36,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.object_selection import selection
 from reconcile.embedded.verbs.reads import page_of
-from reconcile.embedded.verbs.rendering import JSON, json_response, many, one
+from reconcile.embedded.verbs.rendering import JSON, json_response, render_list, render_object
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -151,7 +151,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
 # --- one object -------------------------------------------------------------------------------
 
 
-def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def delete(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE of an object: gone now, or marked as terminating until nothing holds it."""
     resource = target.resource
     form = wanted_form(request, listing=False)
@@ -176,7 +176,7 @@ def delete(engine: Engine, request: ApiRequest, target: Target) -> Response:
         }
         return json_response(200, status, headers)
     version = outcome.obj["metadata"].get("resourceVersion", "")
-    body = one(engine.table, resource, encode(outcome.obj), form, version)
+    body = render_object(engine.table, resource, encode(outcome.obj), form, version)
     return Response(202 if options.cascading and not outcome.gone else 200, headers, body)
 
 
@@ -206,14 +206,16 @@ def _admit(
 
 
 @frozen
-class Outcome:
+class DeletionOutcome:
     """What a deletion came to: the object as it is answered, and whether it is gone."""
 
     obj: dict[str, Any]
     gone: bool
 
 
-def remove(engine: Engine, resource: ServedResource, stored: Stored, options: DeleteOptions) -> Outcome:
+def remove(
+    engine: Engine, resource: ServedResource, stored: Stored, options: DeleteOptions
+) -> DeletionOutcome:
     """Delete what is stored, as far as its finalizers and its grace period let it."""
     _check_preconditions(resource, stored, options)
     old = object_in(stored, resource)
@@ -225,12 +227,12 @@ def remove(engine: Engine, resource: ServedResource, stored: Stored, options: De
     if not held:
         if not options.dry_run:
             engine.remove(resource.storage_key, stored.key)
-        return Outcome(old, gone=True)
+        return DeletionOutcome(old, gone=True)
     _mark(engine, resource, obj, grace)
     if obj == old or options.dry_run:
-        return Outcome(obj, gone=False)
+        return DeletionOutcome(obj, gone=False)
     engine.put(resource, obj)
-    return Outcome(obj, gone=False)
+    return DeletionOutcome(obj, gone=False)
 
 
 def _check_preconditions(resource: ServedResource, stored: Stored, options: DeleteOptions) -> None:
@@ -244,7 +246,7 @@ def _check_preconditions(resource: ServedResource, stored: Stored, options: Dele
         )
     if why:
         failure = conflict(resource, stored.key.name, why)
-        raise Failure(
+        raise ApiFailure(
             failure.code, failure.reason, failure.message, details_by_kind(resource, stored.key.name)
         )
 
@@ -295,7 +297,7 @@ def _mark(engine: Engine, resource: ServedResource, obj: dict[str, Any], grace: 
 # --- a collection -----------------------------------------------------------------------------
 
 
-def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def delete_collection(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """DELETE of all that the selectors choose, one by one; answers what was there."""
     resource = target.resource
     chosen = selection(resource, target.namespace, request.query)
@@ -307,5 +309,5 @@ def delete_collection(engine: Engine, request: ApiRequest, target: Target) -> Re
         if now is not None and now.uid == stored.uid:
             _admit(engine, request, resource, now, options)
             remove(engine, resource, now, _with_default(resource, now, options))
-    body = many(engine.table, resource, page.items, page.metadata(resource.custom), form)
+    body = render_list(engine.table, resource, page.items, page.metadata(resource.custom), form)
     return Response(200, {"content-type": JSON}, body)

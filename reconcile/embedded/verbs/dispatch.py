@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.protocol.request_info import RequestInfo
 from reconcile.embedded.refusals import (
     bad_request,
@@ -16,9 +16,9 @@ from reconcile.embedded.refusals import (
     page_not_found,
 )
 from reconcile.embedded.verbs import deletion, eviction, reads, reviewing, subresources, writes
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.watching import WatchStream
 
-Act = Callable[[Engine, ApiRequest, Target], Response | Watch]
+Act = Callable[[Engine, ApiRequest, RequestTarget], Response | WatchStream]
 
 _UNSUPPORTED: Final = frozenset(
     {"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"}
@@ -44,7 +44,7 @@ _OTHER_ACTS: Final[Mapping[tuple[str, str, str], Mapping[str, Act]]] = {
 }
 
 
-def act_for(info: RequestInfo, request: ApiRequest, target: Target) -> Act:
+def act_for(info: RequestInfo, request: ApiRequest, target: RequestTarget) -> Act:
     """What does the verb of `info` to `target`; the 404 or 405 that fits where nothing does."""
     if request.method == "HEAD":
         raise method_not_allowed()
@@ -57,7 +57,7 @@ def act_for(info: RequestInfo, request: ApiRequest, target: Target) -> Act:
     return _collection_act(info.verb, target)
 
 
-def _review_act(verb: str, target: Target) -> Act:
+def _review_act(verb: str, target: RequestTarget) -> Act:
     if target.name:
         raise no_such_resource()
     if verb != "create" or (target.resource.namespaced and not target.namespace):
@@ -65,7 +65,7 @@ def _review_act(verb: str, target: Target) -> Act:
     return reviewing.review
 
 
-def _collection_act(verb: str, target: Target) -> Act:
+def _collection_act(verb: str, target: RequestTarget) -> Act:
     resource = target.resource
     clusterwide = resource.namespaced and not target.namespace
     match verb:
@@ -85,7 +85,7 @@ def _collection_act(verb: str, target: Target) -> Act:
             raise method_not_allowed()
 
 
-def _object_act(verb: str, target: Target) -> Act:
+def _object_act(verb: str, target: RequestTarget) -> Act:
     if verb == "create" and target.resource.custom:
         return writes.create
     if verb not in _OBJECT_ACTS:
@@ -93,7 +93,7 @@ def _object_act(verb: str, target: Target) -> Act:
     return _OBJECT_ACTS[verb]
 
 
-def _subresource_act(verb: str, target: Target) -> Act:
+def _subresource_act(verb: str, target: RequestTarget) -> Act:
     resource, subresource = target.resource, target.subresource
     if subresource == "status" and resource.has_status:
         acts = _STATUS_ACTS
@@ -103,7 +103,7 @@ def _subresource_act(verb: str, target: Target) -> Act:
         acts = _OTHER_ACTS[resource.group, resource.plural, subresource]
     elif not resource.custom and subresource.partition("/")[0] in _UNSUPPORTED:
         message = f"{resource.name}/{subresource} is not supported by the embedded server"
-        raise Failure(405, "MethodNotAllowed", message, {})
+        raise ApiFailure(405, "MethodNotAllowed", message, {})
     else:
         raise not_found(resource, target.name) if resource.custom else no_such_resource()
     if verb not in acts:

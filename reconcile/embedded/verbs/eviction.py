@@ -8,12 +8,12 @@ from attrs import evolve
 
 from informers.resource import Key
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import StorageKey
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.label_selectors import selects
-from reconcile.embedded.refusals import bad_request, not_found, untidy
+from reconcile.embedded.refusals import bad_request, bare_server_error, not_found
 from reconcile.embedded.stored_forms import encode, object_in
 from reconcile.embedded.verbs.bodies import read_body, write_options
 from reconcile.embedded.verbs.deletion import DeleteOptions, delete_options, remove
@@ -131,7 +131,7 @@ def _controller_of(obj: Object) -> dict[str, Any] | None:
 # --- eviction ---------------------------------------------------------------------------------
 
 
-def evict(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def evict(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/eviction: a deletion, unless it would break a budget (429)."""
     write_options(request, "CreateOptions")
     eviction = read_body(request, [])
@@ -166,7 +166,7 @@ def _is_free(pod: Object) -> bool:
     return ended or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _require_budget(engine: Engine, target: Target, pod: Object) -> None:
+def _require_budget(engine: Engine, target: RequestTarget, pod: Object) -> None:
     labels = pod["metadata"].get("labels") or {}
     budgets = [
         budget
@@ -177,7 +177,7 @@ def _require_budget(engine: Engine, target: Target, pod: Object) -> None:
     if not budgets:
         return
     if len(budgets) > 1:
-        raise untidy(
+        raise bare_server_error(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     status = current_status(engine, budgets[0])
@@ -195,10 +195,10 @@ def _may_go_unready(pod: Object, budget: Object, status: Object) -> bool:
     return bool(0 < status["desiredHealthy"] <= status["currentHealthy"])
 
 
-def _over_budget(name: str, status: Object) -> Failure:
+def _over_budget(name: str, status: Object) -> ApiFailure:
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     why = (
         f"The disruption budget {name} needs {status['desiredHealthy']} healthy pods and has "
         f"{status['currentHealthy']} currently"
     )
-    return Failure(429, "TooManyRequests", message, {}, [FieldCause("DisruptionBudget", why)])
+    return ApiFailure(429, "TooManyRequests", message, {}, [FieldCause("DisruptionBudget", why)])

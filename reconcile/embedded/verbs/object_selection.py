@@ -9,12 +9,12 @@ from informers.resource import Key
 from reconcile.embedded.log import Stored
 from reconcile.embedded.protocol.field_selectors import field_terms, value_at
 from reconcile.embedded.protocol.label_selectors import LabelTest, parse_labels
-from reconcile.embedded.refusals import bad_request, untidy
+from reconcile.embedded.refusals import bad_request, bare_server_error
 from reconcile.embedded.served import ServedResource
 
 
 @frozen
-class Selection:
+class ObjectSelection:
     """What a list or a watch asks for."""
 
     namespace: str = ""
@@ -48,9 +48,9 @@ class Selection:
         return not self.namespace or key.namespace == self.namespace
 
 
-def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]) -> Selection:
+def selection(resource: ServedResource, namespace: str, query: Mapping[str, str]) -> ObjectSelection:
     """The selection that a request's query describes; 400 for what cannot be understood."""
-    return Selection(
+    return ObjectSelection(
         namespace=namespace,
         labels=parse_labels(query.get("labelSelector", "")),
         fields=parse_fields(query.get("fieldSelector", ""), resource),
@@ -125,24 +125,24 @@ def parse_shards(text: str) -> tuple[ShardRange, ...]:
         return ()
     ranges = [_shard_range(term, text) for term in text.split("||")]
     if len({shard.by for shard in ranges}) > 1:
-        raise untidy(f"invalid shard selector {text!r}: all ranges must be of the same field")
+        raise bare_server_error(f"invalid shard selector {text!r}: all ranges must be of the same field")
     return tuple(ranges)
 
 
 def _shard_range(term: str, text: str) -> ShardRange:
     match = _SHARD.fullmatch(term)
     if match is None:
-        raise untidy(f"invalid shard selector {text!r}: expected shardRange(field, start, end)")
+        raise bare_server_error(f"invalid shard selector {text!r}: expected shardRange(field, start, end)")
     start, end = _bound(match[2], text), _bound(match[3], text)
     if start >= end:
-        raise untidy(f"invalid shard selector {text!r}: the start must be below the end")
+        raise bare_server_error(f"invalid shard selector {text!r}: the start must be below the end")
     return ShardRange(match[1].rsplit(".", 1)[1], start, end)
 
 
 def _bound(text: str, selector: str) -> int:
     value = int(text, 16)
     if len(text) != 18 and text != hex(_END):
-        raise untidy(f"invalid shard selector {selector!r}: a bound has 16 hexadecimal digits")
+        raise bare_server_error(f"invalid shard selector {selector!r}: a bound has 16 hexadecimal digits")
     return value
 
 

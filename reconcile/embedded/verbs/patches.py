@@ -11,8 +11,8 @@ import msgspec
 from attrs import define
 
 from reconcile.embedded.ownership.strategic_merge import merge_maps
-from reconcile.embedded.protocol.api_failure import Failure
-from reconcile.embedded.schema import Schema
+from reconcile.embedded.protocol.api_failure import ApiFailure
+from reconcile.embedded.schema import ResourceSchema
 from reconcile.embedded.schema.json_values import copied, same
 
 __all__ = ["json_patch", "merge_into", "merge_patch", "strategic_merge"]
@@ -38,7 +38,7 @@ def merge_patch(doc: dict[str, Any], patch: Any) -> dict[str, Any]:
     """`doc` with the members of `patch`: null removes, maps merge, everything else replaces.
 
     Raises:
-        Failure: 400 when the patch is no object.
+        ApiFailure: 400 when the patch is no object.
     """
     if not isinstance(patch, dict):
         raise _bad_request("a merge patch must be an object")
@@ -58,14 +58,14 @@ def merge_into(doc: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return doc
 
 
-def strategic_merge(doc: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
+def strategic_merge(doc: dict[str, Any], patch: Any, schema: ResourceSchema) -> dict[str, Any]:
     """`doc` with a strategic merge patch, whose lists merge by the keys that the schema names.
 
     `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are understood. New
     items of a list come first unless `$setElementOrder` says otherwise.
 
     Raises:
-        Failure: 400 for a patch of a wrong form, 500 without a reason for an item that lacks its
+        ApiFailure: 400 for a patch of a wrong form, 500 without a reason for an item that lacks its
             merge key.
     """
     if not isinstance(patch, dict):
@@ -79,7 +79,7 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
     As in the API server, and against the RFC, `replace` of a member that is missing adds it.
 
     Raises:
-        Failure: 400 when `ops` is no list of operations, 413 when they are too many, 422 when one of
+        ApiFailure: 400 when `ops` is no list of operations, 413 when they are too many, 422 when one of
             them cannot be applied, a `test` fails, or they copy or move too much.
     """
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
@@ -89,16 +89,16 @@ def json_patch(doc: dict[str, Any], ops: Any) -> dict[str, Any]:
         raise _bad_request("error decoding patch: op, path and from must be strings")
     if len(ops) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
-        raise Failure(413, "RequestEntityTooLarge", message, {})
+        raise ApiFailure(413, "RequestEntityTooLarge", message, {})
     result = copied(doc)
     effort = _Effort()
     for op in ops:
         try:
             result = _applied(result, op, effort)
         except _Inapplicable as error:
-            raise Failure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
+            raise ApiFailure(422, "Invalid", f"{_REJECTED}: {error}", {}) from None
     if not isinstance(result, dict):
-        raise Failure(422, "Invalid", f"{_REJECTED}: the result is no object", {})
+        raise ApiFailure(422, "Invalid", f"{_REJECTED}: the result is no object", {})
     return result
 
 
@@ -253,5 +253,5 @@ def _index(part: str, highest: int) -> int:
     return int(part)
 
 
-def _bad_request(message: str) -> Failure:
-    return Failure(400, "BadRequest", message)
+def _bad_request(message: str) -> ApiFailure:
+    return ApiFailure(400, "BadRequest", message)

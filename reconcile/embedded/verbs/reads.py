@@ -11,17 +11,17 @@ import msgspec
 from attrs import evolve, frozen
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, RequestTarget, wanted_form
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_forbidden, value_not_supported
 from reconcile.embedded.protocol.query_flags import flag
-from reconcile.embedded.refusals import bad_request, expired, invalid_options, not_found, untidy
+from reconcile.embedded.refusals import bad_request, bare_server_error, expired, invalid_options, not_found
 from reconcile.embedded.stored_forms import body_in
-from reconcile.embedded.verbs.object_selection import Selection, selection
-from reconcile.embedded.verbs.rendering import JSON, many, one
-from reconcile.embedded.verbs.watching import Watch
+from reconcile.embedded.verbs.object_selection import ObjectSelection, selection
+from reconcile.embedded.verbs.rendering import JSON, render_list, render_object
+from reconcile.embedded.verbs.watching import WatchStream
 
 MIN_WATCH_SECONDS = 1800
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -33,26 +33,26 @@ INCONSISTENT = -1
 """The version in a continue token that goes on from a key in whatever is there now."""
 
 
-def get(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def get(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """One object."""
     resource = target.resource
     form = wanted_form(request, listing=False)
     stored = engine.get(resource, target.namespace, target.name)
     try:
         version = _version(request.query)
-    except Failure as failure:
-        raise untidy(failure.message) from failure
+    except ApiFailure as failure:
+        raise bare_server_error(failure.message) from failure
     _not_in_future(engine, version)
     if stored is None:
         raise not_found(resource, target.name)
-    body = one(engine.table, resource, body_in(stored, resource), form, str(stored.version))
+    body = render_object(engine.table, resource, body_in(stored, resource), form, str(stored.version))
     return Response(200, {"content-type": JSON}, body)
 
 
 # --- list -------------------------------------------------------------------------------------
 
 
-def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def list_objects(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """A page of a collection, all of whose pages are of one version."""
     resource = target.resource
     form = wanted_form(request, listing=True)
@@ -61,7 +61,7 @@ def list_objects(engine: Engine, request: ApiRequest, target: Target) -> Respons
     metadata = page.metadata(resource.custom and form.kind == "whole")
     if chosen.shards and not resource.custom:
         metadata["shardInfo"] = {"selector": request.query["shardSelector"]}
-    body = many(engine.table, resource, page.items, metadata, form)
+    body = render_list(engine.table, resource, page.items, metadata, form)
     return Response(200, {"content-type": JSON}, body)
 
 
@@ -84,8 +84,8 @@ class Page:
         return metadata
 
 
-def page_of(engine: Engine, request: ApiRequest, target: Target, chosen: Selection) -> Page:
-    """What the options of a list ask for. Raises Failure for options that contradict each other."""
+def page_of(engine: Engine, request: ApiRequest, target: RequestTarget, chosen: ObjectSelection) -> Page:
+    """What the options of a list ask for. Raises ApiFailure for options that contradict each other."""
     query = request.query
     _check_list_options(query)
     limit = _integer(query, "limit")
@@ -105,7 +105,7 @@ def page_of(engine: Engine, request: ApiRequest, target: Target, chosen: Selecti
 
 
 def _selected(
-    snapshot: Sequence[Stored], chosen: Selection, start: tuple[str, str] | None
+    snapshot: Sequence[Stored], chosen: ObjectSelection, start: tuple[str, str] | None
 ) -> Sequence[Stored]:
     if start is None and not chosen.narrows and not chosen.namespace:
         return snapshot
@@ -176,7 +176,7 @@ def _not_in_future(engine: Engine, version: int) -> None:
         return
     message = f"Timeout: Too large resource version: {version}, current: {engine.log.version}"
     causes = [FieldCause("ResourceVersionTooLarge", "Too large resource version")]
-    raise Failure(504, "Timeout", message, {"retryAfterSeconds": 1}, causes)
+    raise ApiFailure(504, "Timeout", message, {"retryAfterSeconds": 1}, causes)
 
 
 def _make_token(version: int, last: Stored) -> str:
@@ -203,7 +203,7 @@ def _read_token(engine: Engine, query: Mapping[str, str]) -> tuple[int, tuple[st
     return version, (namespace, name)
 
 
-class ExpiredToken(Failure):
+class ExpiredToken(ApiFailure):
     """410 whose `metadata.continue` goes on from the same key in what is there now."""
 
     def to_json(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class ExpiredToken(Failure):
         return status
 
 
-def _expired_token(namespace: str, name: str) -> Failure:
+def _expired_token(namespace: str, name: str) -> ApiFailure:
     message = (
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "
@@ -235,7 +235,7 @@ def watches(query: Mapping[str, str]) -> bool:
     return flag(query, "watch")
 
 
-def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
+def watch(engine: Engine, request: ApiRequest, target: RequestTarget) -> WatchStream:
     """The changes of a collection from a version on."""
     query = request.query
     chosen = _watch_selection(request, target)
@@ -250,7 +250,7 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
         _not_in_future(engine, version)
         initial = _selected(log.snapshot(target.resource.storage_key), chosen, None)
         version = log.version
-    return Watch(
+    return WatchStream(
         log,
         target.resource,
         chosen,
@@ -264,7 +264,7 @@ def watch(engine: Engine, request: ApiRequest, target: Target) -> Watch:
     )
 
 
-def _watch_selection(request: ApiRequest, target: Target) -> Selection:
+def _watch_selection(request: ApiRequest, target: RequestTarget) -> ObjectSelection:
     query = request.query
     chosen = selection(target.resource, target.namespace, query)
     if not target.name:
@@ -295,8 +295,8 @@ def _check_watch_options(query: Mapping[str, str]) -> None:
 def _watch_version(query: Mapping[str, str]) -> int:
     try:
         return _version(query)
-    except Failure as failure:
-        raise untidy(failure.message) from failure
+    except ApiFailure as failure:
+        raise bare_server_error(failure.message) from failure
 
 
 def _random_timeout(engine: Engine) -> float:

@@ -66,7 +66,7 @@ def table(
     return made
 
 
-def one(
+def render_object(
     renderer: TableRenderer | None, resource: ServedResource, body: bytes, form: Form, version: str = ""
 ) -> bytes:
     """An encoded object in the form that was asked for."""
@@ -79,7 +79,7 @@ def one(
     return encode(made)
 
 
-def many(
+def render_list(
     renderer: TableRenderer | None,
     resource: ServedResource,
     items: Sequence[Stored],

@@ -3,8 +3,8 @@
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
-from reconcile.embedded.auth.access_reviews import Reviewer
+from reconcile.embedded.api import ApiRequest, RequestTarget
+from reconcile.embedded.auth.subject_reviews import AccessReviewer
 from reconcile.embedded.auth.tokens import ISSUER
 from reconcile.embedded.engine import Engine, timestamp
 from reconcile.embedded.protocol.api_failure import FieldCause
@@ -21,7 +21,7 @@ _DEFAULT_SECONDS = 3600
 _BINDABLE = {"Pod": "pods", "Secret": "secrets"}
 
 
-def review(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def review(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST of a review: the same object with its status."""
     write_options(request, "CreateOptions")
     resource = target.resource
@@ -31,7 +31,7 @@ def review(engine: Engine, request: ApiRequest, target: Target) -> Response:
     for cause in resource.schema.validate(obj, None):
         if cause.reason == "FieldValueTypeInvalid":
             raise bad_request(f"json: cannot unmarshal {cause.field}: {cause.message}")
-    reviewer = Reviewer(engine.access, engine.tokens)
+    reviewer = AccessReviewer(engine.access, engine.tokens)
     spec = obj.get("spec") or {}
     causes = reviewer.faults(resource.kind, spec, target.namespace)
     if causes:
@@ -43,7 +43,7 @@ def review(engine: Engine, request: ApiRequest, target: Target) -> Response:
 # --- serviceaccounts/token --------------------------------------------------------------------
 
 
-def request_token(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def request_token(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST serviceaccounts/NAME/token: a TokenRequest with the token in its status."""
     options = write_options(request, "CreateOptions")
     asked = read_body(request, [])
@@ -104,7 +104,7 @@ def _checked_spec(spec: Any) -> tuple[int, list[str], dict[str, Any]]:
     return seconds, audiences, bound
 
 
-def _bound_object(engine: Engine, target: Target, reference: dict[str, Any]) -> dict[str, Any]:
+def _bound_object(engine: Engine, target: RequestTarget, reference: dict[str, Any]) -> dict[str, Any]:
     kind, name = reference.get("kind", ""), reference.get("name", "")
     plural = _BINDABLE.get(kind)
     if plural is None:

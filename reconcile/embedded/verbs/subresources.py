@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.engine import Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import apply
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.refusals import (
     bad_request,
+    bare_server_error,
     conflict,
     internal,
     invalid,
     not_found,
     stale,
     unsupported_media_type,
-    untidy,
 )
 from reconcile.embedded.served import ScalePaths
 from reconcile.embedded.stored_forms import object_in
@@ -32,7 +32,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_patch
 from reconcile.embedded.verbs.rendering import json_response
-from reconcile.embedded.verbs.write_request import Write
+from reconcile.embedded.verbs.write_request import WriteRequest
 from reconcile.embedded.verbs.writes import (
     JSON_PATCH,
     accepted_patches,
@@ -42,7 +42,7 @@ from reconcile.embedded.verbs.writes import (
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def _stored(engine: Engine, target: Target) -> Stored:
+def _stored(engine: Engine, target: RequestTarget) -> Stored:
     stored = engine.get(target.resource, target.namespace, target.name)
     if stored is None:
         raise not_found(target.resource, target.name)
@@ -52,7 +52,7 @@ def _stored(engine: Engine, target: Target) -> Stored:
 # --- scale ------------------------------------------------------------------------------------
 
 
-def get_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def get_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """The Scale of an object; 500 where its replicas are unset, as on the real server."""
     obj = object_in(_stored(engine, target), target.resource)
     paths = _paths(target)
@@ -61,21 +61,21 @@ def get_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
     return json_response(200, _scale_of(obj, paths))
 
 
-def put_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def put_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """Set the replicas; everything else in the Scale is passed over."""
-    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     scale = read_body(request, [])
     return _write_scale(write, _stored(engine, target), scale)
 
 
-def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def patch_scale(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """Patch the Scale and set the replicas that come out."""
-    write = Write(engine, request, target, write_options(request, "PatchOptions"))
+    write = WriteRequest(engine, request, target, write_options(request, "PatchOptions"))
     kind = media_type(request)
     if kind not in accepted_patches(target):
         raise unsupported_media_type(accepted_patches(target))
     if kind == APPLY_PATCH and target.resource.custom:
-        raise untidy(f"server-side apply of {target.resource.name}/scale is not supported")
+        raise bare_server_error(f"server-side apply of {target.resource.name}/scale is not supported")
     stored = _stored(engine, target)
     if kind == APPLY_PATCH:
         return _apply_scale(write, stored)
@@ -86,7 +86,7 @@ def patch_scale(engine: Engine, request: ApiRequest, target: Target) -> Response
     )
 
 
-def _apply_scale(write: Write, stored: Stored) -> Response:
+def _apply_scale(write: WriteRequest, stored: Stored) -> Response:
     """Own the replicas: an apply of that one field of the object, as a manager of its scale."""
     target, resource, paths = write.target, write.resource, _paths(write.target)
     live = object_in(stored, resource)
@@ -115,7 +115,7 @@ def _apply_scale(write: Write, stored: Stored) -> Response:
     return _scale_after(write, obj)
 
 
-def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
+def _write_scale(write: WriteRequest, stored: Stored, scale: Any) -> Response:
     target, paths = write.target, _paths(write.target)
     _check_scale(target, stored, scale, target.resource.custom)
     obj = object_in(stored, target.resource)
@@ -124,7 +124,7 @@ def _write_scale(write: Write, stored: Stored, scale: Any) -> Response:
     return _scale_after(write, obj)
 
 
-def _check_scale(target: Target, stored: Stored, scale: Any, custom: bool) -> None:
+def _check_scale(target: RequestTarget, stored: Stored, scale: Any, custom: bool) -> None:
     if not isinstance(scale, dict) or scale.get("kind") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
     metadata, spec = ({} if (part := scale.get(name)) is None else part for name in ("metadata", "spec"))
@@ -145,14 +145,14 @@ def _check_scale(target: Target, stored: Stored, scale: Any, custom: bool) -> No
         raise invalid(target.resource, target.name, causes)
 
 
-def _scale_after(write: Write, obj: dict[str, Any]) -> Response:
+def _scale_after(write: WriteRequest, obj: dict[str, Any]) -> Response:
     target = write.target
     after = write.engine.get(target.resource, target.namespace, target.name)
     shown = object_in(after, target.resource) if after is not None and not write.options.dry_run else obj
     return json_response(200, _scale_of(shown, _paths(target)))
 
 
-def _paths(target: Target) -> ScalePaths:
+def _paths(target: RequestTarget) -> ScalePaths:
     paths = target.resource.scale
     if paths is None:
         raise not_found(target.resource, target.name)
@@ -215,7 +215,7 @@ def _put_at(obj: dict[str, Any], path: str, value: Any) -> None:
 # --- binding, finalize -----------------------------------------------------------------
 
 
-def bind(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def bind(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST pods/NAME/binding: what a scheduler does."""
     options = write_options(request, "CreateOptions")
     binding = read_body(request, [])
@@ -247,9 +247,9 @@ def _set_condition(obj: dict[str, Any], condition: dict[str, Any]) -> None:
     status["conditions"] = [*others, {"lastProbeTime": None, **condition}]
 
 
-def finalize(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def finalize(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PUT namespaces/NAME/finalize: set `spec.finalizers`, which nothing else may."""
-    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     wanted = check_type(read_body(request, []), target)
     stored = _stored(engine, target)
     version = wanted["metadata"].get("resourceVersion")
@@ -261,7 +261,7 @@ def finalize(engine: Engine, request: ApiRequest, target: Target) -> Response:
     return commit_finalized(write, stored, namespace)
 
 
-def commit_finalized(write: Write, stored: Stored, namespace: dict[str, Any]) -> Response:
+def commit_finalized(write: WriteRequest, stored: Stored, namespace: dict[str, Any]) -> Response:
     """Store a namespace with other finalizers, or let go of it."""
     engine, resource = write.engine, write.resource
     if write.options.dry_run:

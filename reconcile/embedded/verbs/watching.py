@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 
 from reconcile.embedded.api import META, Form, TableRenderer
-from reconcile.embedded.log import Change, Log, Stored, Timeline
-from reconcile.embedded.protocol.api_failure import Failure
+from reconcile.embedded.log import Log, Stored, StoredChange, Timeline
+from reconcile.embedded.protocol.api_failure import ApiFailure
 from reconcile.embedded.refusals import expired
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, encode
-from reconcile.embedded.verbs.object_selection import Selection
-from reconcile.embedded.verbs.rendering import JSON, one
+from reconcile.embedded.verbs.object_selection import ObjectSelection
+from reconcile.embedded.verbs.rendering import JSON, render_object
 
 BOOKMARK_PERIOD = 60.0
 BOOKMARK_BEFORE_END = 2.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class Watch:
+class WatchStream:
     """A stream of JSON lines. `take` never blocks; only `wait` is asynchronous, and `listen` does without.
 
     Nothing is queued for a slow reader: the watch keeps a position in the log, and ends with an ERROR
@@ -35,7 +35,7 @@ class Watch:
         self,
         log: Log,
         resource: ServedResource,
-        selection: Selection,
+        selection: ObjectSelection,
         form: Form,
         *,
         after: int,
@@ -66,7 +66,7 @@ class Watch:
         self._woken: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._listener: Callable[[], None] | None = None
-        self._close_listener: Callable[[Watch], None] | None = None
+        self._close_listener: Callable[[WatchStream], None] | None = None
         if not log.reaches_back_to(after):
             self.fail(expired(after, log.trimmed))
 
@@ -75,7 +75,7 @@ class Watch:
         """Whether nothing new will come; what is there can still be taken."""
         return self._ending
 
-    def on_close(self, listener: Callable[["Watch"], None]) -> None:
+    def on_close(self, listener: Callable[["WatchStream"], None]) -> None:
         """Tell `listener` once the watch is ending."""
         self._close_listener = listener
 
@@ -118,7 +118,7 @@ class Watch:
             self._collect()
             self._end()
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: ApiFailure) -> None:
         """End with an ERROR event."""
         if not self._ending:
             self._ready.append(_event_line(b"ERROR", encode(failure.to_json())))
@@ -154,7 +154,7 @@ class Watch:
                     self._ready.append(line)
         self._position = self._timeline.end
 
-    def _change_line(self, change: Change) -> bytes | None:
+    def _change_line(self, change: StoredChange) -> bytes | None:
         matched = change.old is not None and self._selects(change.old)
         if change.new is not None and self._selects(change.new):
             return self._shared_line(change, "MODIFIED" if matched else "ADDED", change.new)
@@ -163,7 +163,7 @@ class Watch:
     def _selects(self, stored: Stored) -> bool:
         return not self._narrows or self._selection.matches(stored)
 
-    def _shared_line(self, change: Change, kind: str, stored: Stored) -> bytes:
+    def _shared_line(self, change: StoredChange, kind: str, stored: Stored) -> bytes:
         if self._form.kind == "table":
             return self._line(kind, stored)
         shared = (kind, self.resource, self._form.kind, self._form.version)
@@ -174,7 +174,9 @@ class Watch:
 
     def _line(self, kind: str, stored: Stored) -> bytes:
         body = body_in(stored, self.resource)
-        return self._wrapped(kind, one(self._table, self.resource, body, self._form, str(stored.version)))
+        return self._wrapped(
+            kind, render_object(self._table, self.resource, body, self._form, str(stored.version))
+        )
 
     def _wrapped(self, kind: str, body: bytes) -> bytes:
         if self._form.kind == "table" and self._columns_sent:

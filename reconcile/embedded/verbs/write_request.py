@@ -9,30 +9,30 @@ from attrs import define, field, frozen
 from informers.resource import Key
 from informers.transport import Response
 from reconcile.embedded.admission.chain import AdmissionRequest, admit
-from reconcile.embedded.api import ApiRequest, Form, Target, wanted_form
+from reconcile.embedded.api import ApiRequest, Form, RequestTarget, wanted_form
 from reconcile.embedded.engine import DEFINITIONS, NAMESPACES, Engine
 from reconcile.embedded.log import Stored
 from reconcile.embedded.ownership.server_side_apply import track_update
-from reconcile.embedded.protocol.api_failure import Failure, FieldCause
+from reconcile.embedded.protocol.api_failure import ApiFailure, FieldCause
 from reconcile.embedded.protocol.field_causes import value_invalid
 from reconcile.embedded.protocol.object_metadata import check, check_change, drop_duplicate_owners, drop_empty
 from reconcile.embedded.refusals import bad_request, forbidden, invalid, unreadable_patch
 from reconcile.embedded.served import ServedResource
 from reconcile.embedded.stored_forms import body_in, encode, from_storage, to_storage
 from reconcile.embedded.verbs.bodies import WriteOptions, warning_headers
-from reconcile.embedded.verbs.rendering import JSON, one
+from reconcile.embedded.verbs.rendering import JSON, render_object
 
 _TYPE_FAULT = "FieldValueTypeInvalid"
 _UNREADABLE = 400
 
 
 @define
-class Write:
+class WriteRequest:
     """One write: who asked for what, how, and what they are to be warned of."""
 
     engine: Engine
     request: ApiRequest
-    target: Target
+    target: RequestTarget
     options: WriteOptions
     warnings: list[str] = field(factory=list)
     shape: list[FieldCause] = field(factory=list)
@@ -57,22 +57,22 @@ class Write:
         """The wall time of this write, as the API writes it."""
         return self.engine.now()
 
-    def reading(self) -> "_Reading":
+    def reading(self) -> "_DecodeScope":
         """Say of what cannot be read that it is the patch that was wrong, if it was one."""
-        return _Reading(self.patching)
+        return _DecodeScope(self.patching)
 
     def answer(self, status: int, obj: Mapping[str, Any]) -> Response:
         """The written object, in the form that was asked for, with the warnings."""
         version = obj["metadata"].get("resourceVersion", "")
         if self.resource.storage_schema is not None:
             obj = from_storage(self.resource, to_storage(self.resource, dict(obj)))
-        body = one(self.engine.table, self.resource, encode(obj), self.form, version)
+        body = render_object(self.engine.table, self.resource, encode(obj), self.form, version)
         return self._respond(status, body)
 
     def answer_stored(self, status: int, stored: Stored) -> Response:
         """The same for an object that was just committed."""
         shown = body_in(stored, self.resource)
-        body = one(self.engine.table, self.resource, shown, self.form, str(stored.version))
+        body = render_object(self.engine.table, self.resource, shown, self.form, str(stored.version))
         return self._respond(status, body)
 
     def _respond(self, status: int, body: bytes) -> Response:
@@ -80,7 +80,7 @@ class Write:
 
 
 @frozen
-class _Reading:
+class _DecodeScope:
     """Every write enters several of these, and a generator's context costs more than what is done in it."""
 
     patching: bool
@@ -88,14 +88,14 @@ class _Reading:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
-        if self.patching and isinstance(failure, Failure) and failure.code == _UNREADABLE:
+        if self.patching and isinstance(failure, ApiFailure) and failure.code == _UNREADABLE:
             raise unreadable_patch(failure.message) from failure
 
 
 # --- where it goes ----------------------------------------------------------------------------
 
 
-def require_namespace(write: Write, name: str) -> None:
+def require_namespace(write: WriteRequest, name: str) -> None:
     """404 for a namespace that is not there, 403 for one that takes nothing new."""
     target = write.target
     if not target.resource.namespaced:
@@ -103,7 +103,7 @@ def require_namespace(write: Write, name: str) -> None:
     namespace = write.engine.log.get(NAMESPACES, Key("", target.namespace))
     if namespace is None:
         details = {"name": target.namespace, "kind": "namespaces"}
-        raise Failure(404, "NotFound", f'namespaces "{target.namespace}" not found', details)
+        raise ApiFailure(404, "NotFound", f'namespaces "{target.namespace}" not found', details)
     if not namespace.deleting:
         return
     why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
@@ -115,7 +115,7 @@ def require_namespace(write: Write, name: str) -> None:
 # --- completing -------------------------------------------------------------------------------
 
 
-def complete_new(write: Write, obj: dict[str, Any]) -> None:
+def complete_new(write: WriteRequest, obj: dict[str, Any]) -> None:
     """Give a new object what the server gives, and take away what only the server may set."""
     engine, resource, metadata = write.engine, write.resource, obj["metadata"]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
@@ -129,7 +129,7 @@ def complete_new(write: Write, obj: dict[str, Any]) -> None:
     complete(write, obj, None)
 
 
-def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+def complete(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
     """Defaults, and what the kind derives; 400 for a built-in kind that does not decode."""
     if not write.resource.custom:
         with write.reading():
@@ -144,7 +144,7 @@ def complete(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> N
     drop_empty(obj["metadata"])
 
 
-def _admit(write: Write, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+def _admit(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
     admissions = write.engine.admissions_for(write.resource)
     if not admissions:
         return
@@ -184,7 +184,9 @@ def restore_system_fields(obj: dict[str, Any], old: dict[str, Any]) -> None:
 # --- checking ---------------------------------------------------------------------------------
 
 
-def validate(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, *, subresource: str = "") -> None:
+def validate(
+    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, *, subresource: str = ""
+) -> None:
     """Refuse an object that breaks a rule: of metadata, of its schema, of its kind."""
     resource = write.resource
     kind = write.engine.kinds.of(resource)
@@ -249,7 +251,9 @@ def _scale_fault(obj: Mapping[str, Any], path: str) -> tuple[str, Any]:
 # --- committing -------------------------------------------------------------------------------
 
 
-def track(write: Write, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = "") -> None:
+def track(
+    write: WriteRequest, obj: dict[str, Any], old: dict[str, Any] | None, subresource: str = ""
+) -> None:
     """Note in managedFields who set what."""
     track_update(
         old,

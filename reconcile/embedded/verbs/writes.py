@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from informers.transport import Response
-from reconcile.embedded.api import ApiRequest, Target
+from reconcile.embedded.api import ApiRequest, RequestTarget
 from reconcile.embedded.auth import Attributes
 from reconcile.embedded.auth.denial import access_denied
 from reconcile.embedded.engine import Engine
@@ -15,6 +15,7 @@ from reconcile.embedded.protocol.object_metadata import drop_empty, drop_unknown
 from reconcile.embedded.refusals import (
     already_exists,
     bad_request,
+    bare_server_error,
     conflict,
     forbidden,
     invalid,
@@ -25,7 +26,6 @@ from reconcile.embedded.refusals import (
     stale,
     unreadable_patch,
     unsupported_media_type,
-    untidy,
 )
 from reconcile.embedded.stored_forms import object_in
 from reconcile.embedded.verbs.bodies import (
@@ -44,7 +44,7 @@ from reconcile.embedded.verbs.bodies import (
 )
 from reconcile.embedded.verbs.patches import json_patch, merge_into, strategic_merge
 from reconcile.embedded.verbs.write_request import (
-    Write,
+    WriteRequest,
     bump_generation,
     changes_nothing,
     complete,
@@ -70,9 +70,9 @@ _METADATA_OF_STATUS = frozenset({"managedFields", "resourceVersion"})
 # --- create -----------------------------------------------------------------------------------
 
 
-def create(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def create(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """POST to a collection."""
-    write = Write(engine, request, target, write_options(request, "CreateOptions"))
+    write = WriteRequest(engine, request, target, write_options(request, "CreateOptions"))
     obj = _read_object(write)
     if target.name:
         obj["metadata"].setdefault("name", target.name)
@@ -81,7 +81,7 @@ def create(engine: Engine, request: ApiRequest, target: Target) -> Response:
     return create_object(write, obj)
 
 
-def create_object(write: Write, obj: dict[str, Any]) -> Response:
+def create_object(write: WriteRequest, obj: dict[str, Any]) -> Response:
     """Create what has been read and is of the right kind."""
     metadata, resource = obj["metadata"], write.resource
     require_namespace(write, metadata.get("name", ""))
@@ -95,7 +95,7 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
         raise invalid(resource, "", causes)
     validate(write, obj, None)
     if metadata.get("resourceVersion"):
-        raise untidy("resourceVersion should not be set on objects to be created")
+        raise bare_server_error("resourceVersion should not be set on objects to be created")
     taken = write.engine.get(resource, write.target.namespace, metadata["name"])
     if taken is not None:
         raise already_exists(resource, metadata["name"], deleting=taken.deleting)
@@ -103,13 +103,13 @@ def create_object(write: Write, obj: dict[str, Any]) -> Response:
     return _commit_new(write, obj)
 
 
-def _commit_new(write: Write, obj: dict[str, Any]) -> Response:
+def _commit_new(write: WriteRequest, obj: dict[str, Any]) -> Response:
     if write.options.dry_run:
         return write.answer(201, obj)
     return write.answer_stored(201, write.engine.put(write.resource, obj))
 
 
-def require_create(write: Write) -> None:
+def require_create(write: WriteRequest) -> None:
     """403 for whoever may update or patch, but not make what turns out not to be there."""
     target, resource, user = write.target, write.resource, write.request.user
     if user.superuser:
@@ -130,7 +130,7 @@ def require_create(write: Write) -> None:
         raise access_denied(act, decision.reason)
 
 
-def refuse_while_definition_ends(write: Write, name: str) -> None:
+def refuse_while_definition_ends(write: WriteRequest, name: str) -> None:
     """403 for a new object of a resource whose definition is being deleted."""
     resource = write.resource
     if not resource.custom:
@@ -140,7 +140,7 @@ def refuse_while_definition_ends(write: Write, name: str) -> None:
         raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")
 
 
-def _read_object(write: Write) -> dict[str, Any]:
+def _read_object(write: WriteRequest) -> dict[str, Any]:
     duplicates: list[str] = []
     obj = check_type(read_body(write.request, duplicates), write.target)
     place(obj, write.target)
@@ -149,13 +149,13 @@ def _read_object(write: Write) -> dict[str, Any]:
     return obj
 
 
-def _prune(write: Write, obj: dict[str, Any]) -> list[str]:
+def _prune(write: WriteRequest, obj: dict[str, Any]) -> list[str]:
     unknown = drop_unknown_fields(obj["metadata"])
     drop_empty(obj["metadata"])
     return write.resource.schema.prune(obj) + unknown
 
 
-def _generate_name(write: Write, base: str) -> str:
+def _generate_name(write: WriteRequest, base: str) -> str:
     if not base:
         return ""
     for _ in range(NAME_ATTEMPTS):
@@ -172,9 +172,9 @@ def _generate_name(write: Write, base: str) -> str:
 # --- update -----------------------------------------------------------------------------------
 
 
-def update(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def update(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PUT to an object or to its status."""
-    write = Write(engine, request, target, write_options(request, "UpdateOptions"))
+    write = WriteRequest(engine, request, target, write_options(request, "UpdateOptions"))
     obj = _read_object(write)
     require_object_name(obj, target)
     stored = engine.get(target.resource, target.namespace, target.name)
@@ -191,7 +191,7 @@ def update(engine: Engine, request: ApiRequest, target: Target) -> Response:
     return replace(write, stored, obj)
 
 
-def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
+def _check_version(write: WriteRequest, obj: dict[str, Any], stored: Stored) -> None:
     resource, name = write.resource, write.target.name
     version = obj["metadata"].get("resourceVersion") or ""
     if not version:
@@ -199,13 +199,13 @@ def _check_version(write: Write, obj: dict[str, Any], stored: Stored) -> None:
             return
         raise missing_version(resource, name)
     if not (version.isascii() and version.isdigit()):
-        raise untidy(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise bare_server_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version.lstrip("0") != str(stored.version):  # it may have more digits than a number can be read from
         raise stale(resource, name)
 
 
 def replace(
-    write: Write,
+    write: WriteRequest,
     stored: Stored,
     obj: dict[str, Any],
     *,
@@ -238,7 +238,7 @@ def replace(
     return write.answer_stored(200, engine.put(resource, obj))
 
 
-def _keep_other_parts(write: Write, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
+def _keep_other_parts(write: WriteRequest, obj: dict[str, Any], old: dict[str, Any], part: str) -> None:
     """The main endpoint leaves status alone; the status endpoint leaves all but status alone."""
     if part == "status":
         status = obj.get("status")
@@ -261,14 +261,14 @@ def _set_or_drop(obj: dict[str, Any], name: str, value: Any) -> None:
 # --- patch ------------------------------------------------------------------------------------
 
 
-def patch(engine: Engine, request: ApiRequest, target: Target) -> Response:
+def patch(engine: Engine, request: ApiRequest, target: RequestTarget) -> Response:
     """PATCH an object or its status, in any of the four ways."""
     kind = media_type(request)
     accepted = accepted_patches(target)
     if kind not in accepted:
         raise unsupported_media_type(accepted)
     options = write_options(request, "PatchOptions")
-    write = Write(engine, request, target, options)
+    write = WriteRequest(engine, request, target, options)
     if kind == APPLY_PATCH:
         return _apply(write)
     write.patching = True
@@ -280,14 +280,14 @@ def patch(engine: Engine, request: ApiRequest, target: Target) -> Response:
     return replace_patched(write, stored, obj)
 
 
-def accepted_patches(target: Target) -> tuple[str, ...]:
+def accepted_patches(target: RequestTarget) -> tuple[str, ...]:
     """The media types of patches that a resource takes."""
     if target.resource.custom:
         return (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
     return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
 
-def patched(write: Write, old: dict[str, Any], kind: str) -> dict[str, Any]:
+def patched(write: WriteRequest, old: dict[str, Any], kind: str) -> dict[str, Any]:
     """What the patch in the body makes of `old`, which is the caller's own and may be used up."""
     duplicates: list[str] = []
     body = parse_json(write.request.body, duplicates)
@@ -310,7 +310,7 @@ def _mapping(body: Any) -> dict[str, Any]:
     return body
 
 
-def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Response:
+def replace_patched(write: WriteRequest, stored: Stored, obj: dict[str, Any]) -> Response:
     """Write the result of a patch, with the checks that a patch meets."""
     target = write.target
     with write.reading():
@@ -323,7 +323,7 @@ def replace_patched(write: Write, stored: Stored, obj: dict[str, Any]) -> Respon
     return replace(write, stored, obj)
 
 
-def _check_kept_type(write: Write, obj: dict[str, Any]) -> None:
+def _check_kept_type(write: WriteRequest, obj: dict[str, Any]) -> None:
     """422 for a patch that makes a custom resource something else."""
     resource = write.resource
     if not resource.custom:
@@ -340,7 +340,7 @@ def _check_kept_type(write: Write, obj: dict[str, Any]) -> None:
         raise invalid(resource, write.target.name, [cause])
 
 
-def _judge_patch(write: Write, problems: list[str]) -> None:
+def _judge_patch(write: WriteRequest, problems: list[str]) -> None:
     if problems and write.options.validation == "Strict":
         raise unreadable_patch(f"strict decoding error: {', '.join(problems)}")
     judge_strictly(problems, write.options, write.warnings)
@@ -349,7 +349,7 @@ def _judge_patch(write: Write, problems: list[str]) -> None:
 # --- apply ------------------------------------------------------------------------------------
 
 
-def _apply(write: Write) -> Response:
+def _apply(write: WriteRequest) -> Response:
     target, resource = write.target, write.resource
     stored = write.engine.get(resource, target.namespace, target.name)
     intent = _read_intent(write, named=stored is not None)
@@ -376,7 +376,7 @@ def _apply(write: Write) -> Response:
     return replace(write, stored, obj, tracked=True)
 
 
-def _missing_for_apply(write: Write, intent: Mapping[str, Any]) -> Exception:
+def _missing_for_apply(write: WriteRequest, intent: Mapping[str, Any]) -> Exception:
     if write.target.subresource:
         return not_found(write.resource, write.target.name)
     uid = intent["metadata"]["uid"]
@@ -384,7 +384,7 @@ def _missing_for_apply(write: Write, intent: Mapping[str, Any]) -> Exception:
     return conflict(write.resource, write.target.name, why)
 
 
-def _read_intent(write: Write, *, named: bool) -> dict[str, Any]:
+def _read_intent(write: WriteRequest, *, named: bool) -> dict[str, Any]:
     """What is to be applied; it may leave out its name where the object is there."""
     target = write.target
     duplicates: list[str] = []
@@ -401,7 +401,7 @@ def _read_intent(write: Write, *, named: bool) -> dict[str, Any]:
     return intent
 
 
-def _create_applied(write: Write, obj: dict[str, Any]) -> Response:
+def _create_applied(write: WriteRequest, obj: dict[str, Any]) -> Response:
     metadata = obj["metadata"]
     require_namespace(write, metadata["name"])
     refuse_while_definition_ends(write, metadata["name"])

@@ -11,7 +11,7 @@ from cel_expr_python import cel
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.cel.cel_types import KEYED_LIST, Shape, Types, cel_type
+from reconcile.embedded.schema.cel.cel_types import KEYED_LIST, CelShape, Types, cel_type
 from reconcile.embedded.schema.cel.cost import Actual, cost, depends_on_sizes
 from reconcile.embedded.schema.cel.library import checking_config, extensions, running_functions
 from reconcile.embedded.schema.cel.rewriting import (
@@ -49,7 +49,7 @@ class RuleError(Exception):
 
 
 @frozen(slots=False)
-class Rule:
+class CelRule:
     """One entry of `x-kubernetes-validations`."""
 
     text: str
@@ -60,7 +60,7 @@ class Rule:
     optional_old: bool = False
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any]) -> "Rule":
+    def read(cls, entry: Mapping[str, Any]) -> "CelRule":
         """From its JSON."""
         return cls(
             entry.get("rule", ""),
@@ -89,12 +89,12 @@ class Checker:
     """The type checker for the rules about one place."""
 
     pool: DescriptorPool
-    shape: Shape
+    shape: CelShape
     marked: "Checker | None" = None
     """The same with lists of type set and map as a type that nothing can be done with."""
     _environments: dict[tuple[str, ...], cel.Env] = field(factory=dict)
 
-    def check(self, rule: Rule) -> None:
+    def check(self, rule: CelRule) -> None:
         """See that the rule answers true or false.
 
         Raises:
@@ -102,7 +102,7 @@ class Checker:
         """
         self._expect(rule, rule.text, cel.Type.BOOL, "cel expression must evaluate to a bool")
 
-    def check_message(self, rule: Rule) -> None:
+    def check_message(self, rule: CelRule) -> None:
         """See that its `messageExpression` gives a text.
 
         Raises:
@@ -111,7 +111,7 @@ class Checker:
         why = "messageExpression must evaluate to a string"
         self._expect(rule, rule.message_expression, cel.Type.STRING, why)
 
-    def _expect(self, rule: Rule, text: str, wanted: cel.Type, why: str) -> None:
+    def _expect(self, rule: CelRule, text: str, wanted: cel.Type, why: str) -> None:
         words = rule.wrapped(checkable(text))
         if compiled(self._environment(rule), words).return_type() != wanted:
             raise RuleError(why)
@@ -120,7 +120,7 @@ class Checker:
         if self.marked is not None and adds(text):
             self.marked.refuse_additions(rule, words)
 
-    def refuse_additions(self, rule: Rule, words: str) -> None:
+    def refuse_additions(self, rule: CelRule, words: str) -> None:
         """See that nothing is added to a list of type set or map; only for a checker of marked types.
 
         Raises:
@@ -132,7 +132,7 @@ class Checker:
             if _ADDED_TO.search(str(error)):
                 raise RuleError(_ADDS_LISTS) from None
 
-    def _environment(self, rule: Rule) -> cel.Env:
+    def _environment(self, rule: CelRule) -> cel.Env:
         kind = cel_type(self.shape)
         variables = {"self": kind}
         if rule.optional_old:
@@ -196,7 +196,7 @@ def compiled(environment: cel.Env, text: str) -> cel.Expression:
 class BoundRule:
     """A rule with what it takes to run it."""
 
-    rule: Rule
+    rule: CelRule
 
     @cached_property
     def program(self) -> cel.Expression:
@@ -329,7 +329,7 @@ def places(
 def _judged_rule(
     checker: Checker, entry: Mapping[str, Any], where: str, *, comparable: bool
 ) -> Iterator[FieldCause]:
-    rule = Rule.read(entry)
+    rule = CelRule.read(entry)
     yield from _faults(rule, entry, where, comparable=comparable)
     if not rule.text.strip():
         return
@@ -345,7 +345,7 @@ def _judged_rule(
         yield _invalid(f"{where}.messageExpression", rule.message_expression, str(error))
 
 
-def _faults(rule: Rule, entry: Mapping[str, Any], where: str, *, comparable: bool) -> Iterator[FieldCause]:
+def _faults(rule: CelRule, entry: Mapping[str, Any], where: str, *, comparable: bool) -> Iterator[FieldCause]:
     if not rule.text.strip():
         yield FieldCause("FieldValueRequired", "Required value: rule is not specified", f"{where}.rule")
     if "\n" in rule.text.strip() and not rule.message.strip():

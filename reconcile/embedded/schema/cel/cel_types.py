@@ -50,24 +50,24 @@ def escaped(name: str) -> str | None:
 
 
 @frozen
-class Shape:
+class CelShape:
     """The type of a place: what is in a list or a map, the name of a message, or a scalar."""
 
     kind: str
     """list, map, message, dyn, int, double, bool, string, bytes, timestamp, duration."""
-    inner: "Shape | None" = None
+    inner: "CelShape | None" = None
     name: str = ""
     nullable: bool = False
 
 
-DYN: Final = Shape("dyn")
+DYN: Final = CelShape("dyn")
 _FORMATS: Final = {
-    "byte": Shape("bytes"),
-    "date": Shape("timestamp"),
-    "date-time": Shape("timestamp"),
-    "duration": Shape("duration"),
+    "byte": CelShape("bytes"),
+    "date": CelShape("timestamp"),
+    "date-time": CelShape("timestamp"),
+    "duration": CelShape("duration"),
 }
-_SCALARS: Final = {"boolean": Shape("bool"), "integer": Shape("int"), "number": Shape("double")}
+_SCALARS: Final = {"boolean": CelShape("bool"), "integer": CelShape("int"), "number": CelShape("double")}
 _CEL_TYPES: Final = {
     "dyn": cel.Type.DYN,
     "int": cel.Type.INT,
@@ -110,7 +110,7 @@ class Types:
         self._marked = marked
         self._file = FileDescriptorProto(name="object.proto", package=_PACKAGE, syntax="proto2")
         self._file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN)
-        self._shapes: dict[int, Shape | None] = {}
+        self._shapes: dict[int, CelShape | None] = {}
         if marked:
             self._file.message_type.add(name=KEYED_LIST.partition(".")[2])
 
@@ -122,14 +122,14 @@ class Types:
         pool.AddSerializedFile(self._file.SerializeToString())
         return pool
 
-    def shape(self, schema: Mapping[str, Any], *, is_object: bool = False) -> Shape | None:
+    def shape(self, schema: Mapping[str, Any], *, is_object: bool = False) -> CelShape | None:
         """The shape of what a schema describes; None for what rules cannot read."""
         known = self._shapes.get(id(schema))
         if known is None:
             known = self._shapes[id(schema)] = self._made(schema, is_object=is_object)
         return known
 
-    def _made(self, schema: Mapping[str, Any], *, is_object: bool) -> Shape | None:
+    def _made(self, schema: Mapping[str, Any], *, is_object: bool) -> CelShape | None:
         if schema.get("x-kubernetes-int-or-string"):
             return DYN
         kind, nullable = schema.get("type", ""), bool(schema.get("nullable"))
@@ -137,31 +137,31 @@ class Types:
             return self._object(schema, is_object=is_object)
         if kind == "array":
             if self._marked and schema.get("x-kubernetes-list-type") in ("set", "map"):
-                return Shape("message", name=KEYED_LIST)
+                return CelShape("message", name=KEYED_LIST)
             items = schema.get("items")
             inner = self.shape(items) if isinstance(items, Mapping) else None
-            return None if inner is None else Shape("list", inner)
+            return None if inner is None else CelShape("list", inner)
         if kind == "string":
-            found = _FORMATS.get(schema.get("format", ""), Shape("string"))
+            found = _FORMATS.get(schema.get("format", ""), CelShape("string"))
         else:
             found = _SCALARS.get(kind, DYN)
             if found is DYN:
                 return None
-        return Shape(found.kind, nullable=nullable)
+        return CelShape(found.kind, nullable=nullable)
 
-    def _object(self, schema: Mapping[str, Any], *, is_object: bool) -> Shape | None:
+    def _object(self, schema: Mapping[str, Any], *, is_object: bool) -> CelShape | None:
         additional = schema.get("additionalProperties")
         if isinstance(additional, Mapping):
             inner = self.shape(additional)
-            return None if inner is None else Shape("map", inner)
+            return None if inner is None else CelShape("map", inner)
         if additional:
-            return Shape("map", DYN)
+            return CelShape("map", DYN)
         members = dict(schema.get("properties", {}))
         if is_object or schema.get("x-kubernetes-embedded-resource"):
             members |= OBJECT_FIELDS
         return self._message(members)
 
-    def _message(self, members: Mapping[str, Any]) -> Shape:
+    def _message(self, members: Mapping[str, Any]) -> CelShape:
         name = f"Object{len(self._file.message_type)}"
         message = self._file.message_type.add(name=name)
         message.options.deprecated_legacy_json_field_conflicts = True
@@ -169,10 +169,10 @@ class Types:
             shape, field = self.shape(schema), escaped(member)
             if shape is not None and field is not None:
                 _add_field(message, field, shape)
-        return Shape("message", name=f"{_PACKAGE}.{name}")
+        return CelShape("message", name=f"{_PACKAGE}.{name}")
 
 
-def cel_type(shape: Shape) -> cel.Type:
+def cel_type(shape: CelShape) -> cel.Type:
     """The type that a variable of this shape is declared with."""
     if shape.kind == "message":
         return cel.Type(shape.name)
@@ -183,17 +183,17 @@ def cel_type(shape: Shape) -> cel.Type:
     return _CEL_TYPES[shape.kind]
 
 
-def _add_field(message: DescriptorProto, name: str, shape: Shape) -> None:
+def _add_field(message: DescriptorProto, name: str, shape: CelShape) -> None:
     entry_name = _entry_name(name)
     if shape.kind == "map" and any(entry.name == entry_name for entry in message.nested_type):
         _declare(message, name, DYN)
     elif shape.kind == "map":
         entry = message.nested_type.add(name=entry_name)
         entry.options.map_entry = True
-        _declare(entry, "key", Shape("string"))
+        _declare(entry, "key", CelShape("string"))
         _declare(entry, "value", shape.inner or DYN)
         where = f".{_PACKAGE}.{message.name}.{entry.name}"
-        _declare(message, name, Shape("message", name=where[1:]), repeated=True)
+        _declare(message, name, CelShape("message", name=where[1:]), repeated=True)
     elif shape.kind == "list":
         _declare(message, name, shape.inner or DYN, repeated=True)
     else:
@@ -205,7 +205,7 @@ def _entry_name(field: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in field.split("_")) + "Entry"
 
 
-def _declare(message: DescriptorProto, name: str, shape: Shape, *, repeated: bool = False) -> None:
+def _declare(message: DescriptorProto, name: str, shape: CelShape, *, repeated: bool = False) -> None:
     """Maps and lists within maps and lists have no type here: their content is checked when a rule runs."""
     number = len(message.field) + 1
     field = message.field.add(name=name, number=number, json_name=f"field{number}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from reconcile.embedded.schema.cel.syntax import Call, Const, Expr, Ident, Loop, Made, Select
+from reconcile.embedded.schema.cel.syntax import CelCall, CelLoop, Const, Expr, Ident, Made, Select
 from reconcile.embedded.schema.patterns import PatternError, compile_pattern, search_cost
 
 A_CHARACTER: Final = 10
@@ -162,9 +162,9 @@ def cost(expr: Expr, variables: Mapping[str, Bound]) -> int:
 
 def depends_on_sizes(expr: Expr) -> bool:
     """Whether an expression costs more for larger values, beyond comparing what it names."""
-    if isinstance(expr, Loop):
+    if isinstance(expr, CelLoop):
         return True
-    if isinstance(expr, Call):
+    if isinstance(expr, CelCall):
         return expr.function not in _CHEAP or any(map(depends_on_sizes, expr.arguments))
     if isinstance(expr, Select):
         return depends_on_sizes(expr.operand)
@@ -191,12 +191,12 @@ def _walk(expr: Expr, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
         walked = [_walk(member, variables) for member in expr.members]
         bounds = tuple(bound for _, bound in walked)
         return _A_LIST + sum(units for units, _ in walked), Sized(len(bounds), 0, bounds)
-    if isinstance(expr, Loop):
+    if isinstance(expr, CelLoop):
         return _loop(expr, variables)
     return _call(expr, variables)
 
 
-def _loop(expr: Loop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
+def _loop(expr: CelLoop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     units, items = _walk(expr.items, variables)
     starting, start = _walk(expr.start, variables)
     growing = _Growing()
@@ -217,7 +217,7 @@ def _loop(expr: Loop, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     return min(_ENDLESS, units + starting + items.size * again + result[0]), result[1]
 
 
-def _call(expr: Call, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
+def _call(expr: CelCall, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     walked = [_walk(argument, variables) for argument in expr.arguments]
     bounds = [bound for _, bound in walked]
     if expr.function == "_?_:_":
@@ -231,7 +231,7 @@ def _call(expr: Call, variables: Mapping[str, Bound]) -> tuple[int, Bound]:
     return min(_ENDLESS, sum(units for units, _ in walked) + own), bound
 
 
-def _function(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _function(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     known = _FUNCTIONS.get(expr.function)
     if known is not None:
         return known(expr, bounds)
@@ -240,45 +240,45 @@ def _function(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return _A_FUNCTION + looked, Sized(size, size, tuple(bound.item for bound in bounds))
 
 
-_Cost = Callable[[Call, Sequence[Bound]], tuple[int, Bound]]
+_Cost = Callable[[CelCall, Sequence[Bound]], tuple[int, Bound]]
 
 
-def _one(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _one(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1, SCALAR
 
 
-def _same(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _same(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + min(bound.whole for bound in bounds), SCALAR
 
 
-def _passed_on(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _passed_on(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1, largest(bounds)
 
 
-def _item(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _item(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1, bounds[0].item
 
 
-def _among(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _among(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + bounds[1].size * min(bounds[0].whole, bounds[1].item.whole), SCALAR
 
 
-def _added(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _added(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     text, size = sum(bound.text for bound in bounds), sum(bound.size for bound in bounds)
     return 1 + (text or size) // A_CHARACTER, Sized(size, text, tuple(bound.item for bound in bounds))
 
 
-def _read(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _read(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + bounds[0].text // A_CHARACTER, text_of(bounds[0].text)
 
 
-def _searched(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _searched(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     """A text for a text; a list for an item."""
     texts = (1 + bounds[0].text // A_CHARACTER) * (1 + bounds[-1].text // A_CHARACTER)
     return texts + (bounds[0].size * bounds[0].item.whole if not bounds[0].text else 0), SCALAR
 
 
-def _matched(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _matched(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     text, pattern = bounds[0].text, expr.arguments[1]
     found = Sized(text + 1, text, (text_of(text),))
     if isinstance(pattern, Const) and isinstance(pattern.value, str):
@@ -291,44 +291,44 @@ def _matched(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + text * (1 + bounds[1].text * _PER_PATTERN_CHARACTER), found
 
 
-def _replaced(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _replaced(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     made = min(_ENDLESS, (bounds[0].text + 1) * max(1, bounds[2].text))
     return 1 + (bounds[0].text + made) // A_CHARACTER, text_of(made)
 
 
-def _split(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _split(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     return 1 + bounds[0].text, Sized(bounds[0].text + 1, 0, (text_of(bounds[0].text),))
 
 
-def _joined(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _joined(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     between = bounds[1].text if len(bounds) > 1 else 0
     made = min(_ENDLESS, bounds[0].size * (bounds[0].item.text + between))
     return 1 + bounds[0].size + made // A_CHARACTER, text_of(made)
 
 
-def _formatted(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _formatted(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     made = min(_ENDLESS, bounds[0].text * _MADE_TEXT + bounds[1].whole * A_CHARACTER)
     return _A_FUNCTION + made // A_CHARACTER, text_of(made)
 
 
-def _each(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _each(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     """All items, once; one of them, or the list again, comes of it."""
     return 1 + bounds[0].size * bounds[0].item.whole, largest((bounds[0], bounds[0].item))
 
 
-def _pairs(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _pairs(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     """All items with all, of one list or of two."""
     other = bounds[-1]
     each = min(bounds[0].item.whole, other.item.whole)
     return min(_ENDLESS, 1 + bounds[0].size * other.size * each), bounds[0]
 
 
-def _flattened(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _flattened(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     size = min(_ENDLESS, bounds[0].size * max(1, bounds[0].item.size))
     return 1 + size, Sized(size, 0, (bounds[0].item.item, bounds[0].item))
 
 
-def _ranged(expr: Call, bounds: Sequence[Bound]) -> tuple[int, Bound]:
+def _ranged(expr: CelCall, bounds: Sequence[Bound]) -> tuple[int, Bound]:
     length = expr.arguments[0]
     known = isinstance(length, Const) and isinstance(length.value, int)
     size = min(length.value, _MAX_RANGE) if isinstance(length, Const) and known else _MAX_RANGE

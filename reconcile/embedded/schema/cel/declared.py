@@ -11,7 +11,7 @@ from attrs import frozen
 
 from reconcile.embedded.schema.cel.cel_rules import (
     FORMER,
-    Rule,
+    CelRule,
     RuleError,
     compiled,
     places,
@@ -92,11 +92,11 @@ def costly_rules(openapi: Mapping[str, Any]) -> Iterator[str]:
     for place, schema, _ in places(openapi, ""):
         bound = Declared(schema)
         for index, entry in enumerate(schema["x-kubernetes-validations"]):
-            if "(" in entry.get("rule", "") and _estimate(Rule.read(entry), bound) > MAX_ESTIMATE:
+            if "(" in entry.get("rule", "") and _estimate(CelRule.read(entry), bound) > MAX_ESTIMATE:
                 yield f"{place}.x-kubernetes-validations[{index}]".lstrip(".")
 
 
-def _estimate(rule: Rule, bound: Bound) -> int:
+def _estimate(rule: CelRule, bound: Bound) -> int:
     try:
         program = compiled(running_environment(), rule.wrapped(runnable(rule.text)))
     except RuleError:

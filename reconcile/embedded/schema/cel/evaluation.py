@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 from cel_expr_python import cel
 
 from reconcile.embedded.protocol.api_failure import FieldCause
-from reconcile.embedded.schema.cel.cel_rules import FORMER, BoundRule, Rule, field_steps
+from reconcile.embedded.schema.cel.cel_rules import FORMER, BoundRule, CelRule, field_steps
 from reconcile.embedded.schema.cel.cel_values import Convert, aligned, converter, list_key
 from reconcile.embedded.schema.cel.library import BUDGET_EXCEEDED, reset_meter
 from reconcile.embedded.schema.json_values import quoted, same
@@ -77,7 +77,7 @@ def _tree(schema: Mapping[str, Any], *, is_object: bool = False) -> RuleNode | N
     additional, items = schema.get("additionalProperties"), schema.get("items")
     below = _tree(additional) if isinstance(additional, Mapping) else None
     within = _tree(items) if isinstance(items, Mapping) else None
-    rules = tuple(BoundRule(Rule.read(entry)) for entry in schema.get("x-kubernetes-validations", ()))
+    rules = tuple(BoundRule(CelRule.read(entry)) for entry in schema.get("x-kubernetes-validations", ()))
     if not (rules or members or below or within):
         return None
     convert = converter(schema, is_object=is_object) if rules else None
@@ -147,7 +147,7 @@ def _evaluate_here(
             causes.append(cause)
 
 
-def _waits_for_old(rule: Rule, *, held: bool) -> bool:
+def _waits_for_old(rule: CelRule, *, held: bool) -> bool:
     return rule.uses_old and not rule.optional_old and not held
 
 

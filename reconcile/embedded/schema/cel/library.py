@@ -197,13 +197,13 @@ def _handed_back(value: Any) -> Any:
 # --- what they cost -----------------------------------------------------------------------------
 
 
-class _Meter(threading.local):
+class _CelMeter(threading.local):
     """Each thread evaluates one rule at a time."""
 
     left: int = MAX_VISITS
 
 
-_METER: Final = _Meter()
+_METER: Final = _CelMeter()
 
 
 def reset_meter() -> None:

@@ -31,7 +31,7 @@ class Select:
 
 
 @frozen
-class Call:
+class CelCall:
     """A function; the value that it is called on is the first argument."""
 
     function: str
@@ -46,7 +46,7 @@ class Made:
 
 
 @frozen
-class Loop:
+class CelLoop:
     """A comprehension, which is what all macros become."""
 
     items: "Expr"
@@ -58,7 +58,7 @@ class Loop:
     result: "Expr"
 
 
-Expr = Const | Ident | Select | Call | Made | Loop
+Expr = Const | Ident | Select | CelCall | Made | CelLoop
 
 _EXPRESSION_IN_CHECKED: Final = 4
 
@@ -135,7 +135,7 @@ def _const(data: bytes) -> Const:
     return Const(0)
 
 
-def _call(data: bytes) -> Call:
+def _call(data: bytes) -> CelCall:
     target: tuple[Expr, ...] = ()
     function = ""
     arguments: list[Expr] = []
@@ -146,12 +146,12 @@ def _call(data: bytes) -> Call:
             function = value.decode()
         elif number == 3:
             arguments.append(_expr(value))
-    return Call(function, (*target, *arguments))
+    return CelCall(function, (*target, *arguments))
 
 
-def _loop(data: bytes) -> Loop:
+def _loop(data: bytes) -> CelLoop:
     parts = dict(_fields(data))
     names = tuple(parts[number].decode() for number in (1, 8) if parts.get(number))
     accumulator = parts.get(3, b"").decode()
     start, condition, step, result = (_expr(parts.get(number, b"")) for number in (4, 5, 6, 7))
-    return Loop(_expr(parts.get(2, b"")), names, accumulator, start, condition, step, result)
+    return CelLoop(_expr(parts.get(2, b"")), names, accumulator, start, condition, step, result)

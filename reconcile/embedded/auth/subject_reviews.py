@@ -16,7 +16,7 @@ Document = Mapping[str, Any]
 
 
 @frozen
-class Reviewer:
+class AccessReviewer:
     """Answers reviews for whoever asks."""
 
     access: Access
