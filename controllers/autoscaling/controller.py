@@ -24,8 +24,8 @@ from reconcile.blocks import (
 from .. import OPERATOR
 from . import hpa
 from .models import PodAutoscaler
-from .spec import HOSTS, behaviour_of, policy_of
-from .status import bounds_shown, claims_first, history_after
+from .pod_autoscaler_spec import HOSTS, behaviour_of, policy_of
+from .pod_autoscaler_status import bounds_shown, claims_first, history_after
 
 NAME = "pod-autoscalers"
 AIBRIX = Predecessor(

@@ -9,7 +9,7 @@ from reconcile.blocks import ReplicaBounds, Unusable
 from reconcile.models import unstructured_kind
 
 from .models import MetricSource, PodAutoscaler
-from .spec import invalid, is_plain, metric_name, target_of, target_value
+from .pod_autoscaler_spec import invalid, is_plain, metric_name, target_of, target_value
 
 HorizontalPodAutoscaler = unstructured_kind("autoscaling/v2", "HorizontalPodAutoscaler")
 

@@ -6,7 +6,7 @@ from reconcile import Controller
 
 from .fleet import make_fleet_controller
 from .models import RayClusterFleet, RayClusterReplicaSet, definition, set_definition
-from .replica_sets import make_set_controller
+from .replica_set import make_set_controller
 
 __all__ = [
     "RayClusterFleet",

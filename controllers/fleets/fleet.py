@@ -32,7 +32,9 @@ from reconcile.models import encode
 
 from .. import OPERATOR
 from ..workergroups import RayCluster
-from .claims import Claimants, claimed
+from .adoption import Claimants, claimed
+from .cluster_template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
+from .fleet_status import deadline_in, failed_status, is_complete, refused_status, status_of
 from .models import (
     AIBRIX,
     ClusterTemplate,
@@ -42,8 +44,6 @@ from .models import (
     ReplicaSetSpec,
 )
 from .rollback import ROLLBACK, roll_back
-from .status import deadline_in, failed_status, is_complete, refused_status, status_of
-from .template import FLEET_LABEL, canonical, faults_of, is_of_template, prepared, rollout_of
 
 NAME = "ray-cluster-fleets"
 REVISION = "deployment.kubernetes.io/revision"

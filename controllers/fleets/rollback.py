@@ -9,8 +9,8 @@ from reconcile import Context, Result
 from reconcile.blocks import Revisions, RevisionSet
 from reconcile.models import encode
 
+from .cluster_template import canonical
 from .models import ClusterTemplate, RayClusterFleet
-from .template import canonical
 
 ROLLBACK = "deprecated.deployment.rollback.to"
 """Annotation of a fleet: the revision to go back to, 0 for the one before (as Deployments had it)."""

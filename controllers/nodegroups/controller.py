@@ -8,13 +8,13 @@ from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 
 from .. import OPERATOR
-from .acts import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
+from .cluster_reads import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
 from .downscale import Candidate, Situation, plan_scale_down
-from .groups import Refused
-from .health import Assessed, assess, is_cluster_healthy, readiness_of
-from .look import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
+from .group_health import Assessed, assess, is_cluster_healthy, readiness_of
+from .group_writes import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
 from .models import NodeAutoscaler, Unneeded
-from .passing import NAMESPACES, Pass, Settings
+from .node_group import Refused
+from .sizing_run import NAMESPACES, Pass, Settings
 from .upscale import GROW, GroupGrowth, grow
 
 CLUSTER_AUTOSCALER = Predecessor(

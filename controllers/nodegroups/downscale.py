@@ -7,9 +7,9 @@ from attrs import field, frozen
 
 from reconcile.blocks import NodeTemplate, fill
 
-from .groups import NodeGroup
-from .health import Assessed
-from .views import NodeView, PodView, occupied, utilisation
+from .group_health import Assessed
+from .node_group import NodeGroup
+from .node_view import NodeView, PodView, occupied, utilisation
 
 MOST_LOOKED_AT = 30
 MOST_EMPTY = 10

@@ -12,7 +12,7 @@ from attrs import frozen
 from reconcile import Condition, Object, resource
 from reconcile.models import Schema, definition_of
 
-from .health import GroupState
+from .group_health import GroupState
 
 ExpanderName = Literal["priority", "least-waste", "random"]
 

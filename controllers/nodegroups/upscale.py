@@ -21,12 +21,12 @@ from reconcile.blocks import (
 )
 from reconcile.errors import ApiError
 
-from .acts import grow_to
-from .groups import NodeGroup, Refused
-from .health import Assessed
-from .look import Workload, priorities_text, template_for
-from .passing import Pass
-from .views import occupied
+from .cluster_reads import Workload, priorities_text, template_for
+from .group_health import Assessed
+from .group_writes import grow_to
+from .node_group import NodeGroup, Refused
+from .node_view import occupied
+from .sizing_run import Pass
 
 
 @frozen

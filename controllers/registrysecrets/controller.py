@@ -6,9 +6,9 @@ from reconcile import Context, Controller, Predecessor
 from reconcile.blocks import Consent, Copier
 
 from .. import OPERATOR
+from .consent_settings import consent_from
+from .desired_copies import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
 from .models import KuberoPipeline
-from .settings import consent_from
-from .wanted import MOST_PHASES, adopts, copies_of, phase_namespaces, removal_of
 
 NAME = "registry-secrets"
 KUBERO = Predecessor(

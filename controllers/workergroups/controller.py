@@ -10,17 +10,17 @@ from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
-from .clusters import ClusterView
-from .farewell import let_go
+from .cluster_writes import StepFailed, carry_out, keep_objects, pods_of
 from .fault_tolerance import FINALIZER
-from .lifecycle import SUSPENDED, SUSPENDING, Suspension, plan_suspension
 from .models import RayCluster
-from .plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
-from .report import Report, is_true
-from .spec import cluster_view, is_managed, within_bounds
-from .status import failure_of
-from .views import PodView, of_cluster
-from .work import StepFailed, carry_out, keep_objects, pods_of
+from .pod_plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
+from .ray_pod_view import PodView, of_cluster
+from .raycluster_spec import cluster_view, is_managed, within_bounds
+from .raycluster_status import failure_of
+from .raycluster_view import ClusterView
+from .redis_cleanup import let_go
+from .status_writer import Report, is_true
+from .suspension import SUSPENDED, SUSPENDING, Suspension, plan_suspension
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
 RoleBinding = unstructured_kind("rbac.authorization.k8s.io/v1", "RoleBinding")

@@ -6,9 +6,9 @@ from typing import Literal
 
 from attrs import frozen
 
-from .clusters import FAULT_TOLERANCE, STORAGE_NAMESPACE, ClusterView
-from .names import Manifest, short_name, thawed
-from .views import CLUSTER_LABEL, NODE_TYPE_LABEL, NodeType
+from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, NodeType
+from .raycluster_names import Manifest, short_name, thawed
+from .raycluster_view import FAULT_TOLERANCE, STORAGE_NAMESPACE, ClusterView
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 TIMEOUT = "ray.io/gcs-ft-deletion-timeout"

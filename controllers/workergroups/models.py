@@ -13,7 +13,7 @@ from attrs import frozen
 from reconcile import Condition, Object, field, resource
 from reconcile.models import Column, Schema, definition_of, thaw
 
-from .clusters import NO_LIMIT
+from .raycluster_view import NO_LIMIT
 
 
 @frozen

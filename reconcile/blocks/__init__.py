@@ -1,13 +1,18 @@
 """Public building blocks: parts of an operator that are hard to get right, for any kind."""
 
-from reconcile.blocks.autoscaler import Autoscaler, Policy, Probe, Scaled, Scaling, Target, always_ready
-from reconcile.blocks.autoscaler_deciding import Behaviour
-from reconcile.blocks.autoscaler_hosts import AllowedHosts
-from reconcile.blocks.autoscaler_limits import ReplicaBounds, Schedule, ZeroRules, active_schedule
-from reconcile.blocks.autoscaler_pages import Fetch, FetchFailed, HttpFetch, read_series
-from reconcile.blocks.autoscaler_rules import Rates
-from reconcile.blocks.autoscaler_scrape import ScrapeLimits
-from reconcile.blocks.autoscaler_sources import (
+from reconcile.blocks.autoscaler.allowed_hosts import AllowedHosts
+from reconcile.blocks.autoscaler.autoscaler import (
+    Autoscaler,
+    Policy,
+    Probe,
+    Scaled,
+    Scaling,
+    Target,
+    always_ready,
+)
+from reconcile.blocks.autoscaler.decision import Behaviour
+from reconcile.blocks.autoscaler.metric_pages import Fetch, FetchFailed, HttpFetch, read_series
+from reconcile.blocks.autoscaler.metric_sources import (
     CustomMetric,
     ExternalMetric,
     PageMetric,
@@ -16,7 +21,7 @@ from reconcile.blocks.autoscaler_sources import (
     Sight,
     Source,
 )
-from reconcile.blocks.autoscaler_units import (
+from reconcile.blocks.autoscaler.readings import (
     Missing,
     PerPodAverage,
     Reading,
@@ -25,17 +30,11 @@ from reconcile.blocks.autoscaler_units import (
     milli_of,
     milliseconds_of,
 )
-from reconcile.blocks.capacity import CapacityPools, Decision, Growth, Pool, out_of_question
-from reconcile.blocks.capacity_backoff import (
-    LACKING,
-    RETRIED,
-    ErrorClass,
-    PoolBackoff,
-    Terms,
-    after_failure,
-    class_of,
-)
-from reconcile.blocks.capacity_expanders import (
+from reconcile.blocks.autoscaler.replica_bounds import ReplicaBounds, Schedule, ZeroRules, active_schedule
+from reconcile.blocks.autoscaler.scaling_rules import Rates
+from reconcile.blocks.autoscaler.scraper import ScrapeLimits
+from reconcile.blocks.capacity.capacity_pools import CapacityPools, Decision, Growth, Pool, out_of_question
+from reconcile.blocks.capacity.expanders import (
     BadPriorities,
     Chosen,
     Expander,
@@ -45,13 +44,22 @@ from reconcile.blocks.capacity_expanders import (
     choose,
     least_waste,
 )
-from reconcile.blocks.capacity_nodes import NodeTemplate, Taint, node_template
-from reconcile.blocks.capacity_packing import Packing, fill, pack
-from reconcile.blocks.capacity_pods import Amounts, PodNeeds, Shape, amounts_of, pod_needs
-from reconcile.blocks.copier import Copied, Copier, CopyFailed
-from reconcile.blocks.copies import Content, Copy, Removal, Unusable, as_it_is
-from reconcile.blocks.copy_consent import Consent, Grant
-from reconcile.blocks.copy_plan import CopyStatus
+from reconcile.blocks.capacity.node_template import NodeTemplate, Taint, node_template
+from reconcile.blocks.capacity.packing import Packing, fill, pack
+from reconcile.blocks.capacity.pod_needs import Amounts, PodNeeds, Shape, amounts_of, pod_needs
+from reconcile.blocks.capacity.pool_backoff import (
+    LACKING,
+    RETRIED,
+    ErrorClass,
+    PoolBackoff,
+    Terms,
+    after_failure,
+    class_of,
+)
+from reconcile.blocks.copier.consent import Consent, Grant
+from reconcile.blocks.copier.copier import Copied, Copier, CopyFailed
+from reconcile.blocks.copier.copies import Content, Copy, Removal, Unusable, as_it_is
+from reconcile.blocks.copier.copy_plan import CopyStatus
 from reconcile.blocks.replica_group import (
     GroupPlan,
     Host,
@@ -64,7 +72,7 @@ from reconcile.blocks.replica_group import (
     host_of,
     new_hosts,
 )
-from reconcile.blocks.revisions import (
+from reconcile.blocks.rollout.revisions import (
     HASH_LABEL,
     HashCollision,
     Revisions,
@@ -73,7 +81,14 @@ from reconcile.blocks.revisions import (
     hash_of,
     revisions_of,
 )
-from reconcile.blocks.rollout import Bounds, RevisionSet, Rollout, RolloutPlan, bounds_of, revision_set_of
+from reconcile.blocks.rollout.rollout import (
+    Bounds,
+    RevisionSet,
+    Rollout,
+    RolloutPlan,
+    bounds_of,
+    revision_set_of,
+)
 
 __all__ = [
     "HASH_LABEL",

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from reconcile import ObjectMeta, SystemClock
 from reconcile.blocks import Behaviour, Rates, ReplicaBounds, Samples, ScrapeLimits
-from reconcile.blocks.autoscaler_deciding import Measured, Memory, Situation, decide
-from reconcile.blocks.autoscaler_pages import Series
-from reconcile.blocks.autoscaler_scrape import Candidates, Scraper
+from reconcile.blocks.autoscaler.decision import Measured, Memory, Situation, decide
+from reconcile.blocks.autoscaler.metric_pages import Series
+from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
 from reconcile.kinds import Pod, PodStatus
 from reconcile.kinds.core import PodCondition
 

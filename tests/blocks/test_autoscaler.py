@@ -17,9 +17,9 @@ from reconcile.blocks import (
     Sum,
     ZeroRules,
 )
-from reconcile.blocks.autoscaler_deciding import Measured, Memory, Situation, SourceMemory, Wish, decide
-from reconcile.blocks.autoscaler_rules import Panic
-from reconcile.blocks.autoscaler_windows import AverageWindow
+from reconcile.blocks.autoscaler.decision import Measured, Memory, Situation, SourceMemory, Wish, decide
+from reconcile.blocks.autoscaler.sample_windows import AverageWindow
+from reconcile.blocks.autoscaler.scaling_rules import Panic
 
 WIDE = ReplicaBounds(minimum=1, maximum=100)
 GONE = Missing("NoneAnswered")

@@ -9,7 +9,7 @@ import anyio
 from controllers.autoscaling.demo.incident import Workload
 from reconcile import Controller, Manager, ObjectMeta
 from reconcile.blocks import Sum
-from reconcile.blocks.autoscaler import measure
+from reconcile.blocks.autoscaler.autoscaler import measure
 from reconcile.kinds import Deployment
 from reconcile.models import definition_of
 from reconcile.simulation import Delays

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from reconcile.blocks.autoscaler_pages import MOST_BYTES, MOST_SERIES, Series
-from reconcile.blocks.autoscaler_units import Missing
+from reconcile.blocks.autoscaler.metric_pages import MOST_BYTES, MOST_SERIES, Series
+from reconcile.blocks.autoscaler.readings import Missing
 
 PAGES = [
     b"load 1\n",

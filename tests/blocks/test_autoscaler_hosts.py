@@ -10,10 +10,10 @@ from hypothesis import strategies as some
 
 from reconcile import SystemClock
 from reconcile.blocks import AllowedHosts, CustomMetric, ExternalMetric, PageMetric, Unusable
-from reconcile.blocks.autoscaler_pages import FetchFailed, HttpFetch
-from reconcile.blocks.autoscaler_scrape import Candidates, Scraper
-from reconcile.blocks.autoscaler_sources import Sight
-from reconcile.blocks.autoscaler_units import Missing
+from reconcile.blocks.autoscaler.metric_pages import FetchFailed, HttpFetch
+from reconcile.blocks.autoscaler.metric_sources import Sight
+from reconcile.blocks.autoscaler.readings import Missing
+from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
 from reconcile.testing import FakeClient
 
 SPECIAL = [

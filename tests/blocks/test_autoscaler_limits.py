@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reconcile.blocks.autoscaler_limits import (
+from reconcile.blocks.autoscaler.replica_bounds import (
     UNKNOWN,
     Activity,
     ReplicaBounds,

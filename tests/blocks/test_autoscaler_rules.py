@@ -7,7 +7,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reconcile.blocks.autoscaler_rules import (
+from reconcile.blocks.autoscaler.readings import Missing, PerPodAverage, Samples, Sum, ceil_div
+from reconcile.blocks.autoscaler.scaling_rules import (
     Demand,
     DemandRules,
     Estimate,
@@ -18,7 +19,6 @@ from reconcile.blocks.autoscaler_rules import (
     estimate,
     sample_size,
 )
-from reconcile.blocks.autoscaler_units import Missing, PerPodAverage, Samples, Sum, ceil_div
 
 CALM = Panic()
 HALF = 500

@@ -14,9 +14,9 @@ from hypothesis import strategies as some
 
 from reconcile import ObjectMeta, SystemClock
 from reconcile.blocks import AllowedHosts
-from reconcile.blocks.autoscaler_pages import FetchFailed, HttpFetch, Series
-from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
-from reconcile.blocks.autoscaler_units import Missing, Samples
+from reconcile.blocks.autoscaler.metric_pages import FetchFailed, HttpFetch, Series
+from reconcile.blocks.autoscaler.readings import Missing, Samples
+from reconcile.blocks.autoscaler.scraper import Candidates, ScrapeLimits, Scraper
 from reconcile.kinds import Pod, PodSpec, PodStatus
 from reconcile.kinds.core import PodCondition
 from reconcile.testing import VirtualClock, simulate

@@ -22,8 +22,8 @@ from reconcile.blocks import (
     Source,
     Sum,
 )
-from reconcile.blocks.autoscaler_scrape import Candidates, ScrapeLimits, Scraper
-from reconcile.blocks.autoscaler_sources import Sight
+from reconcile.blocks.autoscaler.metric_sources import Sight
+from reconcile.blocks.autoscaler.scraper import Candidates, ScrapeLimits, Scraper
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Pod, PodSpec, PodStatus
 from reconcile.kinds.core import PodCondition

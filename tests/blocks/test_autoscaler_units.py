@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reconcile.blocks.autoscaler_units import ceil_div, milli_of, milliseconds_of
+from reconcile.blocks.autoscaler.readings import ceil_div, milli_of, milliseconds_of
 
 
 @given(some.integers(0, 10**6), some.integers(0, 2000))

@@ -10,7 +10,12 @@ from attrs import asdict
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reconcile.blocks.autoscaler_windows import AverageWindow, MaxWindow, Recommendations, smoothing_share
+from reconcile.blocks.autoscaler.sample_windows import (
+    AverageWindow,
+    MaxWindow,
+    Recommendations,
+    smoothing_share,
+)
 
 START = 1_700_000_000_000
 

@@ -34,7 +34,7 @@ from reconcile.blocks import (
     pack,
     pod_needs,
 )
-from reconcile.blocks.capacity_pods import requests_of
+from reconcile.blocks.capacity.pod_needs import requests_of
 from reconcile.errors import (
     Forbidden,
     Invalid,

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from informers.errors import error_from_status
-from reconcile.blocks.capacity_backoff import PoolBackoff, Terms, after_failure, class_of
+from reconcile.blocks.capacity.pool_backoff import PoolBackoff, Terms, after_failure, class_of
 from reconcile.errors import ApiError, Unreachable
 
 

@@ -18,9 +18,9 @@ from reconcile.blocks import (
     PoolBackoff,
     Priorities,
 )
-from reconcile.blocks.capacity import out_of_question
-from reconcile.blocks.capacity_expanders import Chosen, at_random, choose, least_waste
-from reconcile.blocks.capacity_packing import Packing
+from reconcile.blocks.capacity.capacity_pools import out_of_question
+from reconcile.blocks.capacity.expanders import Chosen, at_random, choose, least_waste
+from reconcile.blocks.capacity.packing import Packing
 from tests.blocks.test_capacity import node, options, pod, pool
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

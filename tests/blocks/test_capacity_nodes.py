@@ -4,8 +4,8 @@ import pytest
 from attrs import evolve
 
 from reconcile.blocks import NodeTemplate, Taint
-from reconcile.blocks.capacity_nodes import node_template
-from reconcile.blocks.capacity_pods import HostPort, NodeRequirement, Shape, Toleration
+from reconcile.blocks.capacity.node_template import node_template
+from reconcile.blocks.capacity.pod_needs import HostPort, NodeRequirement, Shape, Toleration
 from reconcile.kinds import Node
 from reconcile.models import decode
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile.blocks import NodeTemplate, PodNeeds, Taint, fill, pack
-from reconcile.blocks.capacity_packing import Packing, by_shape
-from reconcile.blocks.capacity_pods import HostPort, Shape, Toleration
+from reconcile.blocks.capacity.packing import Packing, by_shape
+from reconcile.blocks.capacity.pod_needs import HostPort, Shape, Toleration
 
 DEAR = Taint("dear")
 

@@ -6,7 +6,7 @@ import pytest
 
 from reconcile import Quantity
 from reconcile.blocks import PodNeeds, pod_needs
-from reconcile.blocks.capacity_pods import (
+from reconcile.blocks.capacity.pod_needs import (
     HostPort,
     NodeRequirement,
     Shape,

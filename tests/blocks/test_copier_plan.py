@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from informers import Snapshot
 from reconcile import Key, ObjectMeta
 from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
-from reconcile.blocks.copies import Owner, label_value, owners_in
-from reconcile.blocks.copy_plan import CopyPlan, Found, Verdict, checked, difference, plan_copies
+from reconcile.blocks.copier.copies import Owner, label_value, owners_in
+from reconcile.blocks.copier.copy_plan import CopyPlan, Found, Verdict, checked, difference, plan_copies
 from reconcile.kinds import ConfigMap, Ingress, Namespace, Secret
 from reconcile.kinds.core import NamespaceStatus
 

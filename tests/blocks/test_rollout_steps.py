@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from reconcile.blocks import RevisionSet, Rollout, RolloutPlan, bounds_of
-from reconcile.blocks.rollout import DESIRED, LIMIT, revision_set_of
+from reconcile.blocks.rollout.rollout import DESIRED, LIMIT, revision_set_of
 from reconcile.kinds import Deployment
 from reconcile.models import decode
 

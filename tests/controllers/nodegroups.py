@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec, definition
-from controllers.nodegroups.annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
+from controllers.nodegroups.cluster_reads import ClusterApi, Term, find_groups
 from controllers.nodegroups.demo.simulated import SimulatedMachines
-from controllers.nodegroups.groups import NodeGroup
-from controllers.nodegroups.look import ClusterApi, Term, find_groups
-from controllers.nodegroups.machines import Machine, State
+from controllers.nodegroups.group_annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
+from controllers.nodegroups.machine import Machine, State
+from controllers.nodegroups.node_group import NodeGroup
 from reconcile import Client, ObjectMeta, Unstructured
 from reconcile.kinds import ConfigMap, Node
 from reconcile.models import encode

@@ -11,7 +11,7 @@ from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.hpa import HorizontalPodAutoscaler
 from reconcile import Context, Controller, replicas
 from reconcile.blocks import AllowedHosts, FetchFailed
-from reconcile.blocks.autoscaler_units import ceil_div, milli_of
+from reconcile.blocks.autoscaler.readings import ceil_div, milli_of
 from reconcile.kinds import Deployment, Pod
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Report, Scenario, Wait, World, seeds, sweep

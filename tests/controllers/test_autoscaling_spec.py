@@ -11,8 +11,8 @@ from attrs import evolve
 from controllers.autoscaling import PodAutoscaler
 from controllers.autoscaling.hpa import manifest_of
 from controllers.autoscaling.models import Decision, ScheduledBounds
-from controllers.autoscaling.spec import PREFIX, behaviour_of, policy_of
-from controllers.autoscaling.status import bounds_shown, claims_first, history_after
+from controllers.autoscaling.pod_autoscaler_spec import PREFIX, behaviour_of, policy_of
+from controllers.autoscaling.pod_autoscaler_status import bounds_shown, claims_first, history_after
 from reconcile.blocks import (
     AllowedHosts,
     Behaviour,

@@ -4,7 +4,7 @@ import pytest
 
 from controllers.autoscaling.controller import hosts_from
 from controllers.autoscaling.hpa import manifest_of
-from controllers.autoscaling.spec import policy_of
+from controllers.autoscaling.pod_autoscaler_spec import policy_of
 from reconcile.blocks import AllowedHosts, ReplicaBounds, Unusable
 from tests.controllers.test_autoscaling_spec import NO_HOST, bare, source
 

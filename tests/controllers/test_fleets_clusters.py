@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.fleets.clusters import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
+from controllers.fleets.replica_set_plan import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
 from reconcile import Object, ObjectMeta
 from reconcile.models import decode, unstructured_kind
 from reconcile.replicas import DELETION_COST

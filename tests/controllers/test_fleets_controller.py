@@ -8,11 +8,11 @@ import yaml
 from attrs import evolve
 
 from controllers.fleets import RayClusterFleet
+from controllers.fleets.cluster_template import canonical, prepared
 from controllers.fleets.models import FleetSpec, RollingUpdate, Strategy
-from controllers.fleets.template import canonical, prepared
 from reconcile import LabelSelector, Manager, ObjectMeta
 from reconcile.blocks import Rollout, revisions_of
-from reconcile.blocks.revisions import TEMPLATE, hash_of, notes_of
+from reconcile.blocks.rollout.revisions import TEMPLATE, hash_of, notes_of
 from reconcile.errors import DefinitionMismatch
 from reconcile.kinds import Pod
 from reconcile.models import definition_of, encode

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.clusters import Cluster, cluster_of, plan_set
+from controllers.fleets.replica_set_plan import Cluster, cluster_of, plan_set
 from controllers.workergroups import RayCluster
 from reconcile import ObjectMeta
 from reconcile.models import decode, unstructured_kind

@@ -13,11 +13,11 @@ from controllers.fleets import (
     make_controllers,
     set_definition,
 )
-from controllers.fleets.clusters import cluster_of
 from controllers.fleets.demo import incident as scaling
 from controllers.fleets.demo.original import FleetWithoutScale, without_scale
 from controllers.fleets.fleet import make_fleet_controller
-from controllers.fleets.replica_sets import make_set_controller
+from controllers.fleets.replica_set import make_set_controller
+from controllers.fleets.replica_set_plan import cluster_of
 from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
 from reconcile import Manager

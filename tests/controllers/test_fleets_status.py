@@ -6,14 +6,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.models import (
-    FleetCondition,
-    FleetStatus,
-    RayClusterReplicaSet,
-    ReplicaSetSpec,
-    ReplicaSetStatus,
-)
-from controllers.fleets.status import (
+from controllers.fleets.cluster_template import Fault
+from controllers.fleets.fleet_status import (
     COMPLETE,
     EXCEEDED,
     MADE,
@@ -28,7 +22,13 @@ from controllers.fleets.status import (
     refused_status,
     status_of,
 )
-from controllers.fleets.template import Fault
+from controllers.fleets.models import (
+    FleetCondition,
+    FleetStatus,
+    RayClusterReplicaSet,
+    ReplicaSetSpec,
+    ReplicaSetStatus,
+)
 from reconcile import Condition, LabelSelector, ObjectMeta
 from reconcile.blocks import Revisions, RevisionSet, Rollout
 from tests.controllers.fleets import LABELS, fleet, template

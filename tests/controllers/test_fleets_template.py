@@ -6,15 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.models import (
-    ClusterTemplate,
-    FleetSpec,
-    RayClusterReplicaSet,
-    ReplicaSetSpec,
-    RollingUpdate,
-    Strategy,
-)
-from controllers.fleets.template import (
+from controllers.fleets.cluster_template import (
     Fault,
     canonical,
     faults_of,
@@ -23,6 +15,14 @@ from controllers.fleets.template import (
     rollout_of,
     scaling_selector,
     selector_faults,
+)
+from controllers.fleets.models import (
+    ClusterTemplate,
+    FleetSpec,
+    RayClusterReplicaSet,
+    ReplicaSetSpec,
+    RollingUpdate,
+    Strategy,
 )
 from reconcile import LabelSelector, ObjectMeta
 from reconcile.blocks import Rollout

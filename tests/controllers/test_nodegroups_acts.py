@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.nodegroups.acts import (
+from controllers.nodegroups.group_annotations import DELETE_MACHINE, MARKED
+from controllers.nodegroups.group_writes import (
     Removal,
     decrease,
     delete_nodes,
@@ -16,8 +17,7 @@ from controllers.nodegroups.acts import (
     shrink_to,
     unmark_strays,
 )
-from controllers.nodegroups.annotations import DELETE_MACHINE, MARKED
-from controllers.nodegroups.groups import REMOVING, NodeGroup, Refused
+from controllers.nodegroups.node_group import REMOVING, NodeGroup, Refused
 from reconcile import Object, ObjectMeta, Unstructured
 from reconcile.errors import (
     Forbidden,

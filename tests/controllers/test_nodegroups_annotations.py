@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.nodegroups.annotations import (
+from controllers.nodegroups.group_annotations import (
     CAPACITY,
     MAX_SIZE,
     MIN_SIZE,

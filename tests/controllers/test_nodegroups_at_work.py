@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
-from controllers.nodegroups.annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.demo.simulated import BEHAVIOUR
-from controllers.nodegroups.views import LEAVING
+from controllers.nodegroups.group_annotations import CAPACITY, MAX_SIZE
+from controllers.nodegroups.node_view import LEAVING
 from reconcile import Manager
 from reconcile.kinds import Event, Node, Pod
 from reconcile.models import encode

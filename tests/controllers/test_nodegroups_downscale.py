@@ -9,15 +9,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.nodegroups.annotations import Options
 from controllers.nodegroups.downscale import Candidate, ScaleDown, Situation, plan_scale_down
-from controllers.nodegroups.groups import NodeGroup
-from controllers.nodegroups.health import Assessed, GroupState, Readiness
-from controllers.nodegroups.machines import Machine
-from controllers.nodegroups.views import NodeView, PodView, read_node
+from controllers.nodegroups.group_annotations import Options
+from controllers.nodegroups.group_health import Assessed, GroupState, Readiness
+from controllers.nodegroups.machine import Machine
+from controllers.nodegroups.node_group import NodeGroup
+from controllers.nodegroups.node_view import NodeView, PodView, read_node
 from reconcile import ObjectMeta
 from reconcile.blocks import PodNeeds
-from reconcile.blocks.capacity_pods import Shape
+from reconcile.blocks.capacity.pod_needs import Shape
 from reconcile.kinds import Node, Pod
 from reconcile.models import decode
 from tests.controllers.nodegroups import STORED

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups.acts import evict, taint, untaint
-from controllers.nodegroups.views import PodView, read_node, read_pod
+from controllers.nodegroups.group_writes import evict, taint, untaint
+from controllers.nodegroups.node_view import PodView, read_node, read_pod
 from reconcile.errors import ApiError
 from reconcile.kinds import Node, Pod
 from reconcile.testing import FakeClient

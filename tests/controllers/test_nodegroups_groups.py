@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.nodegroups.annotations import (
+from controllers.nodegroups.group_annotations import (
     DELETE_MACHINE,
     MARKED,
     MAX_SIZE,
@@ -16,7 +16,8 @@ from controllers.nodegroups.annotations import (
     PAUSED,
     Options,
 )
-from controllers.nodegroups.groups import (
+from controllers.nodegroups.machine import Machine, State, provider_id, read_machine
+from controllers.nodegroups.node_group import (
     REMOVING,
     NodeGroup,
     NoGroup,
@@ -28,7 +29,6 @@ from controllers.nodegroups.groups import (
     still_going,
     with_machines,
 )
-from controllers.nodegroups.machines import Machine, State, provider_id, read_machine
 from reconcile import ObjectMeta
 from tests.controllers.nodegroups import API, CAPACITIES, MADE, STORED, group, machine
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from attrs import evolve
 
-from controllers.nodegroups.groups import NodeGroup
-from controllers.nodegroups.health import (
+from controllers.nodegroups.group_health import (
     NOT_IN_TIME,
     Assessed,
     GroupState,
@@ -17,8 +16,9 @@ from controllers.nodegroups.health import (
     is_healthy,
     readiness_of,
 )
-from controllers.nodegroups.machines import Machine
-from controllers.nodegroups.views import NodeView
+from controllers.nodegroups.machine import Machine
+from controllers.nodegroups.node_group import NodeGroup
+from controllers.nodegroups.node_view import NodeView
 from reconcile import ObjectMeta
 from reconcile.blocks import NodeTemplate, PoolBackoff, Terms
 from reconcile.kinds import Node

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from controllers.nodegroups.health import GroupState
+from controllers.nodegroups.group_health import GroupState
 from controllers.nodegroups.models import NodeAutoscaler, NodeAutoscalerStatus
-from controllers.nodegroups.passing import Pass, Settings
+from controllers.nodegroups.sizing_run import Pass, Settings
 from reconcile.blocks import PoolBackoff, Terms
 from reconcile.errors import ApiError, Forbidden, NotLeading, OutcomeUnknown, StaleVersion, TooManyRequests
 

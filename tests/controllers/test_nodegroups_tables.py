@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups.annotations import (
+from controllers.nodegroups.cluster_reads import BadDiscovery, Term
+from controllers.nodegroups.group_annotations import (
     CAPACITY,
     MAX_SIZE,
     MIN_SIZE,
@@ -13,7 +14,8 @@ from controllers.nodegroups.annotations import (
     BadAnnotation,
     template_of,
 )
-from controllers.nodegroups.groups import (
+from controllers.nodegroups.machine import Machine, State, provider_id, read_machine
+from controllers.nodegroups.node_group import (
     NodeGroup,
     NoGroup,
     Refused,
@@ -23,8 +25,6 @@ from controllers.nodegroups.groups import (
     read_group,
     with_machines,
 )
-from controllers.nodegroups.look import BadDiscovery, Term
-from controllers.nodegroups.machines import Machine, State, provider_id, read_machine
 from tests.controllers.nodegroups import CAPACITIES, STORED, group, machine
 
 

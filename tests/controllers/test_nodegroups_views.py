@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups.look import look_at, priorities_text
-from controllers.nodegroups.views import (
+from controllers.nodegroups.cluster_reads import look_at, priorities_text
+from controllers.nodegroups.node_view import (
     DISABLED,
     LEAVING,
     MIRROR,

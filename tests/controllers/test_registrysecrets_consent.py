@@ -6,12 +6,12 @@ import pytest
 import yaml
 
 from controllers.registrysecrets import KuberoPipeline, make_controller
+from controllers.registrysecrets.consent_settings import consent_from
+from controllers.registrysecrets.desired_copies import copies_of, phase_namespaces
 from controllers.registrysecrets.models import Phase, Registry, SecretRef
-from controllers.registrysecrets.settings import consent_from
-from controllers.registrysecrets.wanted import copies_of, phase_namespaces
 from reconcile import Context, Controller, Key, ObjectMeta
 from reconcile.blocks import Consent, Copier, Unusable
-from reconcile.blocks.copy_consent import ALLOW_COPIES_FOR
+from reconcile.blocks.copier.consent import ALLOW_COPIES_FOR
 from reconcile.kinds import Namespace, Secret
 from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.testing import FakeClient, Pass, run_once

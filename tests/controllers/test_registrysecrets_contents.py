@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controllers.registrysecrets import contents
-from controllers.registrysecrets.contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from controllers.registrysecrets import secret_contents as contents
 from controllers.registrysecrets.models import Keys, Registry
+from controllers.registrysecrets.secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from reconcile import ObjectMeta
 from reconcile.blocks import Content, Unusable
 from reconcile.kinds import Secret

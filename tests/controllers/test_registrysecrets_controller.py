@@ -11,7 +11,7 @@ from attrs import evolve
 from controllers.registrysecrets import KuberoPipeline
 from controllers.registrysecrets.models import Git, Keys, Phase, Registry, SecretRef
 from reconcile import Key, ObjectMeta
-from reconcile.blocks.copies import SOURCE_VERSION
+from reconcile.blocks.copier.copies import SOURCE_VERSION
 from reconcile.kinds import Event, Namespace, Secret
 from reconcile.models import encode
 from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, When, run_once

@@ -9,8 +9,8 @@ import pytest
 from attrs import define, field
 
 from controllers.registrysecrets import KuberoPipeline, definition
-from controllers.registrysecrets.contents import given_login
 from controllers.registrysecrets.models import Phase, Registry
+from controllers.registrysecrets.secret_contents import given_login
 from reconcile import Key, Manager, ObjectMeta
 from reconcile.blocks import Content
 from reconcile.kinds import Secret

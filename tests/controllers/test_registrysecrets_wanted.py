@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.registrysecrets import KuberoPipeline
-from controllers.registrysecrets.wanted import adopts, copies_of, phase_namespaces, removal_of
+from controllers.registrysecrets.desired_copies import adopts, copies_of, phase_namespaces, removal_of
 from reconcile import Key, ObjectMeta
 from reconcile.blocks import Content, Unusable
 from reconcile.kinds import Secret

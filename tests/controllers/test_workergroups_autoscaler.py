@@ -4,8 +4,8 @@ from typing import Any
 
 from attrs import evolve
 
-from controllers.workergroups.clusters import HeadView
-from controllers.workergroups.pods import head_pod
+from controllers.workergroups.ray_pods import head_pod
+from controllers.workergroups.raycluster_view import HeadView
 from tests.controllers.test_workergroups_pods import cluster, environment, template
 
 LOGS = "/tmp/ray"

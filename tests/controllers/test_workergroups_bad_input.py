@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.workergroups import RayCluster
-from controllers.workergroups.autoscaler import permissions
-from controllers.workergroups.clusters import ClusterView
 from controllers.workergroups.fault_tolerance import cleanup_job
-from controllers.workergroups.plan import plan_cluster
-from controllers.workergroups.pods import head_pod, worker_pod
-from controllers.workergroups.services import endpoints, head_ingress, head_service, services
-from controllers.workergroups.spec import cluster_view
-from controllers.workergroups.status import failure_of, status_of
+from controllers.workergroups.pod_plan import plan_cluster
+from controllers.workergroups.ray_autoscaler import permissions
+from controllers.workergroups.ray_pods import head_pod, worker_pod
+from controllers.workergroups.ray_services import endpoints, head_ingress, head_service, services
+from controllers.workergroups.raycluster_spec import cluster_view
+from controllers.workergroups.raycluster_status import failure_of, status_of
+from controllers.workergroups.raycluster_view import ClusterView
 from reconcile.blocks import NewHost
 from reconcile.errors import DecodeError
 from reconcile.models import decode, encode

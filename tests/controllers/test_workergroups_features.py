@@ -8,8 +8,8 @@ from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
 from controllers.workergroups.controller import Settings
-from controllers.workergroups.lifecycle import Suspension, plan_suspension
 from controllers.workergroups.models import HeadGroupSpec
+from controllers.workergroups.suspension import Suspension, plan_suspension
 from reconcile import ObjectMeta
 from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount

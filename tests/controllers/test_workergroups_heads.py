@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.plan import (
+from controllers.workergroups.pod_plan import (
     GroupPlan,
     HeadPlan,
     Plan,
@@ -16,8 +16,8 @@ from controllers.workergroups.plan import (
     plan_head,
     plan_no_pods,
 )
-from controllers.workergroups.upgrade import HASH_VERSION
-from controllers.workergroups.views import PodView
+from controllers.workergroups.pod_upgrade import HASH_VERSION
+from controllers.workergroups.ray_pod_view import PodView
 from reconcile.blocks import NewReplica
 from tests.controllers.test_workergroups_plan import START, cluster, head, small, worker
 

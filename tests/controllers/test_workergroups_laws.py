@@ -6,9 +6,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workergroups.clusters import GroupView
-from controllers.workergroups.plan import desired_workers
-from controllers.workergroups.views import PodView, is_unhealthy
+from controllers.workergroups.pod_plan import desired_workers
+from controllers.workergroups.ray_pod_view import PodView, is_unhealthy
+from controllers.workergroups.raycluster_view import GroupView
 from reconcile.replicas import is_active
 from tests.controllers.test_workergroups_plan import (
     UID,

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.workergroups.names import (
+from controllers.workergroups.raycluster_names import (
     for_scheduler,
     head_host,
     head_port,

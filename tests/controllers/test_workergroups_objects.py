@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from controllers.workergroups import RayCluster
-from controllers.workergroups.autoscaler import permissions
-from controllers.workergroups.clusters import ClusterView
 from controllers.workergroups.fault_tolerance import cleanup_job
-from controllers.workergroups.pods import head_pod, worker_pod
-from controllers.workergroups.services import head_ingress, head_service, services
-from controllers.workergroups.spec import cluster_view
+from controllers.workergroups.ray_autoscaler import permissions
+from controllers.workergroups.ray_pods import head_pod, worker_pod
+from controllers.workergroups.ray_services import head_ingress, head_service, services
+from controllers.workergroups.raycluster_spec import cluster_view
+from controllers.workergroups.raycluster_view import ClusterView
 from reconcile.blocks import NewHost
 from reconcile.models import decode, encode
 

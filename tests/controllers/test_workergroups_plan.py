@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView, GroupView, Unsupported, group_view
 from controllers.workergroups.demo.original import plan_group_like_v1_3_0
-from controllers.workergroups.plan import (
+from controllers.workergroups.pod_plan import (
     GroupPlan,
     Plan,
     PlanGroup,
@@ -19,9 +18,10 @@ from controllers.workergroups.plan import (
     plan_group_at_random,
     plan_no_pods,
 )
-from controllers.workergroups.plan import plan_cluster as plan_cluster_at
-from controllers.workergroups.plan import plan_group as plan_group_at
-from controllers.workergroups.views import PodView, is_unhealthy
+from controllers.workergroups.pod_plan import plan_cluster as plan_cluster_at
+from controllers.workergroups.pod_plan import plan_group as plan_group_at
+from controllers.workergroups.ray_pod_view import PodView, is_unhealthy
+from controllers.workergroups.raycluster_view import ClusterView, GroupView, Unsupported, group_view
 
 START = datetime(2025, 5, 3, tzinfo=UTC)
 UID = "cluster-uid"

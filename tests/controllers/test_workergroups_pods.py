@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView, GroupView, HeadView
-from controllers.workergroups.pods import head_pod, worker_pod
-from controllers.workergroups.services import head_service
+from controllers.workergroups.ray_pods import head_pod, worker_pod
+from controllers.workergroups.ray_services import head_service
+from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
 
 HEAD_HOST = "ray-head-svc.default.svc.cluster.local"
 RESOURCES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1"}}

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from controllers.workergroups import RayCluster, make_controller
-from controllers.workergroups.clusters import ClusterView
 from controllers.workergroups.controller import Settings
 from controllers.workergroups.fault_tolerance import (
     FINALIZER,
@@ -20,6 +19,7 @@ from controllers.workergroups.fault_tolerance import (
     storage_namespace,
     storage_params,
 )
+from controllers.workergroups.raycluster_view import ClusterView
 from reconcile import Client
 from reconcile.errors import NotFound
 from reconcile.kinds import Job

@@ -8,7 +8,7 @@ from attrs import asdict, evolve
 
 from controllers.workergroups import RayCluster
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
-from controllers.workergroups.report import is_true
+from controllers.workergroups.status_writer import is_true
 from reconcile import Condition, ObjectMeta
 from reconcile.kinds import Service
 from reconcile.models import encode

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView
-from controllers.workergroups.pods import worker_pod
-from controllers.workergroups.services import endpoints, head_ingress, head_service, services
+from controllers.workergroups.ray_pods import worker_pod
+from controllers.workergroups.ray_services import endpoints, head_ingress, head_service, services
+from controllers.workergroups.raycluster_view import ClusterView
 from tests.controllers.test_workergroups_pods import cluster
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from controllers.workergroups.clusters import ClusterView, GroupView, HeadView
-from controllers.workergroups.spec import cluster_view, is_managed
-from controllers.workergroups.upgrade import spec_hash
-from controllers.workergroups.views import PodView, pod_view
+from controllers.workergroups.pod_upgrade import spec_hash
+from controllers.workergroups.ray_pod_view import PodView, pod_view
+from controllers.workergroups.raycluster_spec import cluster_view, is_managed
+from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
 from reconcile.replicas import is_active
 from tests.controllers.test_workergroups_validation import UID, spec
 

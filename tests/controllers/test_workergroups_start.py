@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workergroups.start import common_params, given_resources, start_command
+from controllers.workergroups.ray_start import common_params, given_resources, start_command
 
 
 def command(

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView, GroupView, HeadView, Invalid, Unsupported
-from controllers.workergroups.lifecycle import Phase
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
-from controllers.workergroups.plan import HeadPlan, Plan
-from controllers.workergroups.status import (
+from controllers.workergroups.pod_plan import HeadPlan, Plan
+from controllers.workergroups.ray_pod_view import PodView
+from controllers.workergroups.raycluster_status import (
     ClusterStatus,
     ConditionValue,
     Failure,
@@ -21,7 +20,8 @@ from controllers.workergroups.status import (
     status_of,
     with_times,
 )
-from controllers.workergroups.views import PodView
+from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView, Invalid, Unsupported
+from controllers.workergroups.suspension import Phase
 from reconcile import Condition
 
 UID = "cluster-uid"

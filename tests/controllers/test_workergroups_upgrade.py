@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.workergroups.clusters import ClusterView
-from controllers.workergroups.plan import plan_cluster
-from controllers.workergroups.upgrade import HASH_VERSION, plan_upgrade, spec_hash
-from controllers.workergroups.views import PodView
+from controllers.workergroups.pod_plan import plan_cluster
+from controllers.workergroups.pod_upgrade import HASH_VERSION, plan_upgrade, spec_hash
+from controllers.workergroups.ray_pod_view import PodView
+from controllers.workergroups.raycluster_view import ClusterView
 from tests.controllers.test_workergroups_plan import START, UID, cluster, head, small, worker
 
 CONTAINER = {"name": "ray", "image": "ray:1"}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controllers.workergroups.spec import cluster_view, unsupported_features
-from controllers.workergroups.validation import invalid_fields
+from controllers.workergroups.raycluster_spec import cluster_view, unsupported_features
+from controllers.workergroups.raycluster_validation import invalid_fields
 
 UID = "cluster-uid"
 

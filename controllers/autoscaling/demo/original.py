@@ -15,7 +15,7 @@ from reconcile.kinds import Pod
 
 from ..controller import NAME
 from ..models import PodAutoscaler
-from ..spec import policy_of
+from ..pod_autoscaler_spec import policy_of
 
 CLIENT_SECONDS = 5.0
 PAGE_BYTES = 1024 * 1024

@@ -16,7 +16,7 @@ from reconcile.testing import LateTransport
 from ...workergroups import make_controller as make_cluster_controller
 from ..fleet import make_fleet_controller
 from ..models import ClusterTemplate, FleetSpec, RayClusterFleet, RollingUpdate, Strategy
-from ..replica_sets import make_set_controller
+from ..replica_set import make_set_controller
 from .original import FleetWithoutScale, without_scale
 
 FLEET = "fleet-demo"

@@ -12,11 +12,11 @@ from reconcile.kinds import ConfigMap, Node
 from reconcile.simulation import BEHAVIOUR, Incident, Logic, Stage, Verdict
 from reconcile.testing import Delay, Fault, FaultPlan, FaultyTransport, RefuseAsStale, When
 
-from ..annotations import CAPACITY, MAX_SIZE, MIN_SIZE
+from ..cluster_reads import PRIORITIES
 from ..controller import make_controller
-from ..look import PRIORITIES
+from ..group_annotations import CAPACITY, MAX_SIZE, MIN_SIZE
 from ..models import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec
-from ..passing import Settings
+from ..sizing_run import Settings
 from ..upscale import GROW
 from .original import LIKE_7872
 from .simulated import DEPLOYMENT, SimulatedMachines

@@ -10,7 +10,7 @@ from typing import get_args
 from reconcile import Client
 from reconcile.blocks import ErrorClass
 
-from ..groups import NodeGroup
+from ..node_group import NodeGroup
 from ..upscale import GroupGrowth
 
 

@@ -17,8 +17,8 @@ from reconcile.kinds import Node
 from reconcile.models import encode
 
 from ... import OPERATOR
-from ..annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
-from ..look import ClusterApi
+from ..cluster_reads import ClusterApi
+from ..group_annotations import CAPACITY, CLUSTER_API, DELETE_MACHINE
 
 BEHAVIOUR = "simulated.reconcile-runtime/machines"
 DEPLOYMENT = f"{CLUSTER_API}/deployment-name"

@@ -14,10 +14,10 @@ from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import Change, Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import FaultyTransport, LateTransport
 
-from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from ..controller import make_controller
+from ..desired_copies import CREDENTIALS, PULL_SECRET, SOURCE_NAME
 from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
-from ..wanted import CREDENTIALS, PULL_SECRET, SOURCE_NAME
+from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .original import make_original_controller
 
 PHASES = ("test", "production")

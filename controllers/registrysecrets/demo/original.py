@@ -15,10 +15,10 @@ from reconcile.blocks import Content
 from reconcile.kinds import Namespace, Secret
 
 from ... import OPERATOR
-from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
 from ..controller import NAME
+from ..desired_copies import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
 from ..models import KuberoPipeline, Registry
-from ..wanted import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
+from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
 
 RELEASE_TYPE = "helm.sh/release.v1"
 RELEASES_KEPT = 10

@@ -12,9 +12,9 @@ from reconcile.models import unstructured_kind
 from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, observe
 from reconcile.testing import LateTransport
 
-from ..contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
+from ..desired_copies import SOURCE_NAME
 from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
-from ..wanted import SOURCE_NAME
+from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .original import make_original_controller
 
 Event = unstructured_kind("events.k8s.io/v1", "Event", plural="events")

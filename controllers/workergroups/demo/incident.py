@@ -24,8 +24,8 @@ from reconcile.testing import LateTransport
 
 from ..controller import make_controller
 from ..models import HeadGroupSpec, RayCluster, RayClusterSpec, WorkerGroupSpec
-from ..plan import plan_group
-from ..views import CLUSTER_LABEL, GROUP_LABEL, pod_view
+from ..pod_plan import plan_group
+from ..ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, pod_view
 from .original import plan_group_like_v1_3_0
 
 GROUP = "small"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from reconcile.blocks import NewReplica
 
-from ..clusters import ClusterView, GroupView
-from ..plan import GroupPlan, PlanGroup, Removal, desired_workers
-from ..views import PodView, is_unhealthy
+from ..pod_plan import GroupPlan, PlanGroup, Removal, desired_workers
+from ..ray_pod_view import PodView, is_unhealthy
+from ..raycluster_view import ClusterView, GroupView
 
 
 def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:

@@ -1,0 +1,142 @@
+"""Keeps the RayClusters of RayClusterReplicaSets: reads them, has `plan_set` decide, carries it out."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from reconcile import Context, Controller, Deleted, Result, Watch
+from reconcile.errors import ApiError, StaleVersion, StatusError
+from reconcile.models import encode, unstructured_kind
+
+from .. import OPERATOR
+from ..workergroups import RayCluster
+from .adoption import Claimants, claimed
+from .cluster_template import Fault, selector_faults
+from .models import AIBRIX, RayClusterReplicaSet
+from .replica_set_plan import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
+
+NAME = "ray-cluster-replica-sets"
+# One cluster that the model does not fit must not hold up the others of its set.
+WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
+PREFIX_LENGTH = 44
+"""Of a generated name: with a dash and five characters of the server it is a name that KubeRay takes (50)."""
+
+
+def make_set_controller() -> Controller[RayClusterReplicaSet]:
+    """The controller of replica sets, with what it keeps in memory of its own."""
+    claimants = Claimants()
+
+    async def keep(ctx: Context[RayClusterReplicaSet]) -> Result | None:
+        claimants.note(ctx.request, ctx.object.spec.selector)
+        return await keep_set(ctx)
+
+    async def gone(departed: Deleted[RayClusterReplicaSet]) -> None:
+        claimants.forget(departed.request)
+
+    return Controller(
+        RayClusterReplicaSet,
+        keep,
+        owns=[RayCluster],
+        watches=[Watch(RayCluster, to=claimants.whom)],
+        on_deleted=gone,
+        predecessor=AIBRIX,
+        name=NAME,
+        operator=OPERATOR,
+        former_field_managers=[NAME],
+    )
+
+
+async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
+    """One run: as many clusters as wanted; what is said counts what the run itself made and deleted."""
+    spec = ctx.object.spec
+    faults = _faults(ctx.object)
+    if faults:
+        _refuse(ctx, faults)
+        return None
+    found = await claimed(ctx, WholeCluster, spec.selector)
+    clusters = [cluster_of(one) for one in found]
+    now = ctx.clock.now()
+    plan = plan_set(spec.replicas, clusters, now, spec.min_ready_seconds)
+    stay = [one for one in plan.active if one not in plan.delete]
+    try:
+        made = await _carry_out(ctx, plan)
+    except StaleVersion:
+        raise
+    except ApiError as error:
+        _fail(ctx, error, "FailedCreate" if plan.create else "FailedDelete")
+        _report(ctx, plan.active)
+        raise
+    ctx.remove_condition("ReplicaFailure")
+    _report(ctx, [*stay, *made])
+    wait = next_available(stay, now, spec.min_ready_seconds)
+    return None if wait is None else Result(requeue_after=wait)
+
+
+def _faults(replica_set: RayClusterReplicaSet) -> Sequence[Fault]:
+    spec = replica_set.spec
+    faults = list(selector_faults(spec.selector, spec.template.metadata))
+    if spec.replicas < 0:
+        faults.append(Fault("spec.replicas", f"0 or more is wanted, not {spec.replicas}"))
+    if spec.min_ready_seconds < 0:
+        faults.append(Fault("spec.minReadySeconds", f"0 or more is wanted, not {spec.min_ready_seconds}"))
+    return faults
+
+
+def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[Fault]) -> None:
+    text = "; ".join(map(str, faults))
+    if not _said(ctx, text):
+        ctx.event("InvalidSpec", text, warning=True)
+    ctx.condition("ReplicaFailure", True, reason="InvalidSpec", message=text)
+    ctx.status(observed_generation=ctx.object.metadata.generation)
+
+
+def _fail(ctx: Context[RayClusterReplicaSet], error: ApiError, reason: str) -> None:
+    text = _without_names(ctx.object, error.message if isinstance(error, StatusError) else str(error))
+    if not _said(ctx, text):
+        ctx.event(reason, text, warning=True)
+    ctx.condition("ReplicaFailure", True, reason=reason, message=text)
+
+
+def _without_names(replica_set: RayClusterReplicaSet, text: str) -> str:
+    """The text without the name that the server chose this time: the same fault says the same each time."""
+    return re.sub(rf"({re.escape(_prefix(replica_set))})[a-z0-9]{{5}}\b", r"\1*", text)
+
+
+def _prefix(replica_set: RayClusterReplicaSet) -> str:
+    return f"{replica_set.name[:PREFIX_LENGTH].rstrip('-.')}-"
+
+
+def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
+    return any(one.type == "ReplicaFailure" and one.message == text for one in ctx.object.status.conditions)
+
+
+async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[Cluster]:
+    """Deletions first, so that what is made next finds their share of a quota; what was made, then."""
+    for cluster in plan.delete:
+        await ctx.delete(cluster.object)
+        ctx.event("SuccessfulDelete", f"deleted RayCluster {cluster.name}")
+    made = []
+    for _ in range(plan.create):
+        created = await ctx.create(_manifest(ctx.object))
+        made.append(cluster_of(created))
+        ctx.event("SuccessfulCreate", f"created RayCluster {created.name}")
+    return made
+
+
+def _manifest(replica_set: RayClusterReplicaSet) -> dict[str, Any]:
+    template = encode(replica_set)["spec"]["template"]
+    given = template.get("metadata") or {}
+    metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"generateName": _prefix(replica_set), **metadata},
+        "spec": template["spec"],
+    }
+
+
+def _report(ctx: Context[RayClusterReplicaSet], clusters: Sequence[Cluster]) -> None:
+    spec = ctx.object.spec
+    labels = spec.template.metadata.get("labels") or {}
+    numbers = counts(clusters, labels, ctx.clock.now(), spec.min_ready_seconds)
+    ctx.status(**numbers, observed_generation=ctx.object.metadata.generation)

@@ -1,0 +1,238 @@
+"""What a pass reads: groups and machines where they are managed, nodes and pods where they work."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from reconcile import Client, Object, Unstructured
+from reconcile.blocks import NodeTemplate, PodNeeds, class_of, pod_needs
+from reconcile.errors import ApiError, NotFound
+from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
+from reconcile.models import encode, unstructured_kind
+
+from .machine import Machine, read_machine
+from .node_group import NodeGroup, NoGroup, read_group, with_machines
+from .node_view import NodeView, PodView, as_template, read_node, read_pod
+
+PRIORITIES = "cluster-autoscaler-priority-expander"
+INFRASTRUCTURE_VERSIONS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alpha1")
+
+
+class BadDiscovery(ValueError):
+    """A term of discovery that has no meaning."""
+
+
+@frozen
+class ClusterApi:
+    """The kinds of Cluster API in one group and version (CAPI_GROUP, CAPI_VERSION in the environment)."""
+
+    group: str = field(factory=lambda: os.environ.get("CAPI_GROUP") or "cluster.x-k8s.io")
+    version: str = field(factory=lambda: os.environ.get("CAPI_VERSION") or "v1beta2")
+
+    def kind(self, name: str) -> type[Unstructured]:
+        """The class of a kind, such as `MachineSet`."""
+        key = (self.group, self.version, name)
+        if key not in _KINDS:
+            _KINDS[key] = unstructured_kind(f"{self.group}/{self.version}", name)
+        return _KINDS[key]
+
+
+_KINDS: dict[tuple[str, str, str], type[Unstructured]] = {}
+
+
+@frozen
+class Term:
+    """Which groups are meant: all that is given must hold; a `namespace` of `*` is every one."""
+
+    namespace: str
+    cluster: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, own_namespace: str) -> "Term":
+        """From `clusterapi:namespace=prod,clusterName=one,team=a`. Raises BadDiscovery."""
+        provider, colon, rest = text.partition(":")
+        if provider != "clusterapi" or not colon:
+            raise BadDiscovery(f"{text!r} does not begin with clusterapi:")
+        pairs = [part.partition("=") for part in rest.split(",") if part]
+        if any(not name or not equals for name, equals, _ in pairs):
+            raise BadDiscovery(f"{text!r} has a part that is not name=value")
+        said = {name: value for name, _, value in pairs}
+        namespace = said.pop("namespace", own_namespace)
+        return cls(namespace, said.pop("clusterName", ""), tuple(sorted(said.items())))
+
+    def means(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether an object is meant."""
+        metadata, labels = manifest["metadata"], manifest["metadata"].get("labels") or {}
+        cluster = (manifest.get("spec") or {}).get("clusterName")
+        return (
+            self.namespace in ("*", metadata["namespace"])
+            and self.cluster in ("", cluster)
+            and all(labels.get(name) == value for name, value in self.labels)
+        )
+
+
+@frozen
+class Found:
+    """The groups, and what looked like one; `troubles` are what could not be read, and why."""
+
+    groups: tuple[NodeGroup, ...]
+    others: tuple[NoGroup, ...]
+    troubles: tuple[str, ...] = ()
+
+
+async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Term]) -> Found:
+    """Every object that a term means, with its machines. Raises the errors of requests.
+
+    Asked of the server each time: what a group's size is now decides, not what it was.
+    """
+    manifests: list[tuple[Object, dict[str, Any]]] = []
+    owners: dict[str, tuple[str, ...]] = {}
+    for kind in ("MachineDeployment", "MachineSet", "MachinePool"):
+        for obj in await _all(client, api.kind(kind), terms):
+            if kind == "MachineSet":
+                owners[obj.uid] = tuple(one.uid for one in obj.metadata.owner_references)
+            manifest = encode(obj)
+            if any(term.means(manifest) for term in terms):
+                manifests.append((obj, manifest))
+    machines, troubles = await _machines(client, api, terms)
+    groups, others = [], []
+    for obj, manifest in manifests:
+        infrastructure = None
+        try:
+            infrastructure = await _infrastructure(client, manifest) if _is_empty(manifest) else None
+        except ApiError as error:
+            troubles.append(f"the infrastructure template of {obj.key}: {class_of(error)}")
+        found = read_group({"kind": type(obj).__name__, **manifest}, obj, infrastructure)
+        if isinstance(found, NodeGroup):
+            groups.append(with_machines(found, machines, owners))
+        else:
+            others.append(found)
+    return Found(tuple(sorted(groups, key=lambda group: group.id)), tuple(others), tuple(troubles))
+
+
+async def _all(client: Client, model: type[Unstructured], terms: Sequence[Term]) -> Sequence[Object]:
+    """Of a kind that the server may not have."""
+    found: dict[str, Object] = {}
+    try:
+        for namespace in sorted({"" if term.namespace == "*" else term.namespace for term in terms}):
+            for obj in await client.list(model, namespace, live=True):
+                found[obj.uid] = obj
+    except NotFound:
+        return ()
+    return list(found.values())
+
+
+async def _machines(
+    client: Client, api: ClusterApi, terms: Sequence[Term]
+) -> tuple[list[Machine], list[str]]:
+    machines, troubles = [], []
+    for obj in await _all(client, api.kind("Machine"), terms):
+        try:
+            machines.append(read_machine(encode(obj), obj))
+        except (ValueError, KeyError, AttributeError, TypeError):
+            troubles.append(f"machine {obj.key} cannot be read")
+    return machines, troubles
+
+
+def _is_empty(manifest: Mapping[str, Any]) -> bool:
+    """Whether nodes that could tell what the next one offers may be missing."""
+    status = manifest.get("status") or {}
+    return not (manifest.get("spec") or {}).get("replicas") or not status.get("readyReplicas")
+
+
+async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The status of a group's infrastructure template, if there is one that can be read."""
+    template = ((manifest.get("spec") or {}).get("template") or {}).get("spec") or {}
+    reference = template.get("infrastructureRef") or {}
+    versions = [reference["apiVersion"]] if reference.get("apiVersion") else []
+    if not versions and reference.get("apiGroup"):
+        versions = [f"{reference['apiGroup']}/{version}" for version in INFRASTRUCTURE_VERSIONS]
+    for version in versions:
+        try:
+            asked = await client.unstructured({"apiVersion": version, "kind": reference["kind"]})
+            # Only of the group's own namespace, as Cluster API has it: another's is not its author's to read.
+            namespace = manifest["metadata"]["namespace"]
+            found = await client.find(type(asked), reference["name"], namespace, live=True)
+        except (LookupError, NotFound):
+            continue
+        if found is not None:
+            return encode(found).get("status") or {}
+    return None
+
+
+@frozen
+class Workload:
+    """Nodes and pods of the cluster that is sized, and what each node runs of its own."""
+
+    nodes: tuple[NodeView, ...]
+    pods: tuple[PodView, ...]
+    daemons: tuple[PodNeeds, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def by_node(self) -> Mapping[str, tuple[PodView, ...]]:
+        """The pods by the node that they are on."""
+        found: dict[str, list[PodView]] = {}
+        for pod in self.pods:
+            if pod.node:
+                found.setdefault(pod.node, []).append(pod)
+        return {node: tuple(pods) for node, pods in found.items()}
+
+    @property
+    def waiting(self) -> tuple[PodView, ...]:
+        """The pods without a place."""
+        return tuple(pod for pod in self.pods if pod.is_waiting)
+
+    @property
+    def providers(self) -> Mapping[str, NodeView]:
+        """The nodes by provider ID."""
+        return {node.provider: node for node in self.nodes if node.provider}
+
+
+async def look_at(client: Client) -> Workload:
+    """What is in the workload cluster. An object that makes no sense is named, and left out."""
+    nodes, pods, daemons, troubles = [], [], [], []
+    for node in await client.list(Node):
+        try:
+            nodes.append(read_node(node))
+        except (ValueError, KeyError):
+            troubles.append(f"node {node.name} cannot be read")
+    for pod in await client.list(Pod):
+        try:
+            view = read_pod(pod)
+        except (ValueError, KeyError):
+            troubles.append(f"pod {pod.key} cannot be read")
+            continue
+        if view is not None:
+            pods.append(view)
+    for one in await client.list(DaemonSet):
+        template = (encode(one).get("spec") or {}).get("template") or {}
+        daemons.append(pod_needs(template))
+    nodes.sort(key=lambda node: node.name)
+    return Workload(tuple(nodes), tuple(pods), tuple(daemons), tuple(troubles))
+
+
+def template_for(group: NodeGroup, nodes: Sequence[NodeView], workload: Workload) -> NodeTemplate | None:
+    """What another node of the group would offer: what one of its nodes does, else what its objects say."""
+    ready = [node for node in nodes if node.ready and node.draining is None and not node.cordoned]
+    if ready:
+        node = ready[0]
+        return as_template(node, workload.by_node.get(node.name, ()))
+    template = group.template
+    for daemon in workload.daemons if template is not None else ():
+        assert template is not None
+        if not template.bars(daemon.shape):
+            template = template.with_pod(daemon.shape)
+    return template
+
+
+async def priorities_text(client: Client, namespace: str) -> str | None:
+    """The priorities as they stand now; None where there is no such ConfigMap, or no such key."""
+    try:
+        found = await client.find(ConfigMap, PRIORITIES, namespace)
+    except ApiError:
+        return None
+    return None if found is None else found.data.get("priorities")

@@ -1,0 +1,193 @@
+"""How a group is doing: which of its nodes are there, which are coming, and what did not come.
+
+The rules are those of cluster-autoscaler's clusterstate, in integers (systems.md, 2b and 2d).
+"""
+
+import datetime
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, field, frozen
+
+from reconcile.blocks import PoolBackoff, Terms, after_failure
+
+from .node_group import NodeGroup
+from .node_view import NodeView
+
+OK_UNREADY = 3
+MOST_UNREADY_PERCENT = 45
+NOT_IN_TIME = "nodes did not come in time"
+
+
+@frozen
+class GroupState:
+    """What is remembered of a group from one pass to the next, in the status of its autoscaler.
+
+    `growing_since`: since when nodes have been coming. `failed` are machines whose failure is counted.
+    """
+
+    name: str = ""
+    size: int = 0
+    smallest: int = 0
+    largest: int = 0
+    ready: int = 0
+    upcoming: int = 0
+    growing_since: datetime.datetime | None = None
+    backoff_until: datetime.datetime | None = None
+    backoff_seconds: int | None = None
+    backoff_failed: datetime.datetime | None = None
+    backoff_reason: str | None = None
+    failed: tuple[str, ...] = ()
+
+    @property
+    def backoff(self) -> PoolBackoff | None:
+        """The back-off, if there ever was one."""
+        if self.backoff_until is None or self.backoff_failed is None:
+            return None
+        seconds = float(self.backoff_seconds or 0)
+        return PoolBackoff(self.backoff_until, seconds, self.backoff_failed, self.backoff_reason or "")
+
+    def with_failure(self, now: datetime.datetime, reason: str, terms: Terms) -> "GroupState":
+        """After a failure that says the group has no capacity."""
+        found = after_failure(self.backoff, now, reason, terms)
+        return evolve(
+            self,
+            backoff_until=found.until,
+            backoff_seconds=int(found.seconds),
+            backoff_failed=found.failed,
+            backoff_reason=reason,
+        )
+
+
+@frozen
+class Readiness:
+    """How many nodes of a group are ready, are not though they should be, or have not started yet.
+
+    `unregistered` are machines that run and whose node did not come in time; `failed` ones will never come.
+    What is going is none of these.
+    """
+
+    ready: int = 0
+    unready: int = 0
+    not_started: int = 0
+    unregistered: tuple[str, ...] = ()
+    failed: int = 0
+    nodes: tuple[NodeView, ...] = field(default=(), repr=False)
+
+    def upcoming(self, size: int) -> int:
+        """Of `size` nodes so many are still to come."""
+        return max(0, size - self.ready - self.unready - len(self.unregistered) - self.failed)
+
+
+def readiness_of(group: NodeGroup, nodes: Mapping[str, NodeView], now: datetime.datetime) -> Readiness:
+    """How the nodes of a group are; `nodes` are all there are, by provider ID."""
+    ready = unready = not_started = 0
+    unregistered, found = [], []
+    for provider, name, created in _staying(group):
+        node = nodes.get(provider)
+        if node is None:
+            if created is not None and _age(created, now) > group.options.provision:
+                unregistered.append(name)
+        else:
+            found.append(node)
+            if node.ready:
+                ready += 1
+            elif _age(node.created, now) < group.options.startup:
+                not_started += 1
+            else:
+                unready += 1
+    failed = sum(one.state == "failed" and one.name not in group.removing for one in group.machines)
+    return Readiness(ready, unready, not_started, tuple(unregistered), failed, tuple(found))
+
+
+def _staying(group: NodeGroup) -> Iterable[tuple[str, str, datetime.datetime | None]]:
+    """The instances of a group that are not going: provider ID, name, and since when there is a machine."""
+    for one in group.provider_ids:
+        if one not in group.removing:
+            yield one, one, None
+    for machine in group.machines:
+        if machine.state == "running" and machine.name not in group.removing:
+            yield machine.provider, machine.name, machine.created
+
+
+def is_healthy(readiness: Readiness, size: int, upcoming: int) -> bool:
+    """Whether a group may be sized: no more than 3 nodes are missing or not ready, or 45% of them.
+
+    Nodes that are coming within their time are not missing.
+    """
+    missing = size - upcoming - readiness.ready
+    there = readiness.ready + readiness.unready + readiness.not_started + len(readiness.unregistered)
+    return missing <= OK_UNREADY or missing * 100 <= MOST_UNREADY_PERCENT * max(there, size)
+
+
+def is_cluster_healthy(nodes: Iterable[NodeView], startup: float, now: datetime.datetime) -> bool:
+    """Whether so few nodes of the cluster are unready that it makes sense to do anything."""
+    known = list(nodes)
+    unready = sum(not node.ready and _age(node.created, now) >= startup for node in known)
+    return unready <= OK_UNREADY or unready * 100 <= MOST_UNREADY_PERCENT * len(known)
+
+
+@frozen
+class Assessed:
+    """A group with what is remembered of it now; `expired` nodes were awaited for too long."""
+
+    group: NodeGroup
+    readiness: Readiness
+    state: GroupState
+    expired: int = 0
+    news: tuple[str, ...] = ()
+
+    @property
+    def upcoming(self) -> int:
+        """How many nodes are coming that may still be hoped for."""
+        return 0 if self.expired else self.readiness.upcoming(self.group.size)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the group may be sized."""
+        return is_healthy(self.readiness, self.group.size, self.readiness.upcoming(self.group.size))
+
+
+def assess(
+    group: NodeGroup, readiness: Readiness, before: GroupState | None, now: datetime.datetime, terms: Terms
+) -> Assessed:
+    """What a pass finds a group to be, given what was remembered of it.
+
+    A machine that failed, one whose node did not come in time, and nodes that were ordered and did not
+    come in time put the group into back-off: it has no capacity.
+    """
+    upcoming = readiness.upcoming(group.size)
+    known = before if before is not None else GroupState(group.id)
+    since = _since(known, group.size, upcoming, now)
+    expired = upcoming if since is not None and _age(since, now) > group.options.provision else 0
+    failed = tuple(machine.name for machine in group.machines if machine.state == "failed")
+    news = [f"machine {name} failed" for name in failed if name not in known.failed]
+    late = tuple(name for name in readiness.unregistered if name not in known.failed)
+    news += [f"machine {name} has no node in time" for name in late]
+    state = evolve(
+        known,
+        size=group.size,
+        smallest=group.smallest,
+        largest=group.largest,
+        ready=readiness.ready,
+        upcoming=upcoming,
+        growing_since=now if expired else since,
+        failed=(*failed, *readiness.unregistered),
+    )
+    if expired:
+        news.append(NOT_IN_TIME)
+    if news:
+        state = state.with_failure(now, news[0] if not expired else NOT_IN_TIME, terms)
+    return Assessed(group, readiness, state, expired, tuple(news))
+
+
+def _since(known: GroupState, size: int, upcoming: int, now: datetime.datetime) -> datetime.datetime | None:
+    """Since when nodes have been coming; a larger size starts the time anew."""
+    if not upcoming:
+        return None
+    if known.growing_since is None or size > known.size:
+        return now
+    return known.growing_since
+
+
+def _age(then: datetime.datetime, now: datetime.datetime) -> float:
+    return (now - then).total_seconds()

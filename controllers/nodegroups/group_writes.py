@@ -1,0 +1,187 @@
+"""What is done to groups and machines: each act is safe to repeat, and no other writer's update is lost."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from reconcile import Client, Object, Unstructured
+from reconcile.errors import ApiError, NotFound, TooManyRequests
+from reconcile.kinds import Node
+
+from .group_annotations import DELETE_MACHINE, MARKED
+from .machine import Machine
+from .node_group import REMOVING, NodeGroup, Refused, decreased, increased, still_going
+from .node_view import LEAVING, NodeView, PodView
+
+
+async def increase(client: Client, group: NodeGroup, delta: int) -> int:
+    """`delta` nodes more than there are to be now, whoever changed the number meanwhile. Raises Refused."""
+    return await client.scale(group.object, lambda size: increased(group, size, delta))
+
+
+async def grow_to(client: Client, group: NodeGroup, size: int) -> int:
+    """At least `size` nodes; what others have added meanwhile counts, and is never taken away."""
+    return await client.scale(group.object, lambda now: max(now, min(size, group.largest)))
+
+
+async def shrink_to(client: Client, group: NodeGroup, size: int) -> int:
+    """No more than `size` nodes, of which those too many must never have come. Raises Refused."""
+
+    def decide(now: int) -> int:
+        return now if now <= size else decreased(group, now, size - now)
+
+    return await client.scale(group.object, decide)
+
+
+async def decrease(client: Client, group: NodeGroup, delta: int) -> int:
+    """`delta` (below 0) fewer nodes that never came. Raises Refused."""
+    return await client.scale(group.object, lambda size: decreased(group, size, delta))
+
+
+async def set_first_size(client: Client, obj: Object, size: int) -> None:
+    """Give an object its first replicas, unless it has some meanwhile: without any it cannot be scaled."""
+
+    def change(live: Unstructured) -> Unstructured:
+        spec = live["spec"]
+        return (
+            live
+            if "replicas" in spec
+            else live.replace(body={**live.body, "spec": {**spec, "replicas": size}})
+        )
+
+    model = type(obj)
+    assert issubclass(model, Unstructured)
+    await client.modify(model, obj.name, obj.namespace, change)
+
+
+# --- taking nodes away --------------------------------------------------------------------------
+
+
+@frozen
+class Removal:
+    """Nodes of a group that are to go: machines to mark, and names to count, by which they are known."""
+
+    mark: tuple[Machine, ...]
+    count: tuple[str, ...]
+
+
+def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = None) -> Removal:
+    """What is still to be done so that these machines (a MachinePool's: provider IDs) go.
+
+    What is going already, or is counted as going, is not asked for twice. Raises Refused, before anything is
+    changed, for one that is not the group's and where fewer than the smallest number would be left.
+    """
+    size = group.size if size is None else size
+    own: Mapping[str, Machine | None] = (
+        dict.fromkeys(group.provider_ids)
+        if group.kind == "MachinePool"
+        else {machine.name: machine for machine in group.machines}
+    )
+    strangers = sorted(set(names) - set(own))
+    if strangers:
+        raise Refused(f"{', '.join(strangers)}: not in group {group.id}")
+    machines = {name: own[name] for name in sorted(names)}
+    gone = {name for name, one in machines.items() if one is not None and one.state == "deleting"}
+    count = tuple(name for name in machines if name not in gone and name not in group.removing)
+    if size - len(count) < group.smallest:
+        raise Refused(f"group {group.id} would have {size - len(count)} nodes, fewer than {group.smallest}")
+    mark = [one for name, one in machines.items() if one is not None and name in count and not one.marked]
+    return Removal(tuple(mark), count)
+
+
+async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str], stamp: str) -> int:
+    """Have these machines go, and no others: mark them, then write the smaller size. Returns how many.
+
+    The size and the names that it counts are one write, so that whoever repeats this after a crash or a
+    lost answer knows what is done already. What refuses the second step for certain takes the marks away
+    again. Raises Refused, and the errors of requests.
+    """
+    removal, marked = plan_removal(group, names), list[Machine]()
+    if not removal.count:
+        return 0
+    try:
+        for machine in removal.mark:
+            await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
+            marked.append(machine)
+        return await _count(client, group, removal.count)
+    except (ApiError, Refused) as error:
+        if not (isinstance(error, ApiError) and error.may_have_acted):
+            for machine in marked:
+                await _unmark(client, machine)
+        raise
+
+
+async def _count(client: Client, group: NodeGroup, names: Sequence[str]) -> int:
+    now: tuple[str, ...] = ()
+
+    def change(live: Unstructured) -> Unstructured:
+        nonlocal now
+        counted = tuple(filter(None, live.metadata.annotations.get(REMOVING, "").split(",")))
+        size = live["spec"].get("replicas") or 0
+        going = still_going(group, counted, size)
+        now = plan_removal(evolve(group, removing=going), names, size).count
+        annotations = {**live.metadata.annotations, REMOVING: ",".join([*going, *now])}
+        body = {**live.body, "spec": {**live["spec"], "replicas": size - len(now)}}
+        return live.with_metadata(annotations=annotations).replace(body=body)
+
+    model = type(group.object)
+    assert issubclass(model, Unstructured)
+    await client.modify(model, group.name, group.namespace, change)
+    return len(now)
+
+
+async def unmark_strays(client: Client, group: NodeGroup) -> None:
+    """Take our marks off machines that no size counts: a lost answer left them, and they would go first."""
+    for machine in group.machines:
+        if machine.marked_by_us and machine.state != "deleting" and machine.name not in group.removing:
+            await _unmark(client, machine)
+
+
+async def _unmark(client: Client, machine: Machine) -> None:
+    try:
+        await client.merge(
+            machine.object, _annotated({DELETE_MACHINE: None, MARKED: None}), guard={"uid": machine.uid}
+        )
+    except NotFound:
+        return
+
+
+def _annotated(annotations: Mapping[str, str | None]) -> dict[str, Any]:
+    return {"metadata": {"annotations": dict(annotations)}}
+
+
+# --- emptying nodes -----------------------------------------------------------------------------
+
+
+async def taint(client: Client, node: NodeView, second: int) -> None:
+    """Keep new pods off a node that is to go. The value is when, as cluster-autoscaler writes it."""
+    said: Mapping[str, str] = {"key": LEAVING, "value": str(second), "effect": "NoSchedule"}
+    await client.merge(node.node, {"spec": {"taints": [*_other_taints(node.node), said]}})
+
+
+async def untaint(client: Client, node: NodeView) -> None:
+    """Let pods onto a node again that was to go."""
+    await client.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
+
+
+async def evict(client: Client, pod: PodView) -> bool:
+    """Ask for a pod to leave; false where its disruption budget does not let it go now."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.pod.name, "namespace": pod.pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.pod.uid}},
+    }
+    try:
+        await client.create_subresource(pod.pod, "eviction", eviction)
+    except TooManyRequests:
+        return False
+    except NotFound:
+        return True
+    return True
+
+
+def _other_taints(node: Node) -> list[Mapping[str, Any]]:
+    taints: Sequence[Mapping[str, Any]] = node.spec.extra.get("taints") or ()
+    return [dict(one) for one in taints if one["key"] != LEAVING]

@@ -1,0 +1,99 @@
+"""Machines and their nodes: which belong together, and what state an instance is in."""
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import frozen
+
+from reconcile import Object
+
+from .group_annotations import DELETE_MACHINE, MARKED
+
+State = Literal["pending", "running", "deleting", "failed"]
+InstanceState = Literal["Creating", "Running", "Deleting"]
+_SLASHES = re.compile(r"/{2,}")
+
+
+@frozen
+class Instance:
+    """An instance as cluster-autoscaler names it: its state, and what went wrong, if anything did."""
+
+    id: str
+    state: InstanceState
+    error: str = ""
+
+
+@frozen
+class Machine:
+    """A machine: `provider` is its instance, and what its node carries as well; empty while there is none.
+
+    `marked`: it is to go before others.
+    """
+
+    name: str
+    uid: str
+    object: Object
+    created: datetime.datetime
+    provider: str = ""
+    marked: bool = False
+    marked_by_us: bool = False
+    state: State = "pending"
+    error: str = ""
+    owners: tuple[str, ...] = ()
+
+    @property
+    def instance(self) -> Instance:
+        """As cluster-autoscaler lists it."""
+        states: dict[State, InstanceState] = {
+            "pending": "Creating",
+            "failed": "Creating",
+            "running": "Running",
+            "deleting": "Deleting",
+        }
+        return Instance(self.provider or f"{self.state}-machine-{self.name}", states[self.state], self.error)
+
+
+def provider_id(text: str) -> str:
+    """A provider ID to compare by: `aws:///zone/id` and `aws:////zone/id` are one instance."""
+    scheme, colon, rest = text.partition(":")
+    return f"{scheme}:{_SLASHES.sub('/', rest)}" if colon else text
+
+
+def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
+    """A Machine of Cluster API, v1beta1 or v1beta2."""
+    metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
+    provider, error = spec.get("providerID") or "", _error(status)
+    created = obj.metadata.creation_timestamp
+    if created is None:
+        raise ValueError("a machine that no server has stored")
+    return Machine(
+        metadata["name"],
+        metadata["uid"],
+        obj,
+        created,
+        provider_id(provider),
+        DELETE_MACHINE in (metadata.get("annotations") or {}),
+        MARKED in (metadata.get("annotations") or {}),
+        _state(metadata, status, provider, error),
+        error,
+        tuple(one["uid"] for one in metadata.get("ownerReferences") or ()),
+    )
+
+
+def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str, error: str) -> State:
+    if metadata.get("deletionTimestamp") or status.get("phase") == "Deleting":
+        return "deleting"
+    if error:
+        return "failed"
+    return "running" if provider else "pending"
+
+
+def _error(status: Mapping[str, Any]) -> str:
+    """Why it failed for good; v1beta2 has moved what said so into `deprecated`."""
+    former = ((status.get("deprecated") or {}).get("v1beta1")) or {}
+    for said in (status, former):
+        if said.get("failureReason") or said.get("failureMessage"):
+            return said.get("failureReason") or "Failed"
+    return "Failed" if status.get("phase") == "Failed" else ""

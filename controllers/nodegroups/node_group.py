@@ -1,0 +1,205 @@
+"""A group of nodes: what it is, what may be done with its size, and which objects are groups at all."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from reconcile import Object
+from reconcile.blocks import NodeTemplate
+
+from .group_annotations import (
+    MAX_SIZE,
+    MIN_SIZE,
+    PAUSED,
+    BadAnnotation,
+    Options,
+    bounds_of,
+    options_of,
+    template_of,
+)
+from .machine import Machine, provider_id
+
+GroupKind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
+REMOVING = "reconcile-runtime/removing-machines"
+"""On a group: the machines whose removal its replicas count already, by name."""
+
+
+class Refused(Exception):
+    """What was asked of a group cannot be done with it; nothing was changed."""
+
+
+@frozen
+class NodeGroup:
+    """A group as one pass sees it. `size` is how many nodes it is to have.
+
+    `template` is what a new node offers, None where nobody says. `is_rolling`: its machines are being
+    replaced. `removing` are the machines of which `size` knows that they go. `faults` are options that
+    have no meaning. `provider_ids` are the instances of a MachinePool.
+    """
+
+    kind: GroupKind
+    namespace: str
+    name: str
+    uid: str
+    size: int
+    smallest: int
+    largest: int
+    object: Object
+    options: Options = field(factory=Options)
+    template: NodeTemplate | None = None
+    is_rolling: bool = False
+    machines: tuple[Machine, ...] = ()
+    provider_ids: tuple[str, ...] = ()
+    removing: tuple[str, ...] = ()
+    faults: tuple[str, ...] = field(default=())
+
+    @property
+    def id(self) -> str:
+        """What it is called in status, events and the expressions of priorities."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def existing(self) -> int:
+        """How many nodes exist: those of failed, pending and going machines do not."""
+        if self.kind == "MachinePool":
+            return len(self.provider_ids)
+        return sum(machine.state == "running" for machine in self.machines)
+
+    @property
+    def there(self) -> int:
+        """How many instances there are or are being made, those that are being deleted left out."""
+        if self.kind == "MachinePool":
+            return len(self.provider_ids)
+        return sum(machine.state != "deleting" for machine in self.machines)
+
+
+def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[str, ...]:
+    """Of the machines that a size counts as going, those that will go.
+
+    They are no more than there are beyond the size: where Cluster API took another machine instead, or the
+    size has grown again, one that was counted stays.
+    """
+    known = {*group.provider_ids, *(one.name for one in group.machines if one.state != "deleting")}
+    alive = [name for name in counted if name in known]
+    return tuple(sorted(alive)[: max(0, group.there - size)])
+
+
+@frozen
+class NoGroup:
+    """An object that is not sized, and why; `is_fault` where that is somebody's mistake.
+
+    `default` is the number of replicas that it is to have first, where it says none.
+    """
+
+    id: str
+    reason: str
+    is_fault: bool = False
+    default: int | None = None
+    object: Object | None = None
+
+
+def increased(group: NodeGroup, size: int, delta: int) -> int:
+    """The size after `delta` more. Raises Refused for none or fewer, and past the largest."""
+    if delta <= 0:
+        raise Refused(f"size increase must be positive, not {delta}")
+    if size + delta > group.largest:
+        raise Refused(f"size increase too large - desired:{size + delta} max:{group.largest}")
+    return size + delta
+
+
+def decreased(group: NodeGroup, size: int, delta: int) -> int:
+    """The size after `delta` (below 0) fewer that never came. Raises Refused below what exists."""
+    if delta >= 0:
+        raise Refused(f"size decrease must be negative, not {delta}")
+    if size + delta < group.existing:
+        raise Refused(f"attempt to delete existing nodes - desired:{size + delta} existing:{group.existing}")
+    return size + delta
+
+
+def default_size(new: int | None, old: int | None, annotations: Mapping[str, str]) -> int:
+    """The replicas of an object that does not say them, as Cluster API gives them (its webhook's rules).
+
+    `old` is what they were. With both bounds, the nearest number within them, else 1. Raises BadAnnotation.
+    """
+    if new is not None:
+        return new
+    if MIN_SIZE not in annotations or MAX_SIZE not in annotations:
+        return 1
+    bounds = bounds_of(annotations)
+    return min(max(bounds.smallest if old is None else old, bounds.smallest), bounds.largest)
+
+
+def read_group(
+    manifest: Mapping[str, Any], obj: Object, infrastructure: Mapping[str, Any] | None = None
+) -> NodeGroup | NoGroup:
+    """An object of Cluster API as a group, without its machines, or why it is none. Pure."""
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    kind: GroupKind = manifest["kind"]
+    name, annotations = metadata["name"], metadata.get("annotations") or {}
+    called = f"{kind}/{metadata['namespace']}/{name}"
+    owners = {one["kind"] for one in metadata.get("ownerReferences") or ()}
+    if kind == "MachineSet" and "MachineDeployment" in owners:
+        return NoGroup(called, "its MachineDeployment is sized")
+    if metadata.get("deletionTimestamp"):
+        return NoGroup(called, "it is being deleted")
+    try:
+        bounds = bounds_of(annotations)
+        template = template_of(annotations, spec.get("template") or {}, infrastructure or {})
+    except BadAnnotation as error:
+        return NoGroup(called, str(error), is_fault=True)
+    except ValueError:
+        return NoGroup(called, "its infrastructure template states a capacity that is none", is_fault=True)
+    if bounds.largest == 0:
+        return NoGroup(called, "its largest size is 0")
+    if spec.get("paused") or PAUSED in annotations:
+        return NoGroup(called, "it is paused")
+    size = spec.get("replicas")
+    if size is None:
+        default = default_size(None, None, annotations)
+        return NoGroup(called, "it has no replicas yet", default=default, object=obj)
+    if size == 0 and template is None:
+        return NoGroup(called, "it has no nodes, and nobody says what they would offer")
+    options, faults = options_of(annotations)
+    return NodeGroup(
+        kind,
+        metadata["namespace"],
+        name,
+        obj.uid,
+        size,
+        bounds.smallest,
+        bounds.largest,
+        obj,
+        options,
+        template,
+        is_rolling=_is_rolling(manifest),
+        provider_ids=tuple(provider_id(one) for one in spec.get("providerIDList") or ()),
+        removing=tuple(filter(None, annotations.get(REMOVING, "").split(","))),
+        faults=tuple(faults),
+    )
+
+
+def with_machines(
+    group: NodeGroup, machines: Sequence[Machine], owners: Mapping[str, tuple[str, ...]]
+) -> NodeGroup:
+    """The group with the machines that are its own, by owner; `owners` are those of MachineSets, by uid."""
+    if group.kind == "MachinePool":
+        return evolve(group, removing=still_going(group, group.removing, group.size))
+    own = [
+        machine
+        for machine in machines
+        if group.uid in machine.owners or any(group.uid in owners.get(one, ()) for one in machine.owners)
+    ]
+    found = evolve(group, machines=tuple(sorted(own, key=lambda machine: machine.name)))
+    return evolve(found, removing=still_going(found, group.removing, group.size))
+
+
+def _is_rolling(manifest: Mapping[str, Any]) -> bool:
+    """Whether a MachineDeployment is on its way from one template to another."""
+    if manifest["kind"] != "MachineDeployment":
+        return False
+    status = manifest.get("status") or {}
+    if status.get("observedGeneration", 0) < manifest["metadata"].get("generation", 0):
+        return True
+    current = status.get("upToDateReplicas", status.get("updatedReplicas"))
+    return current is not None and bool(status.get("replicas", 0) > current)

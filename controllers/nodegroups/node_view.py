@@ -1,0 +1,162 @@
+"""Pods and nodes of the workload cluster, as far as the size of groups depends on them."""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from reconcile.blocks import NodeTemplate, PodNeeds, amounts_of, node_template, pod_needs
+from reconcile.kinds import Node, Pod
+from reconcile.models import encode
+
+from .machine import provider_id
+
+AUTOSCALER = "cluster-autoscaler.kubernetes.io/"
+SAFE = f"{AUTOSCALER}safe-to-evict"
+DISABLED = f"{AUTOSCALER}scale-down-disabled"
+LEAVING = "ToBeDeletedByClusterAutoscaler"
+MIRROR = "kubernetes.io/config.mirror"
+HOSTNAME = "kubernetes.io/hostname"
+PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/")
+"""Taints of these domains say how a node is, and not what its group is like."""
+
+
+@frozen
+class PodView:
+    """A pod: what it needs, where it is, and whether it may be moved; `held` says why not."""
+
+    needs: PodNeeds
+    node: str
+    pod: Pod
+    is_waiting: bool = False
+    is_local: bool = False
+    held: str = ""
+
+    @property
+    def name(self) -> str:
+        """`namespace/name`."""
+        return self.needs.name
+
+
+@frozen
+class NodeView:
+    """A node: what it offers when empty (`template`), and how it is.
+
+    `draining` is since when it has been made to go, None where it has not; its taint is not in `template`.
+    """
+
+    name: str
+    provider: str
+    created: datetime.datetime
+    ready: bool
+    template: NodeTemplate
+    node: Node
+    cordoned: bool = False
+    disabled: bool = False
+    draining: datetime.datetime | None = None
+
+
+def read_node(node: Node) -> NodeView:
+    """A node as it says itself. Raises ValueError for an amount that is none."""
+    manifest = encode(node)
+    spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
+    conditions = status.get("conditions") or ()
+    ready: Mapping[str, Any] = next((one for one in conditions if one["type"] == "Ready"), {})
+    created = node.metadata.creation_timestamp
+    if created is None:
+        raise ValueError("a node that no server has stored")
+    template = node_template(manifest)
+    marks = [one for one in spec.get("taints") or () if one["key"] == LEAVING]
+    return NodeView(
+        node.name,
+        provider_id(spec.get("providerID") or ""),
+        created,
+        ready.get("status") == "True",
+        evolve(template, taints=tuple(one for one in template.taints if one.key != LEAVING)),
+        node,
+        bool(spec.get("unschedulable")),
+        node.metadata.annotations.get(DISABLED) == "true",
+        _second(marks[0].get("value")) if marks else None,
+    )
+
+
+def read_pod(pod: Pod) -> PodView | None:
+    """A pod that counts; None for one that has ended. Raises ValueError for an amount that is none."""
+    manifest = encode(pod)
+    status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    conditions = status.get("conditions") or ()
+    scheduled: Mapping[str, Any] = next((one for one in conditions if one["type"] == "PodScheduled"), {})
+    waiting = (
+        not spec.get("nodeName")
+        and not pod.terminating
+        and not spec.get("schedulingGates")
+        and (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable")
+    )
+    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    local = MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+    return PodView(
+        pod_needs(manifest),
+        spec.get("nodeName") or "",
+        pod,
+        waiting and not (owner is not None and owner.kind == "DaemonSet"),
+        local,
+        "" if local else _held(pod, spec, owner is not None),
+    )
+
+
+def _held(pod: Pod, spec: Mapping[str, Any], is_replicated: bool) -> str:
+    """Why a pod must not be moved; the annotation `safe-to-evict` decides where it is given."""
+    said = pod.metadata.annotations.get(SAFE)
+    if said == "false":
+        return "it is not safe to evict"
+    if said == "true":
+        return ""
+    if not is_replicated:
+        return "nothing would make it again"
+    if pod.namespace == "kube-system":
+        return "it belongs to the system"
+    volumes: Sequence[Mapping[str, Any]] = spec.get("volumes") or ()
+    if any("hostPath" in one or "emptyDir" in one for one in volumes):
+        return "it keeps data on the node"
+    return ""
+
+
+def occupied(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
+    """The node with its pods on it."""
+    template = node.template
+    for pod in pods:
+        template = template.with_pod(pod.needs.shape)
+    return template
+
+
+def as_template(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
+    """What another node of the same group would offer: this one with the pods that each node has."""
+    labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
+    taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(PASSING))
+    empty = evolve(node, template=evolve(node.template, labels=labels, taints=taints))
+    return occupied(empty, [pod for pod in pods if pod.is_local])
+
+
+def utilisation(node: NodeView, pods: Iterable[PodView]) -> tuple[int, bool]:
+    """The largest share that pods ask of what the node offers, in thousandths; whether that is of GPUs."""
+    asked: dict[str, int] = {}
+    for pod in pods:
+        for name, amount in pod.needs.shape.amounts:
+            asked[name] = asked.get(name, 0) + amount
+    offered = amounts_of(node.node.status.allocatable or node.node.status.capacity)
+    gpus = [name for name in offered if name.endswith("/gpu") and offered[name]]
+    shares = [
+        -(-1000 * asked.get(name, 0) // offered[name])
+        for name in (gpus or ("cpu", "memory"))
+        if offered.get(name)
+    ]
+    return max(shares, default=0), bool(gpus)
+
+
+def _second(text: str | None) -> datetime.datetime:
+    """The value of our taint: seconds since 1970, as cluster-autoscaler writes it."""
+    seconds = int(text) if text and text.isascii() and text.isdigit() else 0
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)

@@ -1,0 +1,133 @@
+"""Which Secrets and namespaces a pipeline wants: pure functions of the pipeline alone."""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from reconcile import Key
+from reconcile.blocks import Copy, Removal, Unusable
+from reconcile.kinds import Secret
+
+from . import secret_contents as contents
+from .models import Keys, KuberoPipeline, Registry
+
+SOURCE_NAME = "registry-login"
+MAIN_NAMESPACE = "kubero"
+PULL_SECRET = "kubero-pull-secret"
+CREDENTIALS = "registry-credentials"
+DEPLOYMENT_KEYS = "deployment-keys"
+REMOVALS: dict[str | None, Removal] = {
+    None: "copies",
+    "": "copies",
+    "copies": "copies",
+    "keep": "keep",
+    "namespaces": "namespaces",
+}
+MOST_PHASES = 100
+ADOPTIONS = (None, "", "helm")
+
+HELM_MANAGED = ("app.kubernetes.io/managed-by", "Helm")
+HELM_RELEASE = "meta.helm.sh/release-name"
+HELM_NAMESPACE = "meta.helm.sh/release-namespace"
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def phase_namespaces(pipeline: KuberoPipeline) -> Sequence[str]:
+    """`<pipeline>-<phase>` of each enabled phase. Raises Unusable for one that cannot be a namespace.
+
+    They begin with `spec.name`, by default the object's name.
+    """
+    prefix = pipeline.spec.name or pipeline.name
+    names = []
+    phases = pipeline.spec.phases or ()
+    if len(phases) > MOST_PHASES:
+        raise Unusable(
+            "TooManyPhases",
+            f"spec.phases has {len(phases)} items, and {MOST_PHASES} are the most for one pipeline: divide "
+            "it among several; nothing is touched",
+        )
+    for index, phase in enumerate(phases):
+        if not phase.enabled:
+            continue
+        if not phase.name:
+            raise _invalid(f"spec.phases[{index}] is enabled but has no name; give it one or disable it")
+        name = f"{prefix}-{phase.name}"
+        if not _NAMESPACE.fullmatch(name):
+            raise _invalid(f"spec.phases[{index}] would need a namespace {name!r}, which is no name for one")
+        names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
+    """The Secrets of all its enabled phases. Raises Unusable for a spec without a meaning.
+
+    A pipeline that deploys images which it does not build wants none.
+    """
+    spec = pipeline.spec
+    if spec.removal not in REMOVALS:
+        raise _invalid(f"spec.removal is {spec.removal!r}; it can be copies, keep or namespaces")
+    if spec.adopt not in ADOPTIONS:
+        raise _invalid(f"spec.adopt is {spec.adopt!r}; it can be helm")
+    namespaces = phase_namespaces(pipeline)
+    if (spec.deploymentstrategy or "git") != "git":
+        return []
+    registry, keys = spec.registry or Registry(), (spec.git.keys if spec.git else None) or Keys()
+    return [
+        copy
+        for namespace in namespaces
+        for copy in (*_logins(pipeline, registry, namespace), *_deploy_keys(pipeline, keys, namespace))
+    ]
+
+
+def removal_of(pipeline: KuberoPipeline) -> Removal:
+    """What goes when it is not wanted any more; nothing where `spec.removal` is a word without a meaning."""
+    return REMOVALS.get(pipeline.spec.removal, "keep")
+
+
+def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:
+    """Whether a Secret may be taken over: Helm says that it is of this very pipeline's release."""
+    label, value = HELM_MANAGED
+    noted = secret.metadata.annotations
+    release = (noted.get(HELM_NAMESPACE), noted.get(HELM_RELEASE))
+    ours = release == (pipeline.namespace, pipeline.name) and secret.metadata.labels.get(label) == value
+    return pipeline.spec.adopt == "helm" and ours
+
+
+def _logins(pipeline: KuberoPipeline, registry: Registry, namespace: str) -> Sequence[Copy]:
+    """The pull secret, and the credentials that the scanner of images reads."""
+    pull, login, host = Key(namespace, PULL_SECRET), Key(namespace, CREDENTIALS), registry.host or ""
+    named = registry.secret_ref.name if registry.secret_ref else ""
+    match registry.create_secret:
+        case None | "" | "none":
+            return []
+        case "copy":
+            shared = Key(pipeline.spec.mainnamespace or MAIN_NAMESPACE, SOURCE_NAME)
+            source = Key(pipeline.namespace, named) if named else shared
+            credentials = partial(contents.credentials_of, host=host)
+            return [Copy(pull, source, contents.pull_secret_of), Copy(login, source, credentials)]
+        case "create" if named:
+            source = Key(pipeline.namespace, named)
+            made = partial(contents.made_pull_secret_of, host=host)
+            return [
+                Copy(pull, source, made),
+                Copy(login, source, partial(contents.credentials_of, host=host)),
+            ]
+        case "create":
+            config, given = contents.given_login(registry)
+            return [Copy(pull, content=config), Copy(login, content=given)]
+    raise _invalid(
+        f"spec.registry.createSecret is {registry.create_secret!r}; it can be copy, create or none"
+    )
+
+
+def _deploy_keys(pipeline: KuberoPipeline, keys: Keys, namespace: str) -> Sequence[Copy]:
+    """The keys to fetch the code by, where there is a public one."""
+    place = Key(namespace, DEPLOYMENT_KEYS)
+    if keys.secret_ref and keys.secret_ref.name:
+        return [Copy(place, Key(pipeline.namespace, keys.secret_ref.name), contents.deploy_keys_of)]
+    return [Copy(place, content=contents.given_deploy_keys(keys))] if keys.pub else []
+
+
+def _invalid(message: str) -> Unusable:
+    return Unusable("InvalidSpec", message)

@@ -1,0 +1,242 @@
+"""Which pods of a RayCluster to make and which to delete: functions from views to a plan.
+
+Everything here rests on `reconcile.replicas.is_active` and `ReplicaGroup`. A Terminating pod neither counts
+as present nor can be chosen, so it is deleted once, and one that never goes away does not hold up its
+replacement.
+"""
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from reconcile.blocks import NewReplica, ReplicaGroup
+from reconcile.replicas import is_active
+
+from .pod_upgrade import plan_upgrade
+from .ray_pod_view import PodView, of_cluster
+from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView, Invalid, Unsupported
+
+Reason = Literal[
+    "unhealthy",
+    "incomplete",
+    "listed",
+    "not-ready",
+    "cheapest",
+    "newest",
+    "group-removed",
+    "suspended",
+    "upgraded",
+    "cluster-deleted",
+    "random",
+]
+
+
+@frozen
+class Removal:
+    """A pod to delete, with the reason it was this one. The delete carries the pod's uid."""
+
+    pod: PodView
+    reason: Reason
+
+
+@frozen
+class GroupPlan:
+    """What to do about one worker group; `waiting` are its Terminating pods, left alone.
+
+    `after` so many seconds a broken worker may be replaced that broke too often to be now. `mark` are the
+    first hosts of replicas that have just become whole.
+    """
+
+    group: str
+    create: tuple[NewReplica, ...] = ()
+    delete: tuple[Removal, ...] = ()
+    waiting: tuple[PodView, ...] = ()
+    after: float | None = None
+    mark: tuple[PodView, ...] = ()
+
+    @property
+    def creates(self) -> int:
+        """How many pods are to be made."""
+        return sum(len(replica.hosts) for replica in self.create)
+
+
+@frozen
+class HeadPlan:
+    """What to do about the head pod. `surplus` are the heads among which a person has to choose."""
+
+    create: bool = False
+    delete: tuple[Removal, ...] = ()
+    waiting: tuple[PodView, ...] = ()
+    surplus: tuple[PodView, ...] = ()
+    mark: PodView | None = None
+    failures: int = 0
+    after: float | None = None
+
+
+@frozen
+class Plan:
+    """What to do about a cluster. When `refused` is not empty there is nothing else in it."""
+
+    head: HeadPlan = HeadPlan()
+    groups: tuple[GroupPlan, ...] = ()
+    abandoned: tuple[Removal, ...] = ()
+    refused: tuple[Unsupported | Invalid, ...] = ()
+
+    @property
+    def removals(self) -> tuple[Removal, ...]:
+        """All pods to delete: the workers first, since the head tells of which spec they all are."""
+        workers = (one for group in self.groups for one in group.delete)
+        return (*workers, *self.abandoned, *self.head.delete)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no pod to make or delete."""
+        return not self.removals and not self.head.create and not any(group.create for group in self.groups)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether pods are to be made while others are going."""
+        waiting = self.head.waiting or any(group.waiting for group in self.groups)
+        return bool(waiting) and (self.head.create or any(group.create for group in self.groups))
+
+    @property
+    def after(self) -> float | None:
+        """In how many seconds time alone brings something to do, if it does."""
+        waits = (self.head.after, *(group.after for group in self.groups))
+        return min((wait for wait in waits if wait is not None), default=None)
+
+
+PlanGroup = Callable[[ClusterView, GroupView, Sequence[PodView], datetime.datetime], GroupPlan]
+
+
+def desired_replicas(group: GroupView) -> int:
+    """How many replicas the group should have: `replicas` within [min, max].
+
+    None means the minimum, an explicit 0 is 0 before the minimum applies, a suspended group has none.
+    """
+    if group.suspend:
+        return 0
+    wanted = group.min_replicas if group.replicas is None else group.replicas
+    return max(group.min_replicas, min(wanted, group.max_replicas))
+
+
+def desired_workers(group: GroupView) -> int:
+    """How many pods the group should have: those of all hosts of its replicas."""
+    return desired_replicas(group) * group.num_of_hosts
+
+
+def plan_group(
+    cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
+) -> GroupPlan:
+    """The steps that bring the group to its desired size, given any pods of the namespace.
+
+    Unhealthy pods are replaced. Pods in `workersToDelete` go even when the size is right already,
+    and are replaced then; names that are not pods of this group and cluster have no effect. Under the
+    in-tree autoscaler none is chosen here: it lists those that it knows to be idle.
+    """
+    return chosen_group(group, of_group(cluster, group, pods), now, chooses=cluster.autoscaler is None)
+
+
+def plan_group_at_random(
+    cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
+) -> GroupPlan:
+    """As `plan_group`, but workers are chosen under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
+    return chosen_group(group, of_group(cluster, group, pods), now, chooses=True)
+
+
+def chosen_group(
+    group: GroupView, own: Sequence[PodView], now: datetime.datetime, *, chooses: bool
+) -> GroupPlan:
+    """The plan for a group of which `own` are all the pods."""
+    replicas = ReplicaGroup(
+        desired_replicas(group), group.num_of_hosts, group.workers_to_delete, chooses or group.suspend
+    )
+    plan = replicas.plan(own, now)
+    removals = tuple(
+        Removal(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
+        for one in plan.delete
+    )
+    return GroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
+
+
+def of_group(cluster: ClusterView, group: GroupView, pods: Sequence[PodView]) -> list[PodView]:
+    """The workers of this group, by label, of this very cluster, by owner."""
+    own = of_cluster(cluster.uid, pods)
+    return [pod for pod in own if pod.node_type == "worker" and pod.group == group.name]
+
+
+def plan_head(
+    cluster: ClusterView, pods: Sequence[PodView], now: datetime.datetime, *, provisioned: bool = False
+) -> HeadPlan:
+    """One head pod: made when there is none, replaced when unhealthy, later each time it breaks again.
+
+    Of several healthy heads none is deleted: which one holds the cluster's state is not known here. A
+    cluster may ask that the head of a cluster once provisioned is never made again.
+    """
+    own = sorted((p for p in of_cluster(cluster.uid, pods) if p.node_type == "head"), key=lambda p: p.name)
+    healthy = [pod for pod in own if is_active(pod)]
+    if len(healthy) > 1:
+        return HeadPlan(surplus=tuple(healthy), delete=_all_broken(own), waiting=_terminating(own))
+    if not healthy and provisioned and cluster.asks(NO_HEAD_RESTART):
+        return HeadPlan(waiting=_terminating(own))
+    plan = ReplicaGroup(1).plan(own, now)
+    upgrade = plan_upgrade(cluster, pods)
+    return HeadPlan(
+        create=bool(plan.create),
+        delete=tuple(Removal(one.host, one.reason) for one in plan.delete),
+        waiting=plan.waiting,
+        mark=healthy[0] if upgrade == "mark" else None,
+        failures=plan.create[0].failures if plan.create else 0,
+        after=plan.after,
+    )
+
+
+def plan_cluster(
+    cluster: ClusterView,
+    pods: Sequence[PodView],
+    now: datetime.datetime,
+    plan_group: PlanGroup = plan_group,
+    *,
+    provisioned: bool = False,
+) -> Plan:
+    """The steps for the head pod, each group, and the pods of groups that left the spec.
+
+    A cluster that asks for what this version lacks is refused as a whole: no pod is touched. One whose
+    pods are of another spec, and which wants them replaced, first loses all of them.
+    """
+    if cluster.refused:
+        return Plan(refused=cluster.refused)
+    if plan_upgrade(cluster, pods) == "recreate":
+        return plan_no_pods(cluster, pods, "upgraded")
+    groups = tuple(plan_group(cluster, group, pods, now) for group in cluster.groups)
+    head = plan_head(cluster, pods, now, provisioned=provisioned)
+    return Plan(head=head, groups=groups, abandoned=_abandoned(cluster, pods))
+
+
+def plan_no_pods(cluster: ClusterView, pods: Sequence[PodView], reason: Reason) -> Plan:
+    """Delete every pod of the cluster, save those that are Terminating already."""
+    own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
+    live = [Removal(pod, reason) for pod in own if not pod.terminating]
+    return Plan(
+        head=HeadPlan(delete=tuple(one for one in live if one.pod.node_type == "head")),
+        abandoned=tuple(one for one in live if one.pod.node_type == "worker"),
+    )
+
+
+def _abandoned(cluster: ClusterView, pods: Sequence[PodView]) -> tuple[Removal, ...]:
+    named = {group.name for group in cluster.groups}
+    own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
+    left = [
+        pod for pod in own if pod.node_type == "worker" and pod.group not in named and not pod.terminating
+    ]
+    return tuple(Removal(pod, "group-removed") for pod in left)
+
+
+def _all_broken(pods: Sequence[PodView]) -> tuple[Removal, ...]:
+    return tuple(Removal(pod, "unhealthy") for pod in pods if pod.finished and not pod.terminating)
+
+
+def _terminating(pods: Sequence[PodView]) -> tuple[PodView, ...]:
+    return tuple(pod for pod in pods if pod.terminating)

@@ -1,0 +1,182 @@
+"""The Services of a RayCluster, and its Ingress if it wants one."""
+
+from collections.abc import Iterator, Sequence
+
+from .ray_pod_view import CLUSTER_LABEL, NODE_TYPE_LABEL, Object
+from .ray_start import METRICS_PORT
+from .raycluster_names import (
+    HEAD_GROUP,
+    SERVE_LABEL,
+    Manifest,
+    head_port,
+    head_service_name,
+    headless_service_name,
+    pod_labels,
+    short_name,
+    thawed,
+)
+from .raycluster_view import ENABLE_SERVE_SERVICE, ClusterView
+
+DASHBOARD_PORT = 8265
+SERVE_PORT = 8000
+_DEFAULT_PORTS = {"dashboard": DASHBOARD_PORT, "client": 10001, "metrics": METRICS_PORT, "serve": SERVE_PORT}
+_CLASS = "kubernetes.io/ingress.class"
+
+
+def services(cluster: ClusterView) -> list[Manifest]:
+    """Those it needs besides the head's: for hosts to find each other, and for Serve."""
+    return [*_headless_service(cluster), *_serve_service(cluster)]
+
+
+def endpoints(cluster: ClusterView) -> dict[str, str]:
+    """The ports of the head Service by their names, as the status tells them."""
+    ports = head_service(cluster)["spec"]["ports"]
+    return {
+        port["name"]: str(port.get("nodePort") or port.get("targetPort") or port["port"]) for port in ports
+    }
+
+
+def head_ingress(cluster: ClusterView) -> list[Manifest]:
+    """The Ingress to the dashboard, where `enableIngress` asks for it; of the class an annotation names."""
+    if not cluster.head.ingress:
+        return []
+    options = cluster.head.ingress_options
+    rule: Manifest = {
+        "http": {
+            "paths": [
+                {
+                    "path": options.get("path") or f"/{cluster.name}/(.*)",
+                    "pathType": options.get("pathType") or "ImplementationSpecific",
+                    "backend": {
+                        "service": {
+                            "name": head_service_name(cluster),
+                            "port": {"number": _dashboard(cluster)},
+                        }
+                    },
+                }
+            ]
+        }
+    }
+    if options.get("host"):
+        rule["host"] = options["host"]
+    spec: Manifest = {"rules": [rule]}
+    if options.get("tls"):
+        spec["tls"] = thawed(options["tls"])
+    if cluster.annotations.get(_CLASS):
+        spec["ingressClassName"] = cluster.annotations[_CLASS]
+    annotations = {k: v for k, v in cluster.annotations.items() if k != _CLASS and not _stays_here(k)}
+    metadata = {"name": short_name(f"{cluster.name}-head-ingress"), "namespace": cluster.namespace}
+    labels = {CLUSTER_LABEL: cluster.name, "ray.io/identifier": short_name(f"{cluster.name}-head", 63)}
+    return [
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "Ingress",
+            "metadata": {**metadata, "labels": labels, "annotations": annotations},
+            "spec": spec,
+        }
+    ]
+
+
+def head_service(cluster: ClusterView) -> Manifest:
+    """The Service that workers and drivers reach the head by.
+
+    Headless unless the user asks for another type or gives `headService`, whose own metadata and
+    spec are kept; its selector is always ours, and of equally named ports ours win.
+    """
+    own = thawed(cluster.head.service or {})
+    labels = _service_labels(cluster)
+    metadata, spec = own.get("metadata") or {}, own.get("spec") or {}
+    kind = spec.get("type") or cluster.head.service_type or "ClusterIP"
+    headless = cluster.head.service is None and kind == "ClusterIP"
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            **metadata,
+            "name": head_service_name(cluster),
+            "namespace": cluster.namespace,
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": {**(metadata.get("annotations") or {}), **cluster.head.service_annotations},
+        },
+        "spec": {
+            **spec,
+            **({"clusterIP": "None", "publishNotReadyAddresses": True} if headless else {}),
+            "type": kind,
+            "selector": labels,
+            "ports": _service_ports(cluster, spec.get("ports") or ()),
+        },
+    }
+
+
+def _headless_service(cluster: ClusterView) -> Iterator[Manifest]:
+    """By which the hosts of one replica find each other before they are Ready."""
+    if cluster.multi_host:
+        spec = {
+            "clusterIP": "None",
+            "selector": {CLUSTER_LABEL: cluster.name, NODE_TYPE_LABEL: "worker"},
+            "publishNotReadyAddresses": True,
+        }
+        yield _service(cluster, headless_service_name(cluster), spec)
+
+
+def _serve_service(cluster: ClusterView) -> Iterator[Manifest]:
+    if cluster.asks(ENABLE_SERVE_SERVICE):
+        port = {"name": "serve", "port": SERVE_PORT, "targetPort": SERVE_PORT, "protocol": "TCP"}
+        selector = {CLUSTER_LABEL: cluster.name, SERVE_LABEL: "true"}
+        yield _service(
+            cluster, short_name(f"{cluster.name}-serve-svc"), {"selector": selector, "ports": [port]}
+        )
+
+
+def _service(cluster: ClusterView, name: str, spec: Manifest) -> Manifest:
+    metadata = {"name": name, "namespace": cluster.namespace}
+    labels = {CLUSTER_LABEL: cluster.name}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {**metadata, "labels": labels}, "spec": spec}
+
+
+def _dashboard(cluster: ClusterView) -> int:
+    ports = {port["name"]: port["port"] for port in _head_ports(cluster)}
+    return int(ports.get("dashboard", DASHBOARD_PORT))
+
+
+def _stays_here(annotation: str) -> bool:
+    """Of kubectl's own there is nothing to pass on; a snippet would run as code of the ingress controller."""
+    return annotation.startswith("kubectl.kubernetes.io/") or annotation.endswith(("-snippet", "-snippets"))
+
+
+def _service_labels(cluster: ClusterView) -> dict[str, str]:
+    """Also the selector, so each is taken as the head pod really has it."""
+    pod = pod_labels(cluster, "head", HEAD_GROUP, cluster.head.template, cluster.head.labels)
+    names = (CLUSTER_LABEL, NODE_TYPE_LABEL, "ray.io/identifier")
+    return {name: pod[name] for name in (*names, "app.kubernetes.io/name", "app.kubernetes.io/created-by")}
+
+
+def _service_ports(cluster: ClusterView, given: Sequence[Object]) -> list[Manifest]:
+    """The head container's ports and the defaults it does not name, then the user's others, by name."""
+    ours = _head_ports(cluster)
+    names = {port["name"] for port in ours}
+    others = [dict(port) for port in given if port.get("name") not in names]
+    return sorted([*ours, *others], key=lambda port: port.get("name") or "")
+
+
+def _head_ports(cluster: ClusterView) -> list[Manifest]:
+    containers = (cluster.head.template.get("spec") or {}).get("containers") or ()
+    declared = containers[0].get("ports") or () if containers else ()
+    ports = [
+        _service_port(port.get("name"), port["containerPort"], port.get("protocol")) for port in declared
+    ]
+    names, numbers = {port["name"] for port in ports}, {port["port"] for port in ports}
+    defaults = {"gcs-server": int(head_port(cluster)), **_DEFAULT_PORTS}
+    missing = [(name, n) for name, n in defaults.items() if name not in names and n not in numbers]
+    return [*ports, *(_service_port(name, number, None) for name, number in missing)]
+
+
+def _service_port(name: str | None, number: int, protocol: str | None) -> Manifest:
+    """With the API server's defaults written out, so that what it stores is what was asked for."""
+    return {
+        "name": name or f"{number}-port",
+        "port": number,
+        "targetPort": number,
+        "protocol": protocol or "TCP",
+        "appProtocol": "tcp",
+    }

@@ -1,0 +1,114 @@
+"""The `ray start` command: its options, and what Ray may use of the machine."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from .quantity import Quantity, parse_quantity
+from .ray_pod_view import Object
+from .raycluster_status import TPU, is_gpu
+
+DASHBOARD_AGENT_PORT = 52365
+METRICS_PORT = 8080
+_OPTIONS_WITH_BOOLEAN_VALUE = ("log-color", "include-dashboard")
+_ACCELERATORS = {TPU: "TPU", "aws.amazon.com/neuroncore": "neuron_cores"}
+
+
+def start_command(
+    verb: str,
+    params: Mapping[str, str],
+    container: Object,
+    *,
+    resources: Mapping[str, Any],
+    labels: Mapping[str, str],
+) -> str:
+    """`verb` with all options: those given, the resources of the group or else of the container, labels."""
+    if resources:
+        options = {**params, **given_resources(resources)}
+    else:
+        limits = _quantities(container, "limits")
+        options = {**_usable(container, limits), **params, **_accelerators(params, limits)}
+    if labels:
+        options.setdefault("labels", ",".join(f"{name}={labels[name]}" for name in sorted(labels)))
+    return f"{verb} {_flags(options)}"
+
+
+def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The options that every Ray pod has; those given win, save that `ray start` blocks."""
+    common = {
+        "metrics-export-port": str(METRICS_PORT),
+        "dashboard-agent-listen-port": str(DASHBOARD_AGENT_PORT),
+    }
+    return {**common, **defaults, **given, "block": "true"}
+
+
+def given_resources(resources: Mapping[str, Any]) -> dict[str, str]:
+    """Options for what a group's `resources` say, instead of what its container does."""
+    amounts = {name: parse_quantity(text).ceiling() for name, text in resources.items()}
+    known = {"cpu": "num-cpus", "memory": "memory"}
+    options = {known[name.lower()]: str(n) for name, n in amounts.items() if name.lower() in known}
+    gpus = sum(n for name, n in amounts.items() if is_gpu(name.lower()))
+    if gpus:
+        options["num-gpus"] = str(gpus)
+    others = {
+        _ACCELERATORS.get(name, name): n
+        for name, n in amounts.items()
+        if name.lower() not in known and not is_gpu(name.lower())
+    }
+    if others:
+        options["resources"] = _quoted(others)
+    return options
+
+
+def _quoted(resources: Mapping[str, float]) -> str:
+    return f"'{msgspec.json.encode(resources, order='sorted').decode()}'"
+
+
+def _quantities(container: Object, kind: str) -> dict[str, Quantity]:
+    return {name: parse_quantity(text) for name, text in (container.get(kind) or {}).items()}
+
+
+def _usable(container: Object, limits: Mapping[str, Quantity]) -> dict[str, str]:
+    """What the container may use, so that Ray schedules no more than that."""
+    requests = _quantities(container, "requests")
+    cpu = limits.get("cpu", Quantity()).ceiling() or requests.get("cpu", Quantity()).ceiling()
+    gpu = next((limits[name].ceiling() for name in sorted(limits) if is_gpu(name) and limits[name].amount), 0)
+    found: dict[str, int] = {
+        "num-cpus": cpu,
+        "memory": limits.get("memory", Quantity()).ceiling(),
+        "num-gpus": gpu,
+    }
+    return {name: str(amount) for name, amount in found.items() if amount}
+
+
+def _accelerators(params: Mapping[str, str], limits: Mapping[str, Quantity]) -> dict[str, str]:
+    """The `resources` option with the first custom accelerator of the limits, unless it names one."""
+    named = _custom_resources(params.get("resources"))
+    first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name].amount), None)
+    if first is None or named is None or not named.keys().isdisjoint(_ACCELERATORS.values()):
+        return {}
+    everything = {**named, _ACCELERATORS[first]: limits[first].ceiling()}
+    return {"resources": f"'{msgspec.json.encode(everything).decode()}'"}
+
+
+def _custom_resources(option: str | None) -> dict[str, float] | None:
+    """What the user's option names, or None when its quoting is beyond reading: then it stays as it is."""
+    if option is None:
+        return {}
+    try:
+        return msgspec.json.decode(option.strip("'\"` "), type=dict[str, float])
+    except msgspec.DecodeError:
+        return None
+
+
+def _flags(params: Mapping[str, str]) -> str:
+    return " ".join(flag for name in sorted(params) for flag in _flag(name, params[name]))
+
+
+def _flag(name: str, value: str) -> Iterator[str]:
+    is_switch = value.lower() in ("true", "false") and name not in _OPTIONS_WITH_BOOLEAN_VALUE
+    if not is_switch:
+        yield f"--{name}={value}"
+    elif value.lower() == "true":
+        yield f"--{name}"

@@ -1,0 +1,95 @@
+"""What the objects of a RayCluster are called, and how they are labelled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, NODE_TYPE_LABEL, NodeType, Object
+from .raycluster_view import ENABLE_SERVE_SERVICE, ClusterView
+
+Manifest = dict[str, Any]
+
+HEAD_GROUP = "headgroup"
+SERVE_LABEL = "ray.io/serve"
+GCS_PORT = 6379
+# Kueue acts on the RayCluster itself, and would hold back pods that bear its label.
+_SCHEDULERS = (
+    "volcano.sh",
+    "yunikorn.apache.org",
+    "kai.scheduler",
+    "scheduling.x-k8s.io",
+    "scheduling.k8s.io",
+)
+_FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
+
+
+def pod_labels(
+    cluster: ClusterView, node_type: NodeType, group: str, template: Object, labels: Mapping[str, str]
+) -> dict[str, str]:
+    """The labels of a pod: of its template, its group, ours, and the cluster's for a batch scheduler.
+
+    The user's win, save the three by which pods are told apart.
+    """
+    ours = {
+        "ray.io/is-ray-node": "yes",
+        CLUSTER_LABEL: cluster.name,
+        NODE_TYPE_LABEL: node_type,
+        GROUP_LABEL: group,
+        "ray.io/identifier": short_name(f"{cluster.name}-{node_type}", 63),
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+    }
+    if cluster.asks(ENABLE_SERVE_SERVICE):
+        ours[SERVE_LABEL] = "true"
+    ours |= for_scheduler(cluster.labels)
+    given = {**((template.get("metadata") or {}).get("labels") or {}), **labels}
+    return {**ours, **{name: value for name, value in given.items() if name not in _FIXED_LABELS}}
+
+
+def for_scheduler(words: Mapping[str, str]) -> dict[str, str]:
+    """Of a cluster's labels or annotations those that tell a batch scheduler about its pods."""
+    return {name: value for name, value in words.items() if _domain(name).endswith(_SCHEDULERS)}
+
+
+def _domain(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def head_service_name(cluster: ClusterView) -> str:
+    """`<cluster>-head-svc`, or the name given in `headService`."""
+    given = ((cluster.head.service or {}).get("metadata") or {}).get("name")
+    return given or short_name(f"{cluster.name}-head-svc")
+
+
+def head_host(cluster: ClusterView) -> str:
+    """The head's name within the Kubernetes cluster, of the default domain."""
+    return f"{head_service_name(cluster)}.{cluster.namespace}.svc.cluster.local"
+
+
+def head_port(cluster: ClusterView) -> str:
+    """The port of the head's GCS server."""
+    return cluster.head.ray_start_params.get("port") or str(GCS_PORT)
+
+
+def headless_service_name(cluster: ClusterView) -> str:
+    """The Service by which hosts of one replica find each other; also the subdomain of their names."""
+    return short_name(f"{cluster.name}-headless")
+
+
+def pod_prefix(owner: str, node_type: NodeType) -> str:
+    """The generateName of a pod, short enough for the five characters to come."""
+    return f"{owner[:50]}-{node_type}-".lower()
+
+
+def short_name(name: str, longest: int = 50) -> str:
+    """The name's end, at most `longest` characters, beginning with a letter; KubeRay's rule for names."""
+    end = name[-longest:]
+    return end if end[0].isalpha() else f"r{end[1:]}"
+
+
+def thawed(value: Any) -> Any:
+    """A plain, mutable copy of a JSON value, whatever mappings and sequences it is made of."""
+    if isinstance(value, Mapping):
+        return {name: thawed(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [thawed(part) for part in value]
+    return value

@@ -1,0 +1,107 @@
+"""A RayCluster's spec: its view, and what this version must refuse rather than ignore."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from .pod_upgrade import spec_hash
+from .ray_pod_view import Object
+from .raycluster_validation import invalid_fields
+from .raycluster_view import (
+    FAULT_TOLERANCE,
+    ClusterView,
+    Invalid,
+    Unsupported,
+    group_view,
+    head_view,
+    says,
+)
+
+OPERATOR = "ray.io/kuberay-operator"
+
+MOST_BYTES = 256 * 1024
+TOO_LARGE = "(too large)"
+_FEATURES = {
+    "networkPolicy": "no NetworkPolicy is made; write one yourself and remove the field",
+    "historyServerOptions": "no history server is run; remove the field",
+}
+
+
+def cluster_view(cluster: Object) -> ClusterView:
+    """The view of a RayCluster as an API server returns it, with every reason to refuse it."""
+    metadata, spec = cluster["metadata"], cluster.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
+    auth = spec.get("authOptions") or {}
+    token = auth.get("mode") == "token"
+    refused: tuple[Unsupported | Invalid, ...]
+    if size := spec.get(TOO_LARGE):
+        why = f"has {size} bytes, and {MOST_BYTES} are the most: move what is in it to ConfigMaps"
+        refused = (Invalid("spec", why),)
+    else:
+        refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
+    return ClusterView(
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+        uid=metadata["uid"],
+        head=head_view(spec),
+        groups=tuple(group_view(group, spec.get("replicas")) for group in spec.get("workerGroupSpecs") or ()),
+        annotations=annotations,
+        labels=metadata.get("labels") or {},
+        suspend=bool(spec.get("suspend")),
+        autoscaler=(spec.get("autoscalerOptions") or {}) if spec.get("enableInTreeAutoscaling") else None,
+        fault_tolerance=_fault_tolerance(spec, annotations),
+        token_secret=(auth.get("secretName") or metadata["name"]) if token else "",
+        owns_token=token and not auth.get("secretName"),
+        recreates=(spec.get("upgradeStrategy") or {}).get("type") == "Recreate",
+        upgrade_hash="" if refused else spec_hash(spec),
+        scaled=spec.get("replicas") is not None,
+        refused=refused,
+    )
+
+
+def within_bounds(cluster: Object) -> Object:
+    """The RayCluster, or where it is too large to be looked at without holding up all others, only its size.
+
+    Its pods are made of its spec one by one, so that each byte counts many times.
+    """
+    size = len(msgspec.json.encode(cluster.get("spec") or {}))
+    return cluster if size <= MOST_BYTES else {**cluster, "spec": {TOO_LARGE: size}}
+
+
+def is_managed(spec: Object) -> bool:
+    """Whether the cluster is ours to act on: `managedBy` is absent or names this kind of operator."""
+    return (spec.get("managedBy") or OPERATOR) == OPERATOR
+
+
+def unsupported_features(spec: Object) -> list[Unsupported]:
+    """Every feature the cluster asks for that this version does not have.
+
+    A field that asks for nothing (false, empty) is no reason.
+    """
+    return list(_unsupported(spec))
+
+
+def _unsupported(spec: Object) -> Iterator[Unsupported]:
+    for name, why in _FEATURES.items():
+        if spec.get(name):
+            yield Unsupported(f"spec.{name}", why)
+    if (spec.get("tlsOptions") or {}).get("enabled"):
+        why = "no certificates are made; mount your own through the pod templates"
+        yield Unsupported("spec.tlsOptions.enabled", why)
+    if (spec.get("authOptions") or {}).get("enableK8sTokenAuth"):
+        yield Unsupported("spec.authOptions.enableK8sTokenAuth", "use mode token with a Secret")
+    options = spec.get("gcsFaultToleranceOptions") or {}
+    if options.get("backend") == "rocksdb" or options.get("storage"):
+        yield Unsupported("spec.gcsFaultToleranceOptions.backend rocksdb", "use redis")
+
+
+def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """The options where it is on: by its field, or by KubeRay's older annotation."""
+    options: Mapping[str, Any] | None = spec.get("gcsFaultToleranceOptions")
+    if options is not None:
+        return options
+    return {} if says(annotations, FAULT_TOLERANCE, "true") else None
+
+
+__all__ = ["Invalid", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]

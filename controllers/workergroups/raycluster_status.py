@@ -1,0 +1,242 @@
+"""What a RayCluster's status says, computed from its spec and pods alone."""
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from reconcile.replicas import is_active
+
+from .models import RayClusterStatus
+from .pod_plan import Plan, desired_workers
+from .quantity import Quantity, parse_quantity, total
+from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, PodView, of_cluster
+from .raycluster_view import NO_LIMIT, ClusterView, GroupView
+from .suspension import SUSPENDED, SUSPENDING, Phase
+
+TPU = "google.com/tpu"
+
+_MOST_FAULTS = 20
+_LONGEST_FAULT = 300
+
+
+@frozen
+class ConditionValue:
+    """A condition without its times; the reconciler keeps lastTransitionTime."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+
+
+@frozen
+class Failure:
+    """Why pods could not be made or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
+
+    reason: str
+    message: str
+
+
+@frozen
+class ClusterStatus:
+    """The values of a RayCluster's status that its pods decide; names as in `status`, snake_case."""
+
+    state: Literal["ready", "suspended", "failed", ""]
+    reason: str
+    desired_worker_replicas: int
+    min_worker_replicas: int
+    max_worker_replicas: int
+    available_worker_replicas: int
+    ready_worker_replicas: int
+    head_pod_name: str
+    head_pod_ip: str
+    desired_cpu: str
+    desired_memory: str
+    desired_gpu: str
+    desired_tpu: str
+    replicas: int
+    selector: str
+    conditions: tuple[ConditionValue, ...]
+
+
+def status_of(
+    cluster: ClusterView,
+    pods: Sequence[PodView],
+    *,
+    provisioned: bool = False,
+    failure: Failure | None = None,
+    phase: Phase | None = None,
+) -> ClusterStatus:
+    """The status of a cluster with these pods of its namespace.
+
+    `provisioned` is whether RayClusterProvisioned was True before; it never becomes False again.
+    `failure` is what went wrong in this pass, if anything; see also `failure_of`. `state` is
+    `ready` only while every wanted pod is Ready. `phase` is where a suspension stands, None where there
+    never was one; a suspended cluster is no longer provisioned.
+    """
+    active = [pod for pod in of_cluster(cluster.uid, pods) if is_active(pod)]
+    heads = sorted(
+        (pod for pod in active if pod.node_type == "head"), key=lambda pod: (pod.created, pod.name)
+    )
+    head = heads[0] if heads else None
+    named = {group.name for group in cluster.groups}
+    workers = [pod for pod in active if pod.node_type == "worker" and pod.group in named]
+    running = phase in (None, "running")
+    all_ready = running and len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
+    resources = _desired_resources(cluster)
+    return ClusterStatus(
+        state="failed" if failure else "ready" if all_ready else "suspended" if phase == "suspended" else "",
+        reason=failure.message if failure else "",
+        desired_worker_replicas=_capped(desired_workers(group) for group in cluster.groups),
+        min_worker_replicas=_capped(_bound(group, group.min_replicas) for group in cluster.groups),
+        max_worker_replicas=_capped(_bound(group, group.max_replicas) for group in cluster.groups),
+        available_worker_replicas=sum(pod.phase == "Running" for pod in workers),
+        ready_worker_replicas=sum(pod.ready for pod in workers),
+        head_pod_name=head.name if head else "",
+        head_pod_ip=head.ip if head else "",
+        desired_cpu=str(resources.get("cpu", Quantity())),
+        desired_memory=str(resources.get("memory", Quantity())),
+        desired_gpu=str(total(amount for name, amount in resources.items() if is_gpu(name))),
+        desired_tpu=str(resources.get(TPU, Quantity())),
+        replicas=_whole_replicas(cluster, workers),
+        selector=_selector(cluster),
+        conditions=(
+            _head_ready(head),
+            _provisioned(provisioned or all_ready, phase),
+            _replica_failure(failure),
+            *_suspension(phase),
+        ),
+    )
+
+
+def failure_of(plan: Plan) -> Failure | None:
+    """What in the plan itself has to be reported: a refused spec, or more than one head pod."""
+    if plan.refused:
+        told = "; ".join(f"{one}"[:_LONGEST_FAULT] for one in plan.refused[:_MOST_FAULTS])
+        more = len(plan.refused) - _MOST_FAULTS
+        return Failure("Refused", f"{told}; and {more} more" if more > 0 else told)
+    if plan.head.surplus:
+        names = ", ".join(pod.name for pod in plan.head.surplus)
+        return Failure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")
+    return None
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource is a GPU (its name ends in `gpu`) or a slice of one (`nvidia.com/mig-1g.5gb`)."""
+    return resource.endswith("gpu") or resource.startswith("nvidia.com/mig-")
+
+
+def pod_resources(template: Object) -> dict[str, Quantity]:
+    """What a pod of the template asks for: each container's requests, its limits where there are none."""
+    sums: dict[str, Quantity] = {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        resources = container.get("resources") or {}
+        amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name, text in amounts.items():
+            sums[name] = sums.get(name, Quantity()) + parse_quantity(text)
+    return sums
+
+
+def _desired_resources(cluster: ClusterView) -> dict[str, Quantity]:
+    """Of the head and all desired workers; nothing for a refused cluster, whose amounts may not parse."""
+    if cluster.refused:
+        return {}
+    sums = pod_resources(cluster.head.template)
+    for group in cluster.groups:
+        for name, amount in pod_resources(group.template).items():
+            sums[name] = sums.get(name, Quantity()) + amount.times(desired_workers(group))
+    return sums
+
+
+def _bound(group: GroupView, replicas: int) -> int:
+    return 0 if group.suspend else replicas * group.num_of_hosts
+
+
+def _capped(counts: Iterable[int]) -> int:
+    return min(sum(counts), NO_LIMIT)
+
+
+def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool:
+    if not all(pod.ready for pod in workers):
+        return False
+    return all(
+        sum(pod.group == group.name for pod in workers) == desired_workers(group) for group in cluster.groups
+    )
+
+
+def _whole_replicas(cluster: ClusterView, workers: Sequence[PodView]) -> int:
+    """The pods that stand for one replica each: the first hosts."""
+    several = {group.name for group in cluster.groups if group.num_of_hosts > 1}
+    return sum(pod.group not in several or pod.host_index == 0 for pod in workers)
+
+
+def _selector(cluster: ClusterView) -> str:
+    """By which an autoscaler finds one pod for each replica of the only group; empty with several groups."""
+    if len(cluster.groups) != 1:
+        return ""
+    (group,) = cluster.groups
+    labels = {CLUSTER_LABEL: cluster.name, GROUP_LABEL: group.name}
+    if group.num_of_hosts > 1:
+        labels[MARKS.host_index] = "0"
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _head_ready(head: PodView | None) -> ConditionValue:
+    if head is None:
+        return ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
+    if head.ready:
+        reason = head.ready_reason or "HeadPodRunningAndReady"
+        return ConditionValue("HeadPodReady", "True", reason, head.ready_message)
+    return ConditionValue("HeadPodReady", "False", head.ready_reason or "Unknown", head.ready_message)
+
+
+def _provisioned(ever: bool, phase: Phase | None) -> ConditionValue:
+    if phase == "suspended":
+        return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended")
+    if ever:
+        message = "all Ray pods are ready for the first time"
+        return ConditionValue("RayClusterProvisioned", "True", "AllPodRunningAndReadyFirstTime", message)
+    message = "not all Ray pods have been ready yet"
+    return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsProvisioning", message)
+
+
+def _replica_failure(failure: Failure | None) -> ConditionValue:
+    if failure is None:
+        return ConditionValue("ReplicaFailure", "False", "NoFailure")
+    return ConditionValue("ReplicaFailure", "True", failure.reason, failure.message)
+
+
+def _suspension(phase: Phase | None) -> list[ConditionValue]:
+    if phase is None:
+        return []
+    going, gone = phase in ("beginning", "suspending"), phase == "suspended"
+    return [
+        ConditionValue(
+            SUSPENDING, "True" if going else "False", "PodsAreDeleted" if going else "NotSuspending"
+        ),
+        ConditionValue(SUSPENDED, "True" if gone else "False", "NoPodsAreLeft" if gone else "NotSuspended"),
+    ]
+
+
+def with_times(before: RayClusterStatus, after: RayClusterStatus, now: datetime.datetime) -> RayClusterStatus:
+    """`after` with the times that KubeRay tells: of the last change, and of the entry into each state."""
+    times = dict(before.state_transition_times or {})
+    if after.state and after.state != before.state:
+        times[after.state] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return evolve(after, last_update_time=now.replace(microsecond=0), state_transition_times=times or None)
+
+
+def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Sequence[ConditionValue]) -> bool:
+    """Whether there is anything to write; times and the observed generation alone are nothing."""
+    if _without_times(before) != _without_times(after):
+        return True
+    known = {one.type: (one.status, one.reason, one.message or "") for one in before.conditions}
+    return any(known.get(one.type) != (one.status, one.reason, one.message) for one in conditions)
+
+
+def _without_times(status: RayClusterStatus) -> RayClusterStatus:
+    return evolve(
+        status, last_update_time=None, observed_generation=None, state_transition_times=None, conditions=()
+    )

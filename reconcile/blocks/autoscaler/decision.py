@@ -1,0 +1,235 @@
+"""From readings to a number of replicas: one pure step, and what has to be remembered for the next."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import evolve, field, frozen, validators
+
+from reconcile.blocks.autoscaler.readings import MILLI, Missing, PerPodAverage, Reading, Samples, Sum
+from reconcile.blocks.autoscaler.replica_bounds import (
+    UNKNOWN,
+    Activity,
+    ReplicaBounds,
+    Schedule,
+    ZeroRules,
+    activity_after,
+)
+from reconcile.blocks.autoscaler.sample_windows import AverageWindow, Recommendations
+from reconcile.blocks.autoscaler.scaling_rules import (
+    DemandRules,
+    Estimate,
+    Panic,
+    Rates,
+    Rule,
+    by_demand,
+    by_ratio,
+    estimate,
+)
+
+
+@frozen(kw_only=True)
+class Behaviour:
+    """How an autoscaler decides; times in ms, shares in thousandths.
+
+    By `rule` "demand" (Knative: totals over a stable and a panic window) or "ratio" (the
+    HorizontalPodAutoscaler's, over the stable window). Going up, the lowest wish of the last
+    `up_window` counts, going down the highest of the last `down_window`. Of 1000 pods that were asked,
+    `min_known` must have answered.
+    """
+
+    rule: Rule = "demand"
+    bounds: ReplicaBounds = field(factory=ReplicaBounds)
+    schedules: tuple[Schedule, ...] = ()
+    stable_window: int = field(default=60_000, validator=validators.gt(0))
+    panic_window: int = field(default=6_000, validator=validators.gt(0))
+    panic_threshold: int = field(default=2 * MILLI, validator=validators.gt(0))
+    smoothing: Literal["linear", "weighted"] = "linear"
+    rates: Rates = field(factory=lambda: Rates(up=1000 * MILLI))
+    up_window: int = field(default=0, validator=validators.ge(0))
+    down_window: int = field(default=300_000, validator=validators.ge(0))
+    activation_scale: int = 1
+    zero: ZeroRules = field(factory=ZeroRules)
+    min_known: int = 500
+
+
+@frozen
+class Measured:
+    """What a source says now, and what it should say at most for each pod (thousandths)."""
+
+    source: str
+    target: int
+    reading: Reading
+
+
+@frozen
+class SourceMemory:
+    """What is remembered of one source."""
+
+    stable: AverageWindow
+    panic: AverageWindow
+    mode: Panic
+
+
+@frozen
+class Memory:
+    """What is remembered from one decision to the next; it belongs to one object, by uid."""
+
+    sources: Mapping[str, SourceMemory] = field(factory=dict)
+    seen: Recommendations | None = None
+    activity: Activity | None = None
+
+
+@frozen
+class Wish:
+    """How many replicas are wanted, within the bounds (`UNKNOWN`: what is there now, not even that known).
+
+    `missing` says for each source without a value why; `held`: one of them keeps it from going down.
+    """
+
+    replicas: int
+    missing: Mapping[str, Missing] = field(factory=dict)
+    held: bool = False
+    panicking: bool = False
+
+
+@frozen
+class Situation:
+    """What there is: the replicas of the target by its spec, how many of its pods are Ready, the time."""
+
+    current: int
+    ready: int
+    now: int
+
+
+def decide(
+    how: Behaviour, bounds: ReplicaBounds, memory: Memory, measured: Sequence[Measured], there: Situation
+) -> tuple[Wish, Memory]:
+    """The wish, and the memory after it.
+
+    Of several sources the highest wish counts. Where one is missing the others take nothing away; where all
+    are, nothing is wished but to be within the bounds.
+    """
+    wishes: list[int] = []
+    missing: dict[str, Missing] = {}
+    sources: dict[str, SourceMemory] = {}
+    for one in measured:
+        before = _memory_of(how, memory.sources.get(one.source), there)
+        found, sources[one.source] = _wish_of(how, before, one, there)
+        if isinstance(found, Missing):
+            missing[one.source] = found
+        else:
+            wishes.append(found)
+    panicking = any(source.mode.since is not None for source in sources.values())
+    seen = _fitting(how, memory.seen, there)
+    if not wishes:
+        wanted = UNKNOWN if there.current == 0 else bounds.within(there.current)
+        activity = activity_after(wanted, there.current, there.ready, how.zero, memory.activity, there.now)
+        return Wish(wanted, missing, bool(missing), panicking), Memory(sources, seen, activity)
+    raw = max(wishes)
+    held = bool(missing) and raw < there.current
+    seen = seen.add(there.now, bounds.within(there.current if held else raw))
+    wanted = bounds.within(seen.within(there.current, there.now))
+    activity = activity_after(wanted, there.current, there.ready, how.zero, memory.activity, there.now)
+    return Wish(wanted, missing, held, panicking), Memory(sources, seen, activity)
+
+
+def _fitting(how: Behaviour, seen: Recommendations | None, there: Situation) -> Recommendations:
+    """The recommendations so far; at first what is there, so that a new start takes nothing away at once."""
+    if seen is None:
+        return Recommendations.of(up=how.up_window, down=how.down_window).add(there.now - 1, there.current)
+    return seen.over(up=how.up_window, down=how.down_window)
+
+
+def _memory_of(how: Behaviour, memory: SourceMemory | None, there: Situation) -> SourceMemory:
+    if (
+        memory is not None
+        and memory.stable.length == how.stable_window
+        and memory.panic.length == how.panic_window
+    ):
+        return memory
+    mode = Panic() if memory is None else memory.mode
+    if memory is None and how.rule == "demand":
+        mode = Panic.at_start(there.ready, there.now)
+    return SourceMemory(_window(how.stable_window), _window(how.panic_window), mode)
+
+
+def _window(length: int) -> AverageWindow:
+    return AverageWindow(length, min(1000, length), silence="unknown")
+
+
+def _wish_of(
+    how: Behaviour, memory: SourceMemory, one: Measured, there: Situation
+) -> tuple[int | Missing, SourceMemory]:
+    found = _estimate(how, one, there)
+    if isinstance(found, Missing):
+        return found, memory
+    if how.rule == "ratio":
+        return _by_ratio(how, memory, one, found, there)
+    return _by_demand(how, memory, one, found, there)
+
+
+def _estimate(how: Behaviour, one: Measured, there: Situation) -> Estimate | Missing:
+    match one.reading:
+        case Missing() as missing:
+            return missing
+        case Samples() as samples:
+            return estimate(samples, one.target, how.rates, how.min_known)
+        case PerPodAverage() as average if there.ready > 0:
+            return _of_total(how, average.over(there.ready), one.target, there)
+        case PerPodAverage():
+            return Missing("NoReadyPods", "there is no Ready pod to have an average")
+        case Sum() as total:
+            return _of_total(how, total, one.target, there)
+
+
+def _of_total(how: Behaviour, total: Sum, target: int, there: Situation) -> Estimate:
+    return Estimate(total.milli, there.current, how.rates.close(total.milli, there.current * target))
+
+
+def _by_ratio(
+    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: Situation
+) -> tuple[int, SourceMemory]:
+    """By the average total of the window: averages per pod would count what few carried for many later."""
+    memory = evolve(memory, stable=memory.stable.write(there.now, found.total))
+    total = _read(how, memory.stable, there.now)
+    if there.current == 0:
+        return (1 if total > 0 else 0), memory
+    hold = found.hold or how.rates.close(total, found.pods * one.target)
+    return by_ratio(Estimate(total, found.pods, hold), one.target, there.current, how.rates), memory
+
+
+def _by_demand(
+    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: Situation
+) -> tuple[int | Missing, SourceMemory]:
+    stable, panic = (window.write(there.now, found.total) for window in (memory.stable, memory.panic))
+    memory = evolve(memory, stable=stable, panic=panic)
+    rules = DemandRules(
+        target=one.target,
+        stable_window=how.stable_window,
+        panic_threshold=how.panic_threshold,
+        up=how.rates.up,
+        down=how.rates.down,
+        activation_scale=how.activation_scale,
+    )
+    sums = [Sum(_read(how, window, there.now)) for window in (stable, panic)]
+    verdict = by_demand(rules, sums[0], sums[1], there.ready, there.now, memory.mode)
+    if isinstance(verdict, Missing):
+        return verdict, memory
+    demand, mode = verdict
+    wanted = demand.replicas
+    if found.hold and _uncertain(one.reading):
+        # What is on its way will carry it: asking for more each pass while pods start doubles and doubles.
+        wanted = there.current if found.over else min(wanted, there.current)
+        mode = evolve(mode, most=min(mode.most, max(wanted, memory.mode.most)))
+    return wanted, evolve(memory, mode=mode)
+
+
+def _uncertain(reading: Reading) -> bool:
+    """Whether there are pods whose load is not known."""
+    return isinstance(reading, Samples) and (reading.unready > 0 or reading.lost > 0)
+
+
+def _read(how: Behaviour, window: AverageWindow, now: int) -> int:
+    value = window.smoothed(now) if how.smoothing == "weighted" else window.average(now)
+    assert value is not None  # It was written to just now.
+    return value

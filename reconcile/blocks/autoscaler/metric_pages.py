@@ -1,0 +1,210 @@
+"""A value out of a page of Prometheus text, and how a page is fetched: within bounds of bytes and time."""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterable
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import anyio
+from attrs import define, field, frozen
+
+from reconcile.blocks.autoscaler.allowed_hosts import AllowedHosts
+from reconcile.blocks.autoscaler.readings import Missing, milli_of
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MOST_BYTES = 2 * 1024 * 1024
+MOST_SERIES = 500
+"""So many series of one metric are read, of 64 KiB together: parsing takes about a microsecond a byte."""
+MOST_PLACES = 20_000
+_LOOKED_AT = 50
+_LONGEST_LINE = 4096
+_MOST_PARSED = 64 * 1024
+_HEAD = 16 * 1024
+
+
+class FetchFailed(Exception):
+    """A page could not be had. `reason` is one CamelCase word, the text a sentence without numbers."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class _LineTooLong(ValueError):
+    pass
+
+
+class _TooMany(ValueError):
+    pass
+
+
+class Fetch(Protocol):
+    """Fetches pages; made anew for each pass and left at its end."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    async def page(self, url: str, most_bytes: int) -> bytes:
+        """The page. Raises FetchFailed; gives up after `most_bytes`. The caller limits its time."""
+        ...
+
+
+@define
+class HttpFetch:
+    """Over HTTP or HTTPS: no redirect is followed, no proxy asked, certificates are verified.
+
+    `tls` verifies otherwise. No connection is made to a loopback, link-local or metadata address that
+    `hosts` does not name.
+    """
+
+    tls: ssl.SSLContext | None = None
+    hosts: AllowedHosts = field(factory=AllowedHosts)
+    _session: "aiohttp.ClientSession | None" = field(default=None, init=False, repr=False)
+
+    async def __aenter__(self) -> Self:
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(
+            limit=0, family=socket.AF_UNSPEC, ssl=self.tls or True, socket_factory=self._socket
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            # A few bytes of gzip may become a thousand times as many, before they can be counted.
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            with anyio.CancelScope(shield=True):
+                await self._session.close()
+            self._session = None
+
+    def _socket(self, found: "aiohttp.AddrInfoType") -> socket.socket:
+        """A socket for the very address that is connected to next, so no name can lead elsewhere after it."""
+        family, kind, protocol, _, address = found
+        if not self.hosts.allows_address(str(address[0])):
+            raise OSError("this address may not be asked")
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
+
+    async def page(self, url: str, most_bytes: int) -> bytes:
+        """The page. Raises FetchFailed."""
+        import aiohttp
+
+        assert self._session is not None, "enter it first"
+        try:
+            async with self._session.get(url, allow_redirects=False, timeout=None) as answer:
+                if answer.status != 200:
+                    raise FetchFailed("BadStatus", f"it answered with status {answer.status}")
+                page = bytearray()
+                async for chunk in answer.content.iter_any():
+                    page += chunk
+                    if len(page) > most_bytes:
+                        raise FetchFailed("PageTooLarge", "its page is too large")
+                return bytes(page)
+        except aiohttp.InvalidURL:
+            raise FetchFailed("BadAddress", "its address is not valid") from None
+        except aiohttp.ClientConnectorError:
+            raise FetchFailed("ConnectionRefused", "it does not take connections") from None
+        except (aiohttp.ClientError, OSError, ValueError):
+            raise FetchFailed("ConnectionLost", "the connection broke") from None
+
+
+@frozen
+class Series:
+    """Which value of a page is meant: a metric's name, and labels that its series must have.
+
+    Of several series the values add up. A name without a `:` also means a metric with some prefix, as
+    engines write it (`vllm:` before `gpu_cache_usage_perc`), where the page has none of that very name.
+    More than `MOST_SERIES` of one metric are Missing.
+    """
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def value(self, page: bytes) -> int | Missing:
+        """The value in thousandths."""
+        try:
+            page.decode()
+            found = list(islice(self._lines(page), MOST_SERIES + 1))
+            if len(found) > MOST_SERIES or sum(map(len, found)) > _MOST_PARSED:
+                raise _TooMany
+        except (UnicodeDecodeError, _LineTooLong):
+            return _NOT_TEXT
+        except _TooMany:
+            return Missing("TooManySeries", f"its page has too many series of the metric {self.name}")
+        try:
+            values = list(self._values(found))
+            if not values and not found:
+                list(_samples(page[:_HEAD].decode(errors="ignore").split("\n")[:_LOOKED_AT]))
+            if values:
+                return sum(milli_of(value) for value in values)
+        except (ValueError, IndexError, KeyError):
+            return _NOT_TEXT
+        return Missing("NoSuchMetric", f"its page has no metric {self.name}")
+
+    def _lines(self, page: bytes) -> Iterable[str]:
+        """The lines of the metric, a few too many at most.
+
+        The name is found at the speed of C, and few places of it are looked at: the loop is held meanwhile.
+        Raises _LineTooLong and _TooMany.
+        """
+        name = re.escape(self.name.encode())
+        begins = re.compile(rb'[ \t]*+(?:\{[ \t]*+")?(?:[a-zA-Z_][a-zA-Z0-9_]*+:)?%b[{ \t"]' % name)
+        next_line = 0
+        for number, place in enumerate(re.finditer(rb'%b(?=[{ \t"])' % name, page)):
+            if number == MOST_PLACES:
+                raise _TooMany
+            if place.start() < next_line:
+                continue
+            first = page.rfind(b"\n", max(0, place.start() - _LONGEST_LINE), place.start()) + 1
+            last = page.find(b"\n", place.end(), place.end() + _LONGEST_LINE)
+            next_line = len(page) if last < 0 else last
+            if not begins.match(page, first):
+                continue
+            if last < 0 and len(page) > place.end() + _LONGEST_LINE:
+                raise _LineTooLong
+            yield page[first:next_line].decode()
+
+    def _values(self, lines: list[str]) -> Iterable[float]:
+        samples = [one for one in _samples(lines) if set(self.labels) <= set(one[1].items())]
+        exact = [value for name, _, value in samples if name == self.name]
+        if exact or ":" in self.name:
+            return exact
+        return [value for name, _, value in samples if name.partition(":")[2] == self.name]
+
+
+def read_series(name: str, page: bytes) -> int | Missing:
+    """The value of a metric of a page, in thousandths; see `Series`."""
+    return Series(name).value(page)
+
+
+_NOT_TEXT = Missing("NotPrometheusText", "its page is not Prometheus text with finite numbers")
+
+
+def _samples(lines: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
+    """Raises ValueError for what is no sample."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for sample in family.samples:
+            yield sample.name, sample.labels, sample.value

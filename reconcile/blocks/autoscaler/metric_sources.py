@@ -1,0 +1,278 @@
+"""Where an autoscaler's readings come from: pages of pods, a page elsewhere, a cluster's metrics APIs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+from attrs import field, frozen
+
+from informers import ApiError, get_logger
+from informers.resource import is_path_segment
+from reconcile.blocks.autoscaler.metric_pages import Series
+from reconcile.blocks.autoscaler.readings import MILLI, Missing, Reading, Samples, Sum, ceil_div, milli_of
+from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
+from reconcile.blocks.copier.copies import Unusable
+from reconcile.client.client import Client
+from reconcile.kinds import Pod
+
+_log = get_logger("reconcile.blocks.autoscaler.autoscaler")
+_UNREAD = Missing("PageUnread", "the page gives no value; the operator's log says why")
+
+
+def _part_of_a_path(source: object, attribute: object, name: str) -> None:
+    """Raises Unusable for what would lead to another path, which is asked with the manager's rights."""
+    if not is_path_segment(name):
+        raise Unusable("InvalidSpec", f"{name!r} cannot be the name of a metric: / and % are not in one")
+
+
+@frozen
+class Sight:
+    """What a source looks at: the target's pods by class, how they are selected, and the ways to ask.
+
+    `not_made` replicas are wanted and not there yet.
+    """
+
+    client: Client
+    scraper: Scraper
+    namespace: str
+    selector: str
+    candidates: Candidates
+    not_made: int = 0
+
+
+class Source(Protocol):
+    """One metric. `target` is what one pod is to have of it, in thousandths; `name` tells it from others."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other metrics of an autoscaler."""
+        ...
+
+    @property
+    def target(self) -> int:
+        """What one pod is to have of it, in thousandths."""
+        ...
+
+    async def read(self, sight: Sight) -> Reading:
+        """What it says now. It may raise only what ends the run: all else is `Missing`."""
+        ...
+
+
+@frozen(kw_only=True)
+class PodMetric:
+    """A metric on a page of each Ready pod; with `sampled`, of as many pods as Knative asks.
+
+    Of the metric's series those with all of the `labels` (name, value) add up.
+    """
+
+    metric: str
+    target: int
+    labels: tuple[tuple[str, str], ...] = ()
+    port: int = 80
+    path: str = "/metrics"
+    scheme: str = "http"
+    sampled: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people too."""
+        return f"pod/{self.metric}:{self.port}"
+
+    async def read(self, sight: Sight) -> Samples:
+        """A value for each pod that answers."""
+        return await sight.scraper.ask(
+            sight.candidates,
+            self.url_of,
+            Series(self.metric, self.labels).value,
+            sampled=self.sampled,
+            not_made=sight.not_made,
+        )
+
+    def url_of(self, pod: Pod) -> str:
+        """Where a pod is asked."""
+        address = pod.status.pod_ip
+        host = f"[{address}]" if ":" in address else address
+        return f"{self.scheme}://{host}:{self.port}/{self.path.lstrip('/')}"
+
+
+@frozen(kw_only=True)
+class PageMetric:
+    """A metric on one page, for all pods together; `labels` as of `PodMetric`.
+
+    Whatever goes wrong is one `Missing` for all: what answers elsewhere, and how, is in the operator's log
+    alone. Where an object's author chooses the `url`, have `AllowedHosts` decide about it first.
+    """
+
+    metric: str
+    target: int
+    labels: tuple[tuple[str, str], ...] = ()
+    url: str
+
+    @property
+    def name(self) -> str:
+        """For people too."""
+        return f"page/{self.metric}"
+
+    async def read(self, sight: Sight) -> Sum | Missing:
+        """The total."""
+        value = await sight.scraper.page(self.url, Series(self.metric, self.labels).value)
+        if isinstance(value, Missing):
+            _log.info("page not read", metric=self.metric, reason=value.reason)
+            return _UNREAD
+        return Sum(value)
+
+
+@frozen(kw_only=True)
+class ResourceMetric:
+    """The `cpu` or `memory` that pods use, of the resource metrics API.
+
+    With `of_requests` the target is a share of what the containers ask for, in thousandths of a percent;
+    without, an amount (cores or bytes, in thousandths).
+    """
+
+    resource: str
+    target: int
+    of_requests: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people too."""
+        return f"resource/{self.resource}"
+
+    async def read(self, sight: Sight) -> Samples | Missing:
+        """A value for each Ready pod that is measured."""
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{sight.namespace}/pods"
+        items = await _items(sight, path, {"labelSelector": sight.selector})
+        if isinstance(items, Missing):
+            return items
+        used = {item["metadata"]["name"]: item for item in items if _name_of(item)}
+        values = [self._value(pod, used.get(pod.name)) for pod in sight.candidates.ready]
+        return _samples(values, sight)
+
+    def _value(self, pod: Pod, item: Mapping[str, Any] | None) -> int | Missing:
+        if item is None:
+            return Missing("NotMeasured", "the metrics API has nothing of it")
+        try:
+            used = sum(milli_of(one["usage"][self.resource]) for one in item["containers"])
+            asked = sum(
+                milli_of((one.get("resources") or {})["requests"][self.resource])
+                for one in pod.spec.containers
+                if self.of_requests
+            )
+        except (KeyError, TypeError, ValueError):
+            return Missing("NotMeasured", f"its {self.resource} is not measured, or not requested")
+        if not self.of_requests:
+            return used
+        if asked <= 0:
+            return Missing("NothingRequested", f"it requests no {self.resource}")
+        return ceil_div(used * 100 * MILLI, asked)
+
+
+@frozen(kw_only=True)
+class CustomMetric:
+    """A metric of each pod, of the custom metrics API. Raises Unusable for a name that cannot be one."""
+
+    metric: str = field(validator=_part_of_a_path)
+    target: int
+
+    @property
+    def name(self) -> str:
+        """For people too."""
+        return f"custom/{self.metric}"
+
+    async def read(self, sight: Sight) -> Samples | Missing:
+        """A value for each Ready pod that is measured."""
+        path = f"/apis/custom.metrics.k8s.io/v1beta2/namespaces/{sight.namespace}/pods/*/{self.metric}"
+        items = await _items(sight, path, {"labelSelector": sight.selector})
+        if isinstance(items, Missing):
+            return items
+        found = {
+            item["describedObject"]["name"]: _quantity(item.get("value"))
+            for item in items
+            if isinstance(item.get("describedObject"), dict) and "name" in item["describedObject"]
+        }
+        nothing = Missing("NotMeasured", "the metrics API has nothing of it")
+        return _samples([found.get(pod.name, nothing) for pod in sight.candidates.ready], sight)
+
+
+@frozen(kw_only=True)
+class ExternalMetric:
+    """A total of the external metrics API: the values of all series add up.
+
+    Raises Unusable for a name that cannot be one.
+    """
+
+    metric: str = field(validator=_part_of_a_path)
+    target: int
+    selector: str = ""
+
+    @property
+    def name(self) -> str:
+        """For people too."""
+        return f"external/{self.metric}"
+
+    async def read(self, sight: Sight) -> Sum | Missing:
+        """The total."""
+        path = f"/apis/external.metrics.k8s.io/v1beta1/namespaces/{sight.namespace}/{self.metric}"
+        items = await _items(sight, path, {"labelSelector": self.selector} if self.selector else {})
+        if isinstance(items, Missing):
+            return items
+        values = [_quantity(item.get("value")) for item in items]
+        known = [value for value in values if not isinstance(value, Missing)]
+        if not known or len(known) < len(values):
+            return Missing("NotMeasured", f"the metrics API has no numbers for {self.metric}")
+        return Sum(sum(known))
+
+
+async def _items(sight: Sight, path: str, query: Mapping[str, str]) -> Sequence[Mapping[str, Any]] | Missing:
+    """The items of a metrics API; Missing for whatever prevents them, within its time."""
+    missing = Missing("MetricsApiFailed", "the metrics API of the cluster does not answer this")
+    with anyio.move_on_after(sight.scraper.limits.pass_seconds):
+        try:
+            answer = await sight.client.transport.request("GET", path, query)
+            if answer.status != 200:
+                return missing
+            items = msgspec.json.decode(answer.body)["items"]
+        except (ApiError, msgspec.DecodeError, KeyError, TypeError):
+            return missing
+        if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+            return items
+    return missing
+
+
+def _name_of(item: Mapping[str, Any]) -> bool:
+    metadata = item.get("metadata")
+    return isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
+
+
+def _quantity(value: Any) -> int | Missing:
+    try:
+        return milli_of(value)
+    except (TypeError, ValueError):
+        return Missing("NotANumber", "its value is no quantity")
+
+
+def _samples(values: Sequence[int | Missing], sight: Sight) -> Samples:
+    missing: dict[str, int] = {}
+    for value in values:
+        if isinstance(value, Missing):
+            missing[value.reason] = missing.get(value.reason, 0) + 1
+    return Samples(
+        known=tuple(value for value in values if not isinstance(value, Missing)),
+        missing=missing,
+        unready=len(sight.candidates.unready) + sight.not_made,
+        ignored=len(sight.candidates.ignored),
+        wanted=len(values),
+    )
+
+
+__all__ = [
+    "CustomMetric",
+    "ExternalMetric",
+    "PageMetric",
+    "PodMetric",
+    "ResourceMetric",
+    "Sight",
+    "Source",
+]

@@ -1,0 +1,136 @@
+"""Which of several pools is to grow: by priorities that people gave, by least waste, by chance.
+
+An expander leaves those options that are as good as each other; the next one chooses among them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import yaml
+from attrs import frozen
+
+from reconcile.blocks.capacity.node_template import NodeTemplate
+from reconcile.blocks.capacity.packing import Packing
+
+ExpanderName = Literal["priority", "least-waste", "random"]
+
+
+@frozen
+class Option:
+    """A pool that could take pods, and how."""
+
+    pool: str
+    template: NodeTemplate
+    packing: Packing
+
+    @property
+    def waste(self) -> Fraction:
+        """The shares of cpu and memory of the new nodes that no pod takes, added up; exact."""
+        return sum((self._unused(name) for name in ("cpu", "memory")), Fraction(0))
+
+    def _unused(self, name: str) -> Fraction:
+        there = self.template.free.get(name, 0) * self.packing.nodes
+        return 1 - Fraction(self.packing.used.get(name, 0), there) if there else Fraction(0)
+
+
+@frozen
+class Chosen:
+    """What an expander left, and what it has to tell: pools that it knows nothing of, what is wrong."""
+
+    options: tuple[Option, ...]
+    unmatched: tuple[str, ...] = ()
+    notice: str = ""
+
+
+Expander: TypeAlias = Callable[[Sequence[Option]], Chosen]
+"""Chooses which of several pools grows; of those that it leaves, the next expander chooses."""
+
+
+class BadPriorities(ValueError):
+    """A text that says no priorities; the message says where."""
+
+
+@frozen
+class Priorities:
+    """Expressions for names of pools, by number: where several pools are possible, the highest wins.
+
+    An expression may match anywhere in a name. No levels at all leave every option.
+    """
+
+    levels: tuple[tuple[int, tuple[re.Pattern[str], ...]], ...] = ()
+    fault: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Priorities":
+        """From YAML, as in the ConfigMap `cluster-autoscaler-priority-expander`. Raises BadPriorities."""
+        try:
+            said = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            where = getattr(error, "problem_mark", None)
+            raise BadPriorities(f"no YAML{f', line {where.line + 1}' if where else ''}") from error
+        if not isinstance(said, dict) or not said:
+            raise BadPriorities("no mapping of numbers to lists of expressions")
+        return cls(tuple(sorted(_level(number, patterns) for number, patterns in said.items())[::-1]))
+
+    def __call__(self, options: Sequence[Option]) -> Chosen:
+        """Those of the highest number. A pool that nothing matches is out, unless that goes for all."""
+        if not self.levels:
+            return Chosen(tuple(options), notice=self.fault or "there are no priorities")
+        unmatched = tuple(one.pool for one in options if self.of(one.pool) is None)
+        for number, _ in self.levels:
+            best = tuple(one for one in options if self.of(one.pool) == number)
+            if best:
+                return Chosen(best, unmatched)
+        return Chosen(tuple(options), unmatched, "no priority matches any of the pools that are possible")
+
+    def of(self, pool: str) -> int | None:
+        """The highest number with an expression that matches."""
+        for number, patterns in self.levels:
+            if any(pattern.search(pool) for pattern in patterns):
+                return number
+        return None
+
+
+def least_waste(options: Sequence[Option]) -> Chosen:
+    """Those that leave the least of cpu and memory unused."""
+    if not options:
+        return Chosen(())
+    least = min(one.waste for one in options)
+    return Chosen(tuple(one for one in options if one.waste == least))
+
+
+def at_random(chance: Callable[[], float]) -> Expander:
+    """One, by `chance` (from 0 to below 1)."""
+
+    def choose(options: Sequence[Option]) -> Chosen:
+        return Chosen((options[int(chance() * len(options))],) if options else ())
+
+    return choose
+
+
+def choose(options: Sequence[Option], expanders: Iterable[Expander]) -> Chosen:
+    """One option at most, with all that the expanders said; of what they leave, the first by name."""
+    left: tuple[Option, ...] = tuple(sorted(options, key=lambda option: option.pool))
+    unmatched: list[str] = []
+    notices: list[str] = []
+    for expander in expanders:
+        if not left:
+            break
+        chosen = expander(left)
+        left = chosen.options
+        unmatched.extend(chosen.unmatched)
+        notices.extend(filter(None, [chosen.notice]))
+    return Chosen(left[:1], tuple(dict.fromkeys(unmatched)), "; ".join(notices))
+
+
+def _level(number: Any, patterns: Any) -> tuple[int, tuple[re.Pattern[str], ...]]:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise BadPriorities(f"{number!r} is no integer")
+    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
+        raise BadPriorities(f"priority {number} has no list of expressions")
+    try:
+        return number, tuple(re.compile(one) for one in patterns)
+    except re.error as error:
+        raise BadPriorities(f"priority {number} has an expression that is none: {error}") from error

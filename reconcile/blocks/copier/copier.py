@@ -1,0 +1,445 @@
+"""Keeps copies of Secrets where an object wants them: reads, has a plan made, carries it out, says so."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field, frozen
+
+from informers import AlreadyExists, ApiError, Forbidden, Key, StaleVersion, StatusError
+from reconcile.blocks.copier.consent import Consent, source_refused
+from reconcile.blocks.copier.copies import (
+    COPIER,
+    OWNER_KIND,
+    OWNER_NAMESPACE,
+    SOURCE_VERSION,
+    Copy,
+    Owner,
+    Removal,
+    Unusable,
+    owners_in,
+)
+from reconcile.blocks.copier.copy_plan import (
+    CopyPlan,
+    CopyStatus,
+    Found,
+    Verdict,
+    Write,
+    checked,
+    difference,
+    plan_copies,
+)
+from reconcile.controller.context import Context
+from reconcile.controller.declaration import Watch
+from reconcile.controller.declaration import Write as Permitted
+from reconcile.kinds import Namespace, Secret
+from reconcile.models import Object, ObjectMeta, encode, kind_of
+
+T = TypeVar("T", bound=Object)
+O = TypeVar("O", Secret, Namespace)  # noqa: E741
+
+INDEX = "copier"
+CONDITIONS = ("Ready", "SourceFound", "Conflict")
+
+
+class CopyFailed(Exception):
+    """Objects could not be written: which ones, and the server's word for why, never its message."""
+
+
+@frozen
+class Copied:
+    """What a run came to: the copies that hold what they should now, and whether those are all."""
+
+    copies: tuple[CopyStatus, ...] = ()
+    ready: bool = False
+
+
+def _always_copies(obj: Any) -> Removal:
+    return "copies"
+
+
+def _no_namespaces(obj: Any) -> Iterable[str]:
+    return ()
+
+
+def _adopts_nothing(obj: Any, secret: Secret) -> bool:
+    return False
+
+
+@frozen
+class Copier(Generic[T]):
+    """Keeps copies of Secrets for the objects of one kind, in any namespaces.
+
+    `copies` gets an object and says which it wants; it is pure, looks at nothing else, and may raise
+    `Unusable` for a spec without a meaning: nothing is touched then. Sources, copies and namespaces are
+    watched, so nothing is polled and a copy is written only when it differs. What is missing is said in
+    conditions, and copies stay as they are. A Secret that is not marked as this object's copy stays
+    untouched, unless `adopts` says of it that it may be taken over. Copies are marked by labels, which
+    name the copier, the kind, the object and its uid.
+
+    `namespaces` says which namespaces an object wants made where they are missing. `removal` says what
+    goes when it is not wanted any more, or its object goes: `"copies"` (the default); `"keep"`: nothing;
+    `"namespaces"`: the copies, and those namespaces that were made for this object, with everything in
+    them, unless another object of the kind wants them. `name` (default: the kind in lower case) tells
+    copiers of one kind apart: it is in the labels, so copies made under another name are foreign.
+
+    `copies` runs with the operator's rights: where an object's author chooses sources or namespaces, give a
+    `consent`, which says what their owners agreed to. What they did not agree to stays as it is and is named
+    in Ready and SourceFound, with the label that agrees. With a `consent`, a copy that was made for an object
+    that is gone, or that may not have it there, is taken over. An object that wants copies in more than
+    `most_namespaces` has none written, and Ready says so.
+
+    Use it as `Controller(Kind, keep, cleanup=copier.remove, watches=copier.watches, writes=copier.writes)`,
+    where `keep` awaits `copier.keep(ctx)`. The status of the kind has `conditions`.
+    """
+
+    kind: type[T]
+    copies: Callable[[T], Iterable[Copy]]
+    namespaces: Callable[[T], Iterable[str]] = field(default=_no_namespaces, kw_only=True)
+    removal: Callable[[T], Removal] = field(default=_always_copies, kw_only=True)
+    adopts: Callable[[T, Secret], bool] = field(default=_adopts_nothing, kw_only=True)
+    name: str = field(default="", kw_only=True)
+    consent: Consent | None = field(default=None, kw_only=True)
+    most_namespaces: int = field(default=1000, kw_only=True)
+
+    @property
+    def watches(self) -> tuple[Watch[T, Any], ...]:
+        """What a controller has to watch for it: Secrets and Namespaces, each by name."""
+        return (
+            Watch(Secret, by=self._secrets_of, everywhere=True),
+            Watch(Namespace, by=self._namespaces_of),
+        )
+
+    @property
+    def writes(self) -> tuple[Permitted, ...]:
+        """What a controller has to declare for it: Secrets, and Namespaces where it makes or deletes some."""
+        verbs = ["create"] if self.namespaces is not _no_namespaces else []
+        verbs += ["delete"] if self.removal is not _always_copies else []
+        secrets = Permitted(Secret, ("get", "create", "patch", "delete"))
+        return (secrets, Permitted(Namespace, verbs)) if verbs else (secrets,)
+
+    async def keep(self, ctx: Context[T]) -> Copied:
+        """Make the copies of `ctx.object` what they should be; each is written at most once.
+
+        Sets the conditions Ready, SourceFound and Conflict, and tells of what it did in Events. Raises
+        CopyFailed where objects could not be written, after it has tried all of them, and StaleVersion.
+        """
+        obj = ctx.object
+        try:
+            copies, spaces = self._asked_for(obj)
+        except Unusable as problem:
+            _say(ctx, (Verdict("Ready", "False", problem.reason, problem.message),), keep=CONDITIONS)
+            return Copied()
+        found = await self._find(ctx, copies, spaces)
+        orphans = await self._orphans(ctx, copies, found)
+        plan = plan_copies(
+            self._owner(obj),
+            self._agreed(obj, copies, found),
+            spaces,
+            found,
+            removal=self.removal(obj),
+            adopts=lambda secret: secret.key in orphans or self.adopts(obj, secret),
+            refused=self._refused(obj, copies, spaces, found),
+        )
+        try:
+            plan = plan.held_up(await _Work(ctx, self._owner(obj)).carry_out(plan))
+        except CopyFailed as failed:
+            _say(ctx, (Verdict("Ready", "False", "WriteFailed", str(failed)),), keep=CONDITIONS)
+            raise
+        verdicts = plan.verdicts()
+        _say(ctx, verdicts)
+        return Copied(plan.held, verdicts[0].status == "True")
+
+    async def remove(self, ctx: Context[T]) -> None:
+        """Delete what `removal` says, for an object that goes; as `cleanup=` of a controller.
+
+        What is its own is known by labels, so a spec without a meaning does not hold it up.
+        """
+        removal = self.removal(ctx.object)
+        if removal == "keep":
+            return
+        owner = self._owner(ctx.object)
+        made = await _labelled(ctx, Namespace, owner) if removal == "namespaces" else ()
+        found = Found(
+            labelled=await _labelled(ctx, Secret, owner),
+            made=made,
+            needed=await self._needed_by_others(ctx, made) if made else _nobody,
+        )
+        await _Work(ctx, owner).carry_out(plan_copies(owner, (), (), found, removal=removal))
+
+    # --- what was agreed to --------------------------------------------------------------------------
+
+    def _asked_for(self, obj: T) -> tuple[tuple[Copy, ...], tuple[str, ...]]:
+        """The copies and the namespaces to make. Raises Unusable, also for too many."""
+        copies, spaces = checked(self.copies(obj)), tuple(dict.fromkeys(self.namespaces(obj)))
+        count = len(_places(copies, spaces))
+        if count > self.most_namespaces:
+            raise Unusable(
+                "TooManyNamespaces",
+                f"Secrets are asked for in {count} namespaces, and {self.most_namespaces} are the most for "
+                "one object: divide it among several; nothing is touched",
+            )
+        return copies, spaces
+
+    def _agreed(self, obj: T, copies: Sequence[Copy], found: Found) -> Sequence[Copy]:
+        """The copies; one whose source may not be copied says so in the place of its content."""
+        if self.consent is None:
+            return copies
+        agreed = []
+        for copy in copies:
+            source = copy.source
+            if source is not None and not self.consent.allows_source(
+                obj.namespace, source, found.secrets.get(source)
+            ):
+                copy = Copy(copy.to, content=source_refused(obj.namespace, source))
+            agreed.append(copy)
+        return agreed
+
+    def _refused(self, obj: T, copies: Sequence[Copy], spaces: Sequence[str], found: Found) -> Sequence[str]:
+        consent = self.consent
+        if consent is None:
+            return ()
+        spaces_found = found.namespaces
+        return [
+            name
+            for name in _places(copies, spaces)
+            if not consent.allows_target(obj.namespace, name, spaces_found.get(name))
+        ]
+
+    async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: Found) -> Collection[Key]:
+        """Which copies of others stand in the way and have no right to: else they would do so for ever."""
+        if self.consent is None:
+            return ()
+        mine = self._owner(ctx.object)
+        standing = [found.secrets[copy.to] for copy in copies if copy.to in found.secrets]
+        foreign = [one for one in standing if not mine.owns(one.metadata.labels)]
+        return {secret.key for secret in foreign if await self._is_orphan(ctx, mine, secret, found)}
+
+    async def _is_orphan(self, ctx: Context[T], mine: Owner, secret: Secret, found: Found) -> bool:
+        labels, ours = secret.metadata.labels, mine.selector()
+        if self.consent is None or any(labels.get(name) != ours[name] for name in (COPIER, OWNER_KIND)):
+            return False
+        theirs = labels.get(OWNER_NAMESPACE, "")
+        space = found.namespaces.get(secret.namespace)
+        if not self.consent.allows_target(theirs, secret.namespace, space):
+            return True
+        try:
+            # Live: the cache of a manager that is kept to one namespace has no objects of another.
+            others = await ctx.client.list(self.kind, theirs, live=True)
+        except ApiError:
+            return False
+        return not any(self._owner(other).owns(labels) for other in others)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def _owner(self, obj: T) -> Owner:
+        return Owner.of(self.name or kind_of(self.kind).resource.kind.lower(), obj)
+
+    def _secrets_of(self, obj: T) -> Sequence[Key]:
+        """The Secrets that an object depends on: its sources, and whatever stands where its copies belong."""
+        wanted = self._wanted(obj)
+        named = [key for copy in wanted for key in (copy.source, copy.to) if key is not None]
+        return list(dict.fromkeys(named))
+
+    def _namespaces_of(self, obj: T) -> Sequence[str]:
+        try:
+            made = tuple(self.namespaces(obj))
+        except Unusable:
+            made = ()
+        return list(dict.fromkeys((*made, *(copy.to.namespace for copy in self._wanted(obj)))))
+
+    def _wanted(self, obj: T) -> Sequence[Copy]:
+        try:
+            return tuple(self.copies(obj))
+        except Unusable:
+            return ()
+
+    async def _find(self, ctx: Context[T], copies: Sequence[Copy], spaces: Sequence[str]) -> Found:
+        owner, client = self._owner(ctx.object), ctx.client
+        keys = dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None)
+        secrets = {key: await client.find(Secret, key.name, key.namespace) for key in keys}
+        names = _places(copies, spaces)
+        namespaces = {name: await client.find(Namespace, name) for name in names}
+        dropping = self.removal(ctx.object) == "namespaces"
+        made = await _labelled(ctx, Namespace, owner) if dropping else ()
+        left = any(space.name not in names for space in made)
+        return Found(
+            {key: secret for key, secret in secrets.items() if secret is not None},
+            {name: space for name, space in namespaces.items() if space is not None},
+            await _labelled(ctx, Secret, owner),
+            made,
+            await self._needed_by_others(ctx, made) if left else _nobody,
+        )
+
+    async def _needed_by_others(self, ctx: Context[T], made: Sequence[Namespace]) -> Callable[[str], bool]:
+        """Which namespaces other objects of the kind want and may have.
+
+        All that it may have, where one cannot say what it wants.
+        """
+        wanting: dict[str, set[str]] = {}
+        unsure: set[str] = set()
+        for other in await ctx.client.list(self.kind):
+            if other.uid == ctx.object.uid or other.terminating:
+                continue
+            try:
+                for name in _places(*self._asked_for(other)):
+                    wanting.setdefault(name, set()).add(other.namespace)
+            except Unusable:
+                unsure.add(other.namespace)
+        consent = self.consent
+
+        spaces = {space.name: space for space in made}
+
+        def needed(name: str) -> bool:
+            others = wanting.get(name, set()) | unsure
+            return any(
+                consent is None or consent.allows_target(other, name, spaces.get(name)) for other in others
+            )
+
+        return needed
+
+
+def _nobody(name: str) -> bool:
+    return False
+
+
+def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
+    """The namespaces that are concerned, in order."""
+    return dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
+
+
+async def _labelled(ctx: Context[Any], kind: type[O], owner: Owner) -> Sequence[O]:
+    """This owner's objects: by an index of the cache where there is one, since a cluster has many Secrets."""
+    resource, cache = kind_of(kind).resource, ctx.client.cache
+    informer = None if cache is None else cache.find(resource)
+    if informer is None:
+        return await ctx.client.list(kind, labels=owner.selector())
+    try:
+        return await ctx.client.list(kind, index=(INDEX, owner.index_value()))
+    except KeyError:
+        informer.store.add_index(INDEX, owners_in)
+    return await ctx.client.list(kind, index=(INDEX, owner.index_value()))
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+@define
+class _Work:
+    """One plan being carried out. What fails is collected, so that it holds up nothing else."""
+
+    ctx: Context[Any]
+    owner: Owner
+    _failures: list[str] = field(factory=list, init=False)
+    _waiting: dict[Key, str] = field(factory=dict, init=False)
+
+    async def carry_out(self, plan: CopyPlan) -> Mapping[Key, str]:
+        """Do it; says which copies wait for what after all. Raises CopyFailed, StaleVersion."""
+        made = [name for name in plan.namespaces if await self._make_namespace(name)]
+        gone = [str(secret.key) for secret in plan.delete if await self._delete(secret)]
+        wrote = [write for write in plan.write if await self._write(write)]
+        left = [space.name for space in plan.delete_namespaces if await self._delete(space)]
+        self._tell("CreatedNamespace", "made Namespaces", made)
+        self._tell("Removed", "deleted Secrets", gone)
+        self._tell("Copied", "wrote Secrets", [str(write.to) for write in wrote])
+        self._tell("Adopted", "took over Secrets", [str(write.to) for write in wrote if write.adopted])
+        self._tell("RemovedNamespace", "deleted Namespaces", left)
+        if self._failures:
+            raise CopyFailed("; ".join(self._failures))
+        return self._waiting
+
+    async def _make_namespace(self, name: str) -> bool:
+        with self._trying(f"Namespace {name}") as tried:
+            try:
+                await self.ctx.client.create(Namespace(metadata=ObjectMeta(name, labels=self.owner.labels())))
+            except AlreadyExists:
+                return False  # another object was faster, or a person: one Namespace serves all
+        return tried.done
+
+    async def _write(self, write: Write) -> bool:
+        with self._trying(f"Secret {write.to}", write.to) as tried:
+            if write.verb == "update" and write.stands is not None:
+                await self._update(write, write.stands)
+            else:
+                await self._create(write)
+        return tried.done
+
+    async def _update(self, write: Write, stands: Secret) -> None:
+        patch = difference(self.owner, write.content, stands)
+        metadata = {**patch.get("metadata", {}), "annotations": {SOURCE_VERSION: write.source_version}}
+        guard = {"uid": stands.uid, "resourceVersion": stands.metadata.resource_version}
+        await self.ctx.client.merge(stands, {**patch, "metadata": metadata}, guard=guard)
+
+    async def _create(self, write: Write) -> None:
+        kept: Mapping[str, str] = {}
+        noted: Mapping[str, str] = {}
+        if write.stands is not None:
+            kept, noted = write.stands.metadata.labels, write.stands.metadata.annotations
+            await self.ctx.delete(write.stands)
+        noted = {name: value for name, value in noted.items() if name != SOURCE_VERSION}
+        if write.source_version is not None:
+            noted = {**noted, SOURCE_VERSION: write.source_version}
+        labels = {**kept, **self.owner.labels()}
+        metadata = ObjectMeta(write.to.name, write.to.namespace, labels=labels, annotations=noted)
+        try:
+            await self.ctx.client.create(
+                Secret(metadata=metadata, type=write.content.type, data=write.content.data)
+            )
+        except AlreadyExists:
+            why = f"Secret {write.to} has appeared meanwhile: decide again"
+            raise StaleVersion(409, "Conflict", why) from None
+
+    async def _delete(self, obj: Secret | Namespace) -> bool:
+        with self._trying(f"{type(obj).__name__} {obj.key if obj.namespace else obj.name}") as tried:
+            await self.ctx.delete(obj)
+        return tried.done
+
+    @contextmanager
+    def _trying(self, what: str, copy: Key | None = None) -> Iterator["_Tried"]:
+        """A server's message about a Secret may quote it, so only the kind of error goes on."""
+        tried = _Tried()
+        try:
+            yield tried
+            tried.done = True
+        except StaleVersion:
+            raise
+        except ApiError as error:
+            if copy is not None and _of_ending_namespace(error):
+                self._waiting[copy] = f"Namespace {copy.namespace} is being deleted"
+                return
+            why = f"{error.code} {error.reason}" if isinstance(error, StatusError) else type(error).__name__
+            self._failures.append(f"{what} could not be written: {why}")
+
+    def _tell(self, reason: str, what: str, names: Sequence[str]) -> None:
+        if names:
+            self.ctx.event(reason, f"{what} {', '.join(names)}")
+
+
+@define
+class _Tried:
+    done: bool = False
+
+
+def _of_ending_namespace(error: ApiError) -> bool:
+    """Whether nothing can be made there since the namespace is going; its end is an event that wakes us."""
+    return isinstance(error, Forbidden) and any(
+        cause.reason == "NamespaceTerminating" for cause in error.causes
+    )
+
+
+def _say(ctx: Context[Any], verdicts: Sequence[Verdict], keep: Sequence[str] = ()) -> None:
+    """Set the conditions; tell people once when Ready is news and bad."""
+    said = {verdict.type for verdict in verdicts}
+    for name in CONDITIONS:
+        if name not in said and name not in keep:
+            ctx.remove_condition(name)
+    for verdict in verdicts:
+        ctx.condition(verdict.type, verdict.status, reason=verdict.reason, message=verdict.message)
+        if verdict.type == "Ready" and verdict.status != "True" and not _known(ctx.object, verdict):
+            ctx.event(verdict.reason, verdict.message, warning=True)
+
+
+def _known(obj: Object, verdict: Verdict) -> bool:
+    known = (encode(obj).get("status") or {}).get("conditions") or ()
+    wanted = (verdict.type, verdict.reason, verdict.message)
+    return any((one.get("type"), one.get("reason"), one.get("message") or "") == wanted for one in known)
