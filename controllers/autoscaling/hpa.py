@@ -8,7 +8,7 @@ from reconcile import Context
 from reconcile.blocks import ReplicaBounds, Unusable
 from reconcile.models import unstructured_kind
 
-from .models import MetricSource, PodAutoscaler
+from .models import MetricSourceSpec, PodAutoscaler
 from .pod_autoscaler_spec import invalid, is_plain, metric_name, target_of, target_value
 
 HorizontalPodAutoscaler = unstructured_kind("autoscaling/v2", "HorizontalPodAutoscaler")
@@ -42,7 +42,7 @@ def manifest_of(autoscaler: PodAutoscaler, bounds: ReplicaBounds) -> dict[str, A
     }
 
 
-def _metric(number: int, one: MetricSource) -> dict[str, Any]:
+def _metric(number: int, one: MetricSourceSpec) -> dict[str, Any]:
     where = f"spec.metricsSources[{number}]"
     value = target_value(where, one.target_value)
     plain = is_plain(one.target_value)

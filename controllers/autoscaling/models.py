@@ -45,7 +45,7 @@ class ScheduleSpec:
 
 
 @frozen
-class MetricSource:
+class MetricSourceSpec:
     """A metric, and what each pod is to have of it (`targetValue`)."""
 
     metric_source_type: SourceType
@@ -67,13 +67,13 @@ class PodAutoscalerSpec:
     min_replicas: int | None = None
     sub_target_selector: SubTargetSelector | None = None
     schedules: Annotated[tuple[ScheduleSpec, ...] | None, Schema(max_items=100)] = None
-    metrics_sources: Annotated[tuple[MetricSource, ...] | None, Schema(max_items=20)] = None
+    metrics_sources: Annotated[tuple[MetricSourceSpec, ...] | None, Schema(max_items=20)] = None
     observe_window_seconds: int | None = None
     panic_window_seconds: int | None = None
 
 
 @frozen
-class Decision:
+class ScalingDecision:
     """A change of replicas that was made, or refused."""
 
     previous_scale: int
@@ -101,7 +101,7 @@ class PodAutoscalerStatus:
     desired_scale: int | None = None
     actual_scale: int | None = None
     conditions: tuple[Condition, ...] = ()
-    scaling_history: tuple[Decision, ...] = ()
+    scaling_history: tuple[ScalingDecision, ...] = ()
     scheduled_bounds: ScheduledBounds | None = None
 
 

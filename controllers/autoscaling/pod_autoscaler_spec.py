@@ -13,22 +13,22 @@ from reconcile.blocks import (
     Behaviour,
     CustomMetric,
     ExternalMetric,
+    MetricSource,
     PageMetric,
     PodMetric,
     Policy,
     Rates,
     ReplicaBounds,
     ResourceMetric,
+    ScaleTarget,
     Schedule,
-    Source,
-    Target,
     Unusable,
     ZeroRules,
     milli_of,
     milliseconds_of,
 )
 
-from .models import MetricSource, PodAutoscaler, ScheduleSpec
+from .models import MetricSourceSpec, PodAutoscaler, ScheduleSpec
 
 PREFIX = "autoscaling.aibrix.ai/"
 OBSERVE_SECONDS = 180
@@ -66,7 +66,7 @@ def policy_of(autoscaler: PodAutoscaler, hosts: AllowedHosts = NO_HOSTS) -> Poli
     )
 
 
-def target_of(autoscaler: PodAutoscaler) -> Target:
+def target_of(autoscaler: PodAutoscaler) -> ScaleTarget:
     """What it sizes. Raises Unusable."""
     ref, role = autoscaler.spec.scale_target_ref, autoscaler.spec.sub_target_selector
     if not (ref.kind and ref.name):
@@ -78,7 +78,7 @@ def target_of(autoscaler: PodAutoscaler) -> Target:
             "NotSupported",
             "spec.subTargetSelector: a role within a target has no /scale, and nothing else is written",
         )
-    return Target(ref.api_version or "v1", ref.kind, ref.name)
+    return ScaleTarget(ref.api_version or "v1", ref.kind, ref.name)
 
 
 def behaviour_of(autoscaler: PodAutoscaler) -> Behaviour:
@@ -187,7 +187,7 @@ def _days(where: str, names: Iterable[str]) -> Iterable[int]:
 # --- metrics --------------------------------------------------------------------------------------------
 
 
-def _sources(autoscaler: PodAutoscaler) -> tuple[MetricSource, ...]:
+def _sources(autoscaler: PodAutoscaler) -> tuple[MetricSourceSpec, ...]:
     sources = autoscaler.spec.metrics_sources
     if not sources:
         raise invalid("spec.metricsSources is empty: there is nothing to go by")
@@ -217,7 +217,9 @@ def metric_name(where: str, name: str) -> str:
     return name
 
 
-def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource, hosts: AllowedHosts) -> Source:
+def _source(
+    autoscaler: PodAutoscaler, number: int, one: MetricSourceSpec, hosts: AllowedHosts
+) -> MetricSource:
     where = f"spec.metricsSources[{number}]"
     if not one.target_metric:
         raise invalid(f"{where}.targetMetric is empty")
@@ -242,7 +244,7 @@ def _source(autoscaler: PodAutoscaler, number: int, one: MetricSource, hosts: Al
             return PageMetric(metric=one.target_metric, target=target, url=_url(where, one, hosts))
 
 
-def _resource(where: str, one: MetricSource, target: int) -> ResourceMetric:
+def _resource(where: str, one: MetricSourceSpec, target: int) -> ResourceMetric:
     plain = is_plain(one.target_value)
     if one.target_metric == "cpu":
         return ResourceMetric(resource="cpu", target=target, of_requests=plain)
@@ -266,7 +268,7 @@ def _port(where: str, text: str | None) -> int:
     return port
 
 
-def _url(where: str, one: MetricSource, hosts: AllowedHosts) -> str:
+def _url(where: str, one: MetricSourceSpec, hosts: AllowedHosts) -> str:
     endpoint = one.endpoint or ""
     address, _, rest = endpoint.partition("/")
     # What is compared with the allowed hosts has to be what is asked, so nothing is left to be normalised.

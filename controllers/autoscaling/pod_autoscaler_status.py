@@ -6,7 +6,7 @@ from typing import Any
 
 from reconcile.blocks import ReplicaBounds, Scaled, Schedule
 
-from .models import Decision, PodAutoscaler, ScheduledBounds
+from .models import PodAutoscaler, ScalingDecision, ScheduledBounds
 
 HISTORY = 5
 _UNKNOWN = datetime.datetime.min.replace(tzinfo=datetime.UTC)
@@ -35,13 +35,15 @@ def _rank(autoscaler: PodAutoscaler) -> tuple[datetime.datetime, str]:
     return autoscaler.metadata.creation_timestamp or _UNKNOWN, autoscaler.name
 
 
-def history_after(autoscaler: PodAutoscaler, scaled: Scaled, now: datetime.datetime) -> tuple[Decision, ...]:
+def history_after(
+    autoscaler: PodAutoscaler, scaled: Scaled, now: datetime.datetime
+) -> tuple[ScalingDecision, ...]:
     """The last five decisions; one that is refused again is not one more."""
     history = autoscaler.status.scaling_history
     change = scaled.change
     if change is None:
         return history
-    new = Decision(
+    new = ScalingDecision(
         change.before, change.after, change.reason, not change.error, now, error=change.error or None
     )
     if history and change.error:

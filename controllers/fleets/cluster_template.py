@@ -73,7 +73,7 @@ def _without_labels(metadata: Mapping[str, Any] | None, *names: str) -> Manifest
 
 
 @frozen
-class Fault:
+class SpecFault:
     """What is wrong with a spec, and where: the path of the field."""
 
     field: str
@@ -102,42 +102,46 @@ def rollout_of(spec: FleetSpec) -> Rollout:
     return evolve(rollout, max_surge=surge, max_unavailable=missing)
 
 
-def faults_of(fleet: RayClusterFleet) -> Sequence[Fault]:
+def faults_of(fleet: RayClusterFleet) -> Sequence[SpecFault]:
     """What is wrong with a fleet; nothing is done for one that has a fault."""
     spec, faults = fleet.spec, list(_strategy_faults(fleet.spec))
     if len(fleet.name) > NAME_LENGTH:
-        faults.append(Fault("metadata.name", f"more than {NAME_LENGTH} characters, and it becomes a label"))
+        faults.append(
+            SpecFault("metadata.name", f"more than {NAME_LENGTH} characters, and it becomes a label")
+        )
     for name in ("replicas", "min_ready_seconds", "revision_history_limit", "progress_deadline_seconds"):
         if (value := getattr(spec, name)) < 0:
-            faults.append(Fault(f"spec.{_wire(name)}", f"0 or more is wanted, not {value}"))
+            faults.append(SpecFault(f"spec.{_wire(name)}", f"0 or more is wanted, not {value}"))
     if 0 <= spec.progress_deadline_seconds <= spec.min_ready_seconds:
-        faults.append(Fault("spec.progressDeadlineSeconds", "it has to be greater than minReadySeconds"))
+        faults.append(SpecFault("spec.progressDeadlineSeconds", "it has to be greater than minReadySeconds"))
     faults.extend(selector_faults(spec.selector, spec.template.metadata))
     if not spec.template.spec.get("headGroupSpec"):
-        faults.append(Fault("spec.template.spec.headGroupSpec", "it is missing"))
+        faults.append(SpecFault("spec.template.spec.headGroupSpec", "it is missing"))
     return faults
 
 
-def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[Fault]:
+def selector_faults(selector: LabelSelector, metadata: Mapping[str, Any]) -> Sequence[SpecFault]:
     """An empty selector would select everything; one that the template does not fit would never be met."""
     if not selector.match_labels and not selector.match_expressions:
-        return [Fault("spec.selector", "an empty selector would select every cluster")]
+        return [SpecFault("spec.selector", "an empty selector would select every cluster")]
     if not selector.matches(metadata.get("labels") or {}):
-        return [Fault("spec.template.metadata.labels", "they do not fit spec.selector")]
+        return [SpecFault("spec.template.metadata.labels", "they do not fit spec.selector")]
     return []
 
 
-def _strategy_faults(spec: FleetSpec) -> Sequence[Fault]:
+def _strategy_faults(spec: FleetSpec) -> Sequence[SpecFault]:
     strategy = spec.strategy
     if strategy is None:
         return []
     if strategy.type not in (None, "", *STRATEGIES):
-        return [Fault("spec.strategy.type", f"{' or '.join(STRATEGIES)} is wanted, not {strategy.type!r}")]
+        return [
+            SpecFault("spec.strategy.type", f"{' or '.join(STRATEGIES)} is wanted, not {strategy.type!r}")
+        ]
     update = strategy.rolling_update
     if update is None:
         return []
     if strategy.type == "Recreate":
-        return [Fault("spec.strategy.rollingUpdate", "it says nothing where the type is Recreate")]
+        return [SpecFault("spec.strategy.rollingUpdate", "it says nothing where the type is Recreate")]
     faults = []
     for name in ("max_surge", "max_unavailable"):
         value = getattr(update, name)
@@ -146,7 +150,7 @@ def _strategy_faults(spec: FleetSpec) -> Sequence[Fault]:
         try:
             bounds_of(value, value, 0)
         except ValueError as error:
-            faults.append(Fault(f"spec.strategy.rollingUpdate.{_wire(name)}", str(error)))
+            faults.append(SpecFault(f"spec.strategy.rollingUpdate.{_wire(name)}", str(error)))
     return faults
 
 

@@ -41,7 +41,7 @@ from .models import (
     FleetStatus,
     RayClusterFleet,
     RayClusterReplicaSet,
-    ReplicaSetSpec,
+    RayClusterReplicaSetSpec,
 )
 from .rollback import ROLLBACK, roll_back
 
@@ -148,7 +148,7 @@ def _new_set(fleet: RayClusterFleet, name: str, mark: str, size: int) -> Object:
     template = prepared(encode(fleet)["spec"]["template"], fleet.name, mark)
     selector = fleet.spec.selector
     labels = {**selector.match_labels, HASH_LABEL: mark}
-    spec = ReplicaSetSpec(
+    spec = RayClusterReplicaSetSpec(
         template=ClusterTemplate(template["spec"], template["metadata"]),
         selector=LabelSelector(labels, selector.match_expressions),
         replicas=size,

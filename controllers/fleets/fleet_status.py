@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from reconcile.blocks import Revisions, Rollout
 
-from .cluster_template import Fault, scaling_selector
+from .cluster_template import SpecFault, scaling_selector
 from .models import FleetCondition, FleetStatus, RayClusterFleet, RayClusterReplicaSet
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
@@ -58,7 +58,9 @@ def status_of(
     return evolve(numbers, conditions=conditions)
 
 
-def refused_status(fleet: RayClusterFleet, faults: Sequence[Fault], now: datetime.datetime) -> FleetStatus:
+def refused_status(
+    fleet: RayClusterFleet, faults: Sequence[SpecFault], now: datetime.datetime
+) -> FleetStatus:
     """The status of a fleet for which nothing is done, which says why."""
     text = "; ".join(map(str, faults))
     said = Said(PROGRESSING, "False", "InvalidSpec", text)

@@ -101,7 +101,7 @@ class RayClusterFleet(Object):
 
 
 @frozen
-class ReplicaSetSpec:
+class RayClusterReplicaSetSpec:
     """So many RayClusters of one revision of a fleet."""
 
     template: ClusterTemplate
@@ -111,7 +111,7 @@ class ReplicaSetSpec:
 
 
 @frozen
-class ReplicaSetStatus:
+class RayClusterReplicaSetStatus:
     """What there is of them. Clusters that are Terminating count nowhere."""
 
     replicas: int = 0
@@ -133,8 +133,8 @@ class ReplicaSetStatus:
 class RayClusterReplicaSet(Object):
     """As many RayClusters of one template as wanted."""
 
-    spec: ReplicaSetSpec
-    status: ReplicaSetStatus = ReplicaSetStatus()
+    spec: RayClusterReplicaSetSpec
+    status: RayClusterReplicaSetStatus = RayClusterReplicaSetStatus()
 
 
 def definition() -> dict[str, Any]:

@@ -11,9 +11,9 @@ from reconcile.models import encode, unstructured_kind
 from .. import OPERATOR
 from ..workergroups import RayCluster
 from .adoption import Claimants, claimed
-from .cluster_template import Fault, selector_faults
+from .cluster_template import SpecFault, selector_faults
 from .models import AIBRIX, RayClusterReplicaSet
-from .replica_set_plan import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
+from .replica_set_plan import FleetCluster, SetPlan, cluster_of, counts, next_available, plan_set
 
 NAME = "ray-cluster-replica-sets"
 # One cluster that the model does not fit must not hold up the others of its set.
@@ -72,17 +72,17 @@ async def keep_set(ctx: Context[RayClusterReplicaSet]) -> Result | None:
     return None if wait is None else Result(requeue_after=wait)
 
 
-def _faults(replica_set: RayClusterReplicaSet) -> Sequence[Fault]:
+def _faults(replica_set: RayClusterReplicaSet) -> Sequence[SpecFault]:
     spec = replica_set.spec
     faults = list(selector_faults(spec.selector, spec.template.metadata))
     if spec.replicas < 0:
-        faults.append(Fault("spec.replicas", f"0 or more is wanted, not {spec.replicas}"))
+        faults.append(SpecFault("spec.replicas", f"0 or more is wanted, not {spec.replicas}"))
     if spec.min_ready_seconds < 0:
-        faults.append(Fault("spec.minReadySeconds", f"0 or more is wanted, not {spec.min_ready_seconds}"))
+        faults.append(SpecFault("spec.minReadySeconds", f"0 or more is wanted, not {spec.min_ready_seconds}"))
     return faults
 
 
-def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[Fault]) -> None:
+def _refuse(ctx: Context[RayClusterReplicaSet], faults: Sequence[SpecFault]) -> None:
     text = "; ".join(map(str, faults))
     if not _said(ctx, text):
         ctx.event("InvalidSpec", text, warning=True)
@@ -110,7 +110,7 @@ def _said(ctx: Context[RayClusterReplicaSet], text: str) -> bool:
     return any(one.type == "ReplicaFailure" and one.message == text for one in ctx.object.status.conditions)
 
 
-async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[Cluster]:
+async def _carry_out(ctx: Context[RayClusterReplicaSet], plan: SetPlan) -> Sequence[FleetCluster]:
     """Deletions first, so that what is made next finds their share of a quota; what was made, then."""
     for cluster in plan.delete:
         await ctx.delete(cluster.object)
@@ -135,7 +135,7 @@ def _manifest(replica_set: RayClusterReplicaSet) -> dict[str, Any]:
     }
 
 
-def _report(ctx: Context[RayClusterReplicaSet], clusters: Sequence[Cluster]) -> None:
+def _report(ctx: Context[RayClusterReplicaSet], clusters: Sequence[FleetCluster]) -> None:
     spec = ctx.object.spec
     labels = spec.template.metadata.get("labels") or {}
     numbers = counts(clusters, labels, ctx.clock.now(), spec.min_ready_seconds)

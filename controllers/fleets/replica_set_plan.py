@@ -17,7 +17,7 @@ SUSPENDED = "RayClusterSuspended"
 
 
 @frozen
-class Cluster:
+class FleetCluster:
     """A RayCluster as `plan_set` looks at it. `ready_since` is None where it is not ready."""
 
     name: str
@@ -41,7 +41,7 @@ class Cluster:
         return max(0.0, min_ready_seconds - (now - self.ready_since).total_seconds())
 
 
-def cluster_of(obj: Object) -> Cluster:
+def cluster_of(obj: Object) -> FleetCluster:
     """A stored RayCluster.
 
     It is ready once it was provisioned, as long as its head pod is Ready and it is not suspended; where
@@ -49,7 +49,7 @@ def cluster_of(obj: Object) -> Cluster:
     """
     replica = replica_of(obj)
     status: Mapping[str, Any] = encode(obj).get("status") or {}
-    return Cluster(
+    return FleetCluster(
         name=obj.name,
         created=replica.created,
         labels=obj.metadata.labels,
@@ -83,12 +83,12 @@ class SetPlan:
     """What to do about a replica set: how many to make, which to delete; `active` are those that count."""
 
     create: int
-    delete: tuple[Cluster, ...]
-    active: tuple[Cluster, ...]
+    delete: tuple[FleetCluster, ...]
+    active: tuple[FleetCluster, ...]
 
 
 def plan_set(
-    replicas: int, clusters: Iterable[Cluster], now: datetime.datetime, min_ready_seconds: int = 0
+    replicas: int, clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int = 0
 ) -> SetPlan:
     """As many active clusters as `replicas`: what is Terminating is left alone, all else counts.
 
@@ -102,13 +102,16 @@ def plan_set(
     return SetPlan(max(0, replicas - len(active)), tuple(ranked[:surplus]), active)
 
 
-def _rank(one: Cluster, now: datetime.datetime, min_ready_seconds: int) -> tuple[Any, ...]:
+def _rank(one: FleetCluster, now: datetime.datetime, min_ready_seconds: int) -> tuple[Any, ...]:
     available = one.available_in(now, min_ready_seconds) <= 0
     return one.ready, available, one.deletion_cost, one.created, one.name
 
 
 def counts(
-    clusters: Sequence[Cluster], labels: Mapping[str, str], now: datetime.datetime, min_ready_seconds: int
+    clusters: Sequence[FleetCluster],
+    labels: Mapping[str, str],
+    now: datetime.datetime,
+    min_ready_seconds: int,
 ) -> dict[str, int]:
     """The numbers of a replica set's status, by field, of the clusters that count."""
     return {
@@ -120,7 +123,7 @@ def counts(
 
 
 def next_available(
-    clusters: Iterable[Cluster], now: datetime.datetime, min_ready_seconds: int
+    clusters: Iterable[FleetCluster], now: datetime.datetime, min_ready_seconds: int
 ) -> float | None:
     """In how many seconds the next one becomes available by time alone; None where none does."""
     waits = [one.available_in(now, min_ready_seconds) for one in clusters if one.ready]

@@ -1,14 +1,15 @@
 """Groups of nodes of Cluster API, sized by the pods that want to run."""
 
-from .controller import Settings, controller, make_controller
+from .controller import controller, make_controller
 from .models import NodeAutoscaler, NodeAutoscalerSpec, NodeAutoscalerStatus, ScaleDownSpec, definition
+from .sizing_run import NodeGroupSettings
 
 __all__ = [
     "NodeAutoscaler",
     "NodeAutoscalerSpec",
     "NodeAutoscalerStatus",
+    "NodeGroupSettings",
     "ScaleDownSpec",
-    "Settings",
     "controller",
     "definition",
     "make_controller",

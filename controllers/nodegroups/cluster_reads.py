@@ -13,8 +13,8 @@ from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 from reconcile.models import encode, unstructured_kind
 
 from .machine import Machine, read_machine
-from .node_group import NodeGroup, NoGroup, read_group, with_machines
-from .node_view import NodeView, PodView, as_template, read_node, read_pod
+from .node_group import NodeGroup, UnsizedObject, read_group, with_machines
+from .node_view import NodeView, PodPlacement, as_template, read_node, read_pod
 
 PRIORITIES = "cluster-autoscaler-priority-expander"
 INFRASTRUCTURE_VERSIONS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alpha1")
@@ -43,7 +43,7 @@ _KINDS: dict[tuple[str, str, str], type[Unstructured]] = {}
 
 
 @frozen
-class Term:
+class DiscoveryTerm:
     """Which groups are meant: all that is given must hold; a `namespace` of `*` is every one."""
 
     namespace: str
@@ -51,7 +51,7 @@ class Term:
     labels: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def parse(cls, text: str, own_namespace: str) -> "Term":
+    def parse(cls, text: str, own_namespace: str) -> "DiscoveryTerm":
         """From `clusterapi:namespace=prod,clusterName=one,team=a`. Raises BadDiscovery."""
         provider, colon, rest = text.partition(":")
         if provider != "clusterapi" or not colon:
@@ -75,15 +75,15 @@ class Term:
 
 
 @frozen
-class Found:
+class GroupDiscovery:
     """The groups, and what looked like one; `troubles` are what could not be read, and why."""
 
     groups: tuple[NodeGroup, ...]
-    others: tuple[NoGroup, ...]
+    others: tuple[UnsizedObject, ...]
     troubles: tuple[str, ...] = ()
 
 
-async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Term]) -> Found:
+async def find_groups(client: Client, api: ClusterApi, terms: Sequence[DiscoveryTerm]) -> GroupDiscovery:
     """Every object that a term means, with its machines. Raises the errors of requests.
 
     Asked of the server each time: what a group's size is now decides, not what it was.
@@ -110,10 +110,10 @@ async def find_groups(client: Client, api: ClusterApi, terms: Sequence[Term]) ->
             groups.append(with_machines(found, machines, owners))
         else:
             others.append(found)
-    return Found(tuple(sorted(groups, key=lambda group: group.id)), tuple(others), tuple(troubles))
+    return GroupDiscovery(tuple(sorted(groups, key=lambda group: group.id)), tuple(others), tuple(troubles))
 
 
-async def _all(client: Client, model: type[Unstructured], terms: Sequence[Term]) -> Sequence[Object]:
+async def _all(client: Client, model: type[Unstructured], terms: Sequence[DiscoveryTerm]) -> Sequence[Object]:
     """Of a kind that the server may not have."""
     found: dict[str, Object] = {}
     try:
@@ -126,7 +126,7 @@ async def _all(client: Client, model: type[Unstructured], terms: Sequence[Term])
 
 
 async def _machines(
-    client: Client, api: ClusterApi, terms: Sequence[Term]
+    client: Client, api: ClusterApi, terms: Sequence[DiscoveryTerm]
 ) -> tuple[list[Machine], list[str]]:
     machines, troubles = [], []
     for obj in await _all(client, api.kind("Machine"), terms):
@@ -164,25 +164,25 @@ async def _infrastructure(client: Client, manifest: Mapping[str, Any]) -> Mappin
 
 
 @frozen
-class Workload:
+class WorkloadCluster:
     """Nodes and pods of the cluster that is sized, and what each node runs of its own."""
 
     nodes: tuple[NodeView, ...]
-    pods: tuple[PodView, ...]
+    pods: tuple[PodPlacement, ...]
     daemons: tuple[PodNeeds, ...] = ()
     troubles: tuple[str, ...] = ()
 
     @property
-    def by_node(self) -> Mapping[str, tuple[PodView, ...]]:
+    def by_node(self) -> Mapping[str, tuple[PodPlacement, ...]]:
         """The pods by the node that they are on."""
-        found: dict[str, list[PodView]] = {}
+        found: dict[str, list[PodPlacement]] = {}
         for pod in self.pods:
             if pod.node:
                 found.setdefault(pod.node, []).append(pod)
         return {node: tuple(pods) for node, pods in found.items()}
 
     @property
-    def waiting(self) -> tuple[PodView, ...]:
+    def waiting(self) -> tuple[PodPlacement, ...]:
         """The pods without a place."""
         return tuple(pod for pod in self.pods if pod.is_waiting)
 
@@ -192,7 +192,7 @@ class Workload:
         return {node.provider: node for node in self.nodes if node.provider}
 
 
-async def look_at(client: Client) -> Workload:
+async def look_at(client: Client) -> WorkloadCluster:
     """What is in the workload cluster. An object that makes no sense is named, and left out."""
     nodes, pods, daemons, troubles = [], [], [], []
     for node in await client.list(Node):
@@ -212,10 +212,12 @@ async def look_at(client: Client) -> Workload:
         template = (encode(one).get("spec") or {}).get("template") or {}
         daemons.append(pod_needs(template))
     nodes.sort(key=lambda node: node.name)
-    return Workload(tuple(nodes), tuple(pods), tuple(daemons), tuple(troubles))
+    return WorkloadCluster(tuple(nodes), tuple(pods), tuple(daemons), tuple(troubles))
 
 
-def template_for(group: NodeGroup, nodes: Sequence[NodeView], workload: Workload) -> NodeTemplate | None:
+def template_for(
+    group: NodeGroup, nodes: Sequence[NodeView], workload: WorkloadCluster
+) -> NodeTemplate | None:
     """What another node of the group would offer: what one of its nodes does, else what its objects say."""
     ready = [node for node in nodes if node.ready and node.draining is None and not node.cordoned]
     if ready:

@@ -3,18 +3,26 @@
 from collections.abc import Awaitable, Iterable, Sequence
 
 from reconcile import Context, Controller, Predecessor, Result, Watch, Write
-from reconcile.blocks import Decision
+from reconcile.blocks import CapacityDecision
 from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, DaemonSet, Node, Pod
 
 from .. import OPERATOR
-from .cluster_reads import BadDiscovery, ClusterApi, Found, Term, Workload, find_groups, look_at
-from .downscale import Candidate, Situation, plan_scale_down
-from .group_health import Assessed, assess, is_cluster_healthy, readiness_of
+from .cluster_reads import (
+    BadDiscovery,
+    ClusterApi,
+    DiscoveryTerm,
+    GroupDiscovery,
+    WorkloadCluster,
+    find_groups,
+    look_at,
+)
+from .downscale import Candidate, ScaleDownSituation, plan_scale_down
+from .group_health import GroupAssessment, assess, is_cluster_healthy, readiness_of
 from .group_writes import delete_nodes, evict, set_first_size, shrink_to, taint, unmark_strays, untaint
 from .models import NodeAutoscaler, Unneeded
-from .node_group import Refused
-from .sizing_run import NAMESPACES, Pass, Settings
+from .node_group import GroupRefused
+from .sizing_run import NAMESPACES, NodeGroupSettings, SizingRun
 from .upscale import GROW, GroupGrowth, grow
 
 CLUSTER_AUTOSCALER = Predecessor(
@@ -34,14 +42,14 @@ STARTUP = 900.0
 
 
 def make_controller(
-    settings: Settings | None = None, *, management: str = "", growth: GroupGrowth = GROW
+    settings: NodeGroupSettings | None = None, *, management: str = "", growth: GroupGrowth = GROW
 ) -> Controller[NodeAutoscaler]:
     """The controller `node-groups`.
 
     `management` is the cluster, of `Manager(clusters=)`, with the groups; empty where there is one cluster.
     `growth` says how a group is made larger.
     """
-    given = settings or Settings()
+    given = settings or NodeGroupSettings()
 
     async def keep(ctx: Context[NodeAutoscaler]) -> Result | None:
         return await keep_groups(ctx, given, growth)
@@ -72,20 +80,22 @@ def _writes(api: ClusterApi) -> Iterable[Write]:
     yield Write(Pod, ("create",), subresource="eviction")
 
 
-async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, growth: GroupGrowth = GROW) -> Result:
+async def keep_groups(
+    ctx: Context[NodeAutoscaler], settings: NodeGroupSettings, growth: GroupGrowth = GROW
+) -> Result:
     """One pass over all groups of an autoscaler."""
     spec = ctx.object.spec
     again = Result(requeue_after=float(spec.scan))
     try:
-        terms = [Term.parse(text, ctx.object.namespace) for text in spec.discovery]
+        terms = [DiscoveryTerm.parse(text, ctx.object.namespace) for text in spec.discovery]
         workload_client = ctx.client_of(spec.workload) if spec.workload else ctx.client
         _check(terms, ctx.object.namespace, settings)
     except (BadDiscovery, LookupError) as error:
         ctx.condition("Ready", False, reason="InvalidSpec", message=str(error.args[0]))
         return again
-    this = Pass(ctx, settings, workload_client, ctx.clock.now())
+    this = SizingRun(ctx, settings, workload_client, ctx.clock.now())
     with ctx.false_on_failure("Ready", ApiError):
-        found = await find_groups(ctx.client, settings.api, terms or [Term(ctx.object.namespace)])
+        found = await find_groups(ctx.client, settings.api, terms or [DiscoveryTerm(ctx.object.namespace)])
         workload = await look_at(workload_client)
     for text in (*found.troubles, *workload.troubles, *_faults(found)):
         this.trouble(text)
@@ -96,7 +106,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, growth: 
     groups = _assessed(this, found, workload)
     for one in groups:
         await _take_back(this, one)
-    decision = Decision()
+    decision = CapacityDecision()
     if is_cluster_healthy(workload.nodes, STARTUP, this.now):
         decision = await grow(this, groups, workload, growth)
         await _shrink(this, groups, workload, decision)
@@ -106,7 +116,7 @@ async def keep_groups(ctx: Context[NodeAutoscaler], settings: Settings, growth: 
     return Result(requeue_after=min(SOON, float(spec.scan))) if this.soon else again
 
 
-def _check(terms: Iterable[Term], own: str, settings: Settings) -> None:
+def _check(terms: Iterable[DiscoveryTerm], own: str, settings: NodeGroupSettings) -> None:
     """Raises BadDiscovery for a namespace whose groups the autoscaler may not size."""
     for term in terms:
         if not settings.allows(own, term.namespace):
@@ -116,7 +126,7 @@ def _check(terms: Iterable[Term], own: str, settings: Settings) -> None:
             )
 
 
-def _assessed(this: Pass, found: Found, workload: Workload) -> list[Assessed]:
+def _assessed(this: SizingRun, found: GroupDiscovery, workload: WorkloadCluster) -> list[GroupAssessment]:
     known = {state.name: state for state in this.ctx.object.status.groups}
     nodes, groups = workload.providers, []
     for group in found.groups:
@@ -126,12 +136,12 @@ def _assessed(this: Pass, found: Found, workload: Workload) -> list[Assessed]:
     return groups
 
 
-def _faults(found: Found) -> list[str]:
+def _faults(found: GroupDiscovery) -> list[str]:
     bad = [f"{one.id}: {one.reason}" for one in found.others if one.is_fault]
     return bad + [f"{group.id}: {fault}" for group in found.groups for fault in group.faults]
 
 
-async def _take_back(this: Pass, one: Assessed) -> None:
+async def _take_back(this: SizingRun, one: GroupAssessment) -> None:
     """Tell what is new, have broken machines go, and order no more what never came."""
     group = one.group
     for text in one.news:
@@ -147,15 +157,17 @@ async def _take_back(this: Pass, one: Assessed) -> None:
             await shrink_to(this.client, group, max(group.smallest, group.existing, group.size - one.expired))
     except ApiError as error:
         this.failed(f"{group.id}: taking back what did not come", error)
-    except Refused as error:
+    except GroupRefused as error:
         this.ctx.log.info("nothing to take back", group=group.id, why=str(error))
 
 
-async def _shrink(this: Pass, groups: Sequence[Assessed], workload: Workload, decision: Decision) -> None:
+async def _shrink(
+    this: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, decision: CapacityDecision
+) -> None:
     spec, status = this.ctx.object.spec.scale_down, this.ctx.object.status
     grown = status.last_growth
     settled = grown is None or (this.now - grown).total_seconds() >= spec.delay_after_add
-    there = Situation(
+    there = ScaleDownSituation(
         groups,
         {node.name: node for node in workload.nodes},
         workload.by_node,
@@ -171,17 +183,17 @@ async def _shrink(this: Pass, groups: Sequence[Assessed], workload: Workload, de
     this.ctx.status(unneeded=tuple(Unneeded(name, when) for name, when in sorted(plan.unneeded.items())))
 
 
-async def _attempt(this: Pass, what: str, act: Awaitable[None]) -> None:
+async def _attempt(this: SizingRun, what: str, act: Awaitable[None]) -> None:
     """What fails with one node holds up no other."""
     try:
         await act
     except ApiError as error:
         this.failed(what, error)
-    except Refused as error:
+    except GroupRefused as error:
         this.ctx.log.info("refused", what=what, why=str(error))
 
 
-async def _remove(this: Pass, one: Candidate) -> None:
+async def _remove(this: SizingRun, one: Candidate) -> None:
     """First no new pods, then those there are moved, then the machine goes; a pass does what it can."""
     if one.node.draining is None:
         await taint(this.workload, one.node, int(this.now.timestamp()))
@@ -200,7 +212,7 @@ async def _remove(this: Pass, one: Candidate) -> None:
         raise
 
 
-def _report(this: Pass, decision: Decision) -> None:
+def _report(this: SizingRun, decision: CapacityDecision) -> None:
     ctx = this.ctx
     ctx.status(
         groups=tuple(this.states[name] for name in sorted(this.states)),
@@ -222,4 +234,4 @@ def _report(this: Pass, decision: Decision) -> None:
 controller = make_controller()
 """What `reconcile run node-groups` runs."""
 
-__all__ = ["Settings", "controller", "keep_groups", "make_controller"]
+__all__ = ["controller", "keep_groups", "make_controller"]

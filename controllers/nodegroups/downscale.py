@@ -7,9 +7,9 @@ from attrs import field, frozen
 
 from reconcile.blocks import NodeTemplate, fill
 
-from .group_health import Assessed
+from .group_health import GroupAssessment
 from .node_group import NodeGroup
-from .node_view import NodeView, PodView, occupied, utilisation
+from .node_view import NodeView, PodPlacement, occupied, utilisation
 
 MOST_LOOKED_AT = 30
 MOST_EMPTY = 10
@@ -25,7 +25,7 @@ class Candidate:
     node: NodeView
     group: NodeGroup
     instance: str
-    pods: tuple[PodView, ...] = ()
+    pods: tuple[PodPlacement, ...] = ()
 
 
 @frozen
@@ -43,21 +43,21 @@ class ScaleDown:
 
 
 @frozen
-class Situation:
+class ScaleDownSituation:
     """The cluster, as far as it decides over what goes. `nodes` are all nodes by name, `pods` by node.
 
     `quiet`: no pod waits and nothing has grown lately; only then does anything begin to go.
     """
 
-    groups: Sequence[Assessed]
+    groups: Sequence[GroupAssessment]
     nodes: Mapping[str, NodeView]
-    pods: Mapping[str, Sequence[PodView]]
+    pods: Mapping[str, Sequence[PodPlacement]]
     unneeded: Mapping[str, datetime.datetime]
     now: datetime.datetime
     quiet: bool = True
 
 
-def plan_scale_down(there: Situation) -> ScaleDown:
+def plan_scale_down(there: ScaleDownSituation) -> ScaleDown:
     """What may go now. No group falls below its smallest size, and one that is rolled out is left alone."""
     candidates, kept = unneeded(there)
     since = {one.node.name: there.unneeded.get(one.node.name, there.now) for one in candidates}
@@ -80,7 +80,7 @@ def plan_scale_down(there: Situation) -> ScaleDown:
     )
 
 
-def unneeded(there: Situation) -> tuple[list[Candidate], dict[str, str]]:
+def unneeded(there: ScaleDownSituation) -> tuple[list[Candidate], dict[str, str]]:
     """The nodes without which all pods still have a place, all of them together; why the others are kept."""
     kept: dict[str, str] = {}
     possible = []
@@ -116,7 +116,7 @@ def unneeded(there: Situation) -> tuple[list[Candidate], dict[str, str]]:
 
 
 def _nodes_of_groups(
-    groups: Iterable[Assessed], pods: Mapping[str, Sequence[PodView]], kept: dict[str, str]
+    groups: Iterable[GroupAssessment], pods: Mapping[str, Sequence[PodPlacement]], kept: dict[str, str]
 ) -> Iterable[Candidate]:
     for one in groups:
         instances = {machine.provider: machine for machine in one.group.machines}
@@ -131,7 +131,7 @@ def _nodes_of_groups(
                 yield Candidate(node, one.group, machine.name if machine else node.provider, moving)
 
 
-def _why_kept(candidate: Candidate, pods: Sequence[PodView]) -> str:
+def _why_kept(candidate: Candidate, pods: Sequence[PodPlacement]) -> str:
     node, options = candidate.node, candidate.group.options
     if node.disabled:
         return "it is marked not to go"
@@ -147,7 +147,7 @@ def _why_kept(candidate: Candidate, pods: Sequence[PodView]) -> str:
     return "" if used < threshold else f"{used // 10}% of it is used"
 
 
-def _homes(pods: Sequence[PodView], rest: Mapping[str, NodeTemplate]) -> dict[str, str] | None:
+def _homes(pods: Sequence[PodPlacement], rest: Mapping[str, NodeTemplate]) -> dict[str, str] | None:
     """Where each pod could go, by its name; None where one has no place."""
     names = sorted(rest)
     moving = [pod.needs for pod in pods if not pod.pod.terminating]
@@ -158,7 +158,7 @@ def _homes(pods: Sequence[PodView], rest: Mapping[str, NodeTemplate]) -> dict[st
 
 
 def _moved(
-    pods: Iterable[PodView], homes: Mapping[str, str], rest: Mapping[str, NodeTemplate]
+    pods: Iterable[PodPlacement], homes: Mapping[str, str], rest: Mapping[str, NodeTemplate]
 ) -> dict[str, NodeTemplate]:
     moved = dict(rest)
     for pod in pods:
@@ -179,7 +179,7 @@ def _is_tired(node: NodeView, now: datetime.datetime) -> bool:
     return node.draining is not None and (now - node.draining).total_seconds() > DRAIN_SECONDS
 
 
-def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[Assessed]) -> list[Candidate]:
+def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[GroupAssessment]) -> list[Candidate]:
     """As many as may go; what is on its way out already is not counted by the size any more."""
     left = {one.group.id: one.group.size - one.group.smallest for one in groups}
     allowed = []
@@ -190,7 +190,7 @@ def _within_bounds(candidates: Iterable[Candidate], groups: Iterable[Assessed]) 
     return allowed
 
 
-def _draining(there: Situation, going: Iterable[str]) -> tuple[NodeView, ...]:
+def _draining(there: ScaleDownSituation, going: Iterable[str]) -> tuple[NodeView, ...]:
     """Nodes of groups that were being emptied and are not any more."""
     names = set(going)
     nodes = [node for one in there.groups for node in one.readiness.nodes]

@@ -34,23 +34,23 @@ class BadAnnotation(ValueError):
 
 
 @frozen
-class Bounds:
+class GroupBounds:
     """The least and the most nodes of a group. A group of 0 and 0 is not to be sized."""
 
     smallest: int = 0
     largest: int = 0
 
 
-def bounds_of(annotations: Mapping[str, str]) -> Bounds:
+def bounds_of(annotations: Mapping[str, str]) -> GroupBounds:
     """The bounds; one that is not given is 0. Raises BadAnnotation."""
     smallest, largest = _size(annotations, MIN_SIZE), _size(annotations, MAX_SIZE)
     if largest < smallest:
         raise BadAnnotation(MAX_SIZE, f"{largest} is less than the smallest size, {smallest}")
-    return Bounds(smallest, largest)
+    return GroupBounds(smallest, largest)
 
 
 @frozen
-class Options:
+class GroupOptions:
     """What decides over nodes of a group. Thresholds in thousandths of what a node offers, times in s."""
 
     threshold: int = 500
@@ -61,9 +61,9 @@ class Options:
     startup: float = 900.0
 
 
-def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
+def options_of(annotations: Mapping[str, str]) -> tuple[GroupOptions, Sequence[str]]:
     """The options of a group, and what is wrong with those that keep their defaults for it."""
-    plain = Options()
+    plain = GroupOptions()
     faults: list[str] = []
 
     def said(name: str, read: Callable[[str], N], otherwise: N, wanted: str) -> N:
@@ -82,7 +82,7 @@ def options_of(annotations: Mapping[str, str]) -> tuple[Options, Sequence[str]]:
     def time(name: str, otherwise: float) -> float:
         return said(name, _seconds, otherwise, "duration such as 10m")
 
-    options = Options(
+    options = GroupOptions(
         threshold("scaledownutilizationthreshold", plain.threshold),
         threshold("scaledowngpuutilizationthreshold", plain.gpu_threshold),
         time("scaledownunneededtime", plain.unneeded),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 
-from reconcile.blocks import PoolBackoff, Terms, after_failure
+from reconcile.blocks import BackoffTerms, PoolBackoff, after_failure
 
 from .node_group import NodeGroup
 from .node_view import NodeView
@@ -46,7 +46,7 @@ class GroupState:
         seconds = float(self.backoff_seconds or 0)
         return PoolBackoff(self.backoff_until, seconds, self.backoff_failed, self.backoff_reason or "")
 
-    def with_failure(self, now: datetime.datetime, reason: str, terms: Terms) -> "GroupState":
+    def with_failure(self, now: datetime.datetime, reason: str, terms: BackoffTerms) -> "GroupState":
         """After a failure that says the group has no capacity."""
         found = after_failure(self.backoff, now, reason, terms)
         return evolve(
@@ -127,7 +127,7 @@ def is_cluster_healthy(nodes: Iterable[NodeView], startup: float, now: datetime.
 
 
 @frozen
-class Assessed:
+class GroupAssessment:
     """A group with what is remembered of it now; `expired` nodes were awaited for too long."""
 
     group: NodeGroup
@@ -148,8 +148,12 @@ class Assessed:
 
 
 def assess(
-    group: NodeGroup, readiness: Readiness, before: GroupState | None, now: datetime.datetime, terms: Terms
-) -> Assessed:
+    group: NodeGroup,
+    readiness: Readiness,
+    before: GroupState | None,
+    now: datetime.datetime,
+    terms: BackoffTerms,
+) -> GroupAssessment:
     """What a pass finds a group to be, given what was remembered of it.
 
     A machine that failed, one whose node did not come in time, and nodes that were ordered and did not
@@ -177,7 +181,7 @@ def assess(
         news.append(NOT_IN_TIME)
     if news:
         state = state.with_failure(now, news[0] if not expired else NOT_IN_TIME, terms)
-    return Assessed(group, readiness, state, expired, tuple(news))
+    return GroupAssessment(group, readiness, state, expired, tuple(news))
 
 
 def _since(known: GroupState, size: int, upcoming: int, now: datetime.datetime) -> datetime.datetime | None:

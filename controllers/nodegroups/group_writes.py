@@ -11,8 +11,8 @@ from reconcile.kinds import Node
 
 from .group_annotations import DELETE_MACHINE, MARKED
 from .machine import Machine
-from .node_group import REMOVING, NodeGroup, Refused, decreased, increased, still_going
-from .node_view import LEAVING, NodeView, PodView
+from .node_group import REMOVING, GroupRefused, NodeGroup, decreased, increased, still_going
+from .node_view import LEAVING, NodeView, PodPlacement
 
 
 async def increase(client: Client, group: NodeGroup, delta: int) -> int:
@@ -59,14 +59,14 @@ async def set_first_size(client: Client, obj: Object, size: int) -> None:
 
 
 @frozen
-class Removal:
+class NodeRemoval:
     """Nodes of a group that are to go: machines to mark, and names to count, by which they are known."""
 
     mark: tuple[Machine, ...]
     count: tuple[str, ...]
 
 
-def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = None) -> Removal:
+def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = None) -> NodeRemoval:
     """What is still to be done so that these machines (a MachinePool's: provider IDs) go.
 
     What is going already, or is counted as going, is not asked for twice. Raises Refused, before anything is
@@ -80,14 +80,16 @@ def plan_removal(group: NodeGroup, names: Collection[str], size: int | None = No
     )
     strangers = sorted(set(names) - set(own))
     if strangers:
-        raise Refused(f"{', '.join(strangers)}: not in group {group.id}")
+        raise GroupRefused(f"{', '.join(strangers)}: not in group {group.id}")
     machines = {name: own[name] for name in sorted(names)}
     gone = {name for name, one in machines.items() if one is not None and one.state == "deleting"}
     count = tuple(name for name in machines if name not in gone and name not in group.removing)
     if size - len(count) < group.smallest:
-        raise Refused(f"group {group.id} would have {size - len(count)} nodes, fewer than {group.smallest}")
+        raise GroupRefused(
+            f"group {group.id} would have {size - len(count)} nodes, fewer than {group.smallest}"
+        )
     mark = [one for name, one in machines.items() if one is not None and name in count and not one.marked]
-    return Removal(tuple(mark), count)
+    return NodeRemoval(tuple(mark), count)
 
 
 async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str], stamp: str) -> int:
@@ -105,7 +107,7 @@ async def delete_nodes(client: Client, group: NodeGroup, names: Collection[str],
             await client.merge(machine.object, _annotated({DELETE_MACHINE: stamp, MARKED: "true"}))
             marked.append(machine)
         return await _count(client, group, removal.count)
-    except (ApiError, Refused) as error:
+    except (ApiError, GroupRefused) as error:
         if not (isinstance(error, ApiError) and error.may_have_acted):
             for machine in marked:
                 await _unmark(client, machine)
@@ -165,7 +167,7 @@ async def untaint(client: Client, node: NodeView) -> None:
     await client.merge(node.node, {"spec": {"taints": _other_taints(node.node) or None}})
 
 
-async def evict(client: Client, pod: PodView) -> bool:
+async def evict(client: Client, pod: PodPlacement) -> bool:
     """Ask for a pod to leave; false where its disruption budget does not let it go now."""
     eviction = {
         "apiVersion": "policy/v1",

@@ -11,7 +11,7 @@ from reconcile import Object
 
 from .group_annotations import DELETE_MACHINE, MARKED
 
-State = Literal["pending", "running", "deleting", "failed"]
+MachineState = Literal["pending", "running", "deleting", "failed"]
 InstanceState = Literal["Creating", "Running", "Deleting"]
 _SLASHES = re.compile(r"/{2,}")
 
@@ -39,14 +39,14 @@ class Machine:
     provider: str = ""
     marked: bool = False
     marked_by_us: bool = False
-    state: State = "pending"
+    state: MachineState = "pending"
     error: str = ""
     owners: tuple[str, ...] = ()
 
     @property
     def instance(self) -> Instance:
         """As cluster-autoscaler lists it."""
-        states: dict[State, InstanceState] = {
+        states: dict[MachineState, InstanceState] = {
             "pending": "Creating",
             "failed": "Creating",
             "running": "Running",
@@ -82,7 +82,7 @@ def read_machine(manifest: Mapping[str, Any], obj: Object) -> Machine:
     )
 
 
-def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str, error: str) -> State:
+def _state(metadata: Mapping[str, Any], status: Mapping[str, Any], provider: str, error: str) -> MachineState:
     if metadata.get("deletionTimestamp") or status.get("phase") == "Deleting":
         return "deleting"
     if error:

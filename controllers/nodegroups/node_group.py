@@ -13,7 +13,7 @@ from .group_annotations import (
     MIN_SIZE,
     PAUSED,
     BadAnnotation,
-    Options,
+    GroupOptions,
     bounds_of,
     options_of,
     template_of,
@@ -25,7 +25,7 @@ REMOVING = "reconcile-runtime/removing-machines"
 """On a group: the machines whose removal its replicas count already, by name."""
 
 
-class Refused(Exception):
+class GroupRefused(Exception):
     """What was asked of a group cannot be done with it; nothing was changed."""
 
 
@@ -46,7 +46,7 @@ class NodeGroup:
     smallest: int
     largest: int
     object: Object
-    options: Options = field(factory=Options)
+    options: GroupOptions = field(factory=GroupOptions)
     template: NodeTemplate | None = None
     is_rolling: bool = False
     machines: tuple[Machine, ...] = ()
@@ -86,7 +86,7 @@ def still_going(group: NodeGroup, counted: Sequence[str], size: int) -> tuple[st
 
 
 @frozen
-class NoGroup:
+class UnsizedObject:
     """An object that is not sized, and why; `is_fault` where that is somebody's mistake.
 
     `default` is the number of replicas that it is to have first, where it says none.
@@ -102,18 +102,20 @@ class NoGroup:
 def increased(group: NodeGroup, size: int, delta: int) -> int:
     """The size after `delta` more. Raises Refused for none or fewer, and past the largest."""
     if delta <= 0:
-        raise Refused(f"size increase must be positive, not {delta}")
+        raise GroupRefused(f"size increase must be positive, not {delta}")
     if size + delta > group.largest:
-        raise Refused(f"size increase too large - desired:{size + delta} max:{group.largest}")
+        raise GroupRefused(f"size increase too large - desired:{size + delta} max:{group.largest}")
     return size + delta
 
 
 def decreased(group: NodeGroup, size: int, delta: int) -> int:
     """The size after `delta` (below 0) fewer that never came. Raises Refused below what exists."""
     if delta >= 0:
-        raise Refused(f"size decrease must be negative, not {delta}")
+        raise GroupRefused(f"size decrease must be negative, not {delta}")
     if size + delta < group.existing:
-        raise Refused(f"attempt to delete existing nodes - desired:{size + delta} existing:{group.existing}")
+        raise GroupRefused(
+            f"attempt to delete existing nodes - desired:{size + delta} existing:{group.existing}"
+        )
     return size + delta
 
 
@@ -132,7 +134,7 @@ def default_size(new: int | None, old: int | None, annotations: Mapping[str, str
 
 def read_group(
     manifest: Mapping[str, Any], obj: Object, infrastructure: Mapping[str, Any] | None = None
-) -> NodeGroup | NoGroup:
+) -> NodeGroup | UnsizedObject:
     """An object of Cluster API as a group, without its machines, or why it is none. Pure."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
     kind: GroupKind = manifest["kind"]
@@ -140,26 +142,28 @@ def read_group(
     called = f"{kind}/{metadata['namespace']}/{name}"
     owners = {one["kind"] for one in metadata.get("ownerReferences") or ()}
     if kind == "MachineSet" and "MachineDeployment" in owners:
-        return NoGroup(called, "its MachineDeployment is sized")
+        return UnsizedObject(called, "its MachineDeployment is sized")
     if metadata.get("deletionTimestamp"):
-        return NoGroup(called, "it is being deleted")
+        return UnsizedObject(called, "it is being deleted")
     try:
         bounds = bounds_of(annotations)
         template = template_of(annotations, spec.get("template") or {}, infrastructure or {})
     except BadAnnotation as error:
-        return NoGroup(called, str(error), is_fault=True)
+        return UnsizedObject(called, str(error), is_fault=True)
     except ValueError:
-        return NoGroup(called, "its infrastructure template states a capacity that is none", is_fault=True)
+        return UnsizedObject(
+            called, "its infrastructure template states a capacity that is none", is_fault=True
+        )
     if bounds.largest == 0:
-        return NoGroup(called, "its largest size is 0")
+        return UnsizedObject(called, "its largest size is 0")
     if spec.get("paused") or PAUSED in annotations:
-        return NoGroup(called, "it is paused")
+        return UnsizedObject(called, "it is paused")
     size = spec.get("replicas")
     if size is None:
         default = default_size(None, None, annotations)
-        return NoGroup(called, "it has no replicas yet", default=default, object=obj)
+        return UnsizedObject(called, "it has no replicas yet", default=default, object=obj)
     if size == 0 and template is None:
-        return NoGroup(called, "it has no nodes, and nobody says what they would offer")
+        return UnsizedObject(called, "it has no nodes, and nobody says what they would offer")
     options, faults = options_of(annotations)
     return NodeGroup(
         kind,

@@ -23,7 +23,7 @@ PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.clu
 
 
 @frozen
-class PodView:
+class PodPlacement:
     """A pod: what it needs, where it is, and whether it may be moved; `held` says why not."""
 
     needs: PodNeeds
@@ -81,7 +81,7 @@ def read_node(node: Node) -> NodeView:
     )
 
 
-def read_pod(pod: Pod) -> PodView | None:
+def read_pod(pod: Pod) -> PodPlacement | None:
     """A pod that counts; None for one that has ended. Raises ValueError for an amount that is none."""
     manifest = encode(pod)
     status, spec = manifest.get("status") or {}, manifest.get("spec") or {}
@@ -97,7 +97,7 @@ def read_pod(pod: Pod) -> PodView | None:
     )
     owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     local = MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
-    return PodView(
+    return PodPlacement(
         pod_needs(manifest),
         spec.get("nodeName") or "",
         pod,
@@ -124,7 +124,7 @@ def _held(pod: Pod, spec: Mapping[str, Any], is_replicated: bool) -> str:
     return ""
 
 
-def occupied(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
+def occupied(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
     """The node with its pods on it."""
     template = node.template
     for pod in pods:
@@ -132,7 +132,7 @@ def occupied(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
     return template
 
 
-def as_template(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
+def as_template(node: NodeView, pods: Iterable[PodPlacement]) -> NodeTemplate:
     """What another node of the same group would offer: this one with the pods that each node has."""
     labels = {name: value for name, value in node.template.labels.items() if name != HOSTNAME}
     taints = tuple(taint for taint in node.template.taints if not taint.key.startswith(PASSING))
@@ -140,7 +140,7 @@ def as_template(node: NodeView, pods: Iterable[PodView]) -> NodeTemplate:
     return occupied(empty, [pod for pod in pods if pod.is_local])
 
 
-def utilisation(node: NodeView, pods: Iterable[PodView]) -> tuple[int, bool]:
+def utilisation(node: NodeView, pods: Iterable[PodPlacement]) -> tuple[int, bool]:
     """The largest share that pods ask of what the node offers, in thousandths; whether that is of GPUs."""
     asked: dict[str, int] = {}
     for pod in pods:

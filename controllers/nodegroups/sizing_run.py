@@ -6,7 +6,7 @@ import os
 from attrs import define, field, frozen
 
 from reconcile import Client, Context
-from reconcile.blocks import RETRIED, Grant, Terms, class_of
+from reconcile.blocks import RETRIED, BackoffTerms, Grant, class_of
 from reconcile.errors import ApiError, NotLeading
 
 from .cluster_reads import ClusterApi
@@ -25,7 +25,7 @@ def _grants() -> tuple[Grant, ...]:
 
 
 @frozen
-class Settings:
+class NodeGroupSettings:
     """What is the same for all autoscalers of a manager: names of Cluster API, and how long back-offs are.
 
     `namespaces` (NODE_GROUPS_NAMESPACES, with commas) are those besides its own that an autoscaler may size
@@ -33,7 +33,7 @@ class Settings:
     """
 
     api: ClusterApi = field(factory=ClusterApi)
-    terms: Terms = field(factory=Terms)
+    terms: BackoffTerms = field(factory=BackoffTerms)
     namespaces: tuple[Grant, ...] = field(factory=_grants)
 
     def allows(self, own: str, namespace: str) -> bool:
@@ -42,12 +42,12 @@ class Settings:
 
 
 @define
-class Pass:
+class SizingRun:
     """One pass. `states` are what is remembered of groups, by id; `soon`: try again before long;
     `doubtful` are groups of which it is not known whether a machine is marked."""
 
     ctx: Context[NodeAutoscaler]
-    settings: Settings
+    settings: NodeGroupSettings
     workload: Client
     now: datetime.datetime
     states: dict[str, GroupState] = field(factory=dict)

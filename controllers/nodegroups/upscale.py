@@ -8,8 +8,8 @@ from reconcile import Client
 from reconcile.blocks import (
     LACKING,
     BadPriorities,
+    CapacityDecision,
     CapacityPools,
-    Decision,
     ErrorClass,
     Expander,
     Growth,
@@ -21,12 +21,12 @@ from reconcile.blocks import (
 )
 from reconcile.errors import ApiError
 
-from .cluster_reads import Workload, priorities_text, template_for
-from .group_health import Assessed
+from .cluster_reads import WorkloadCluster, priorities_text, template_for
+from .group_health import GroupAssessment
 from .group_writes import grow_to
-from .node_group import NodeGroup, Refused
+from .node_group import GroupRefused, NodeGroup
 from .node_view import occupied
-from .sizing_run import Pass
+from .sizing_run import SizingRun
 
 
 @frozen
@@ -43,7 +43,9 @@ class GroupGrowth:
 GROW = GroupGrowth()
 
 
-async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload, growth: GroupGrowth) -> Decision:
+async def grow(
+    this: SizingRun, groups: Sequence[GroupAssessment], workload: WorkloadCluster, growth: GroupGrowth
+) -> CapacityDecision:
     """Give the pods without a place nodes: decide, then write. One group that fails holds up no other."""
     by_node = workload.by_node
     room = [
@@ -68,7 +70,9 @@ async def grow(this: Pass, groups: Sequence[Assessed], workload: Workload, growt
     return decision
 
 
-async def _carry_out(this: Pass, step: Growth, groups: dict[str, Assessed], growth: GroupGrowth) -> None:
+async def _carry_out(
+    this: SizingRun, step: Growth, groups: dict[str, GroupAssessment], growth: GroupGrowth
+) -> None:
     group = groups[step.pool].group
     try:
         await growth.write(this.client, group, step.to)
@@ -78,7 +82,7 @@ async def _carry_out(this: Pass, step: Growth, groups: dict[str, Assessed], grow
         else:
             this.failed(f"{group.id}: scaling up", error)
         return
-    except Refused as error:
+    except GroupRefused as error:
         this.trouble(str(error))
         return
     this.grew = True
@@ -87,7 +91,7 @@ async def _carry_out(this: Pass, step: Growth, groups: dict[str, Assessed], grow
     this.ctx.event("Growing", f"{group.id}: from {step.now} to {step.to} for {pods}", action="Grow")
 
 
-def _pool(this: Pass, one: Assessed, workload: Workload) -> Pool:
+def _pool(this: SizingRun, one: GroupAssessment, workload: WorkloadCluster) -> Pool:
     group = one.group
     return Pool(
         group.id,
@@ -101,7 +105,7 @@ def _pool(this: Pass, one: Assessed, workload: Workload) -> Pool:
     )
 
 
-async def _expanders(this: Pass) -> list[Expander]:
+async def _expanders(this: SizingRun) -> list[Expander]:
     spec, found = this.ctx.object.spec, list[Expander]()
     for name in spec.expanders:
         if name == "priority":
@@ -111,7 +115,7 @@ async def _expanders(this: Pass) -> list[Expander]:
     return [*found, at_random(this.ctx.clock.random)]
 
 
-async def _priorities(this: Pass) -> Priorities:
+async def _priorities(this: SizingRun) -> Priorities:
     """As they stand now, so that a change counts from the next pass on."""
     text = await priorities_text(this.workload, this.ctx.object.spec.priorities)
     if text is None:

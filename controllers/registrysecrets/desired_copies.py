@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from functools import partial
 
 from reconcile import Key
-from reconcile.blocks import Copy, Removal, Unusable
+from reconcile.blocks import Copy, CopyRemoval, Unusable
 from reconcile.kinds import Secret
 
 from . import secret_contents as contents
-from .models import Keys, KuberoPipeline, Registry
+from .models import Keys, KuberoPipeline, PipelineRegistry
 
 SOURCE_NAME = "registry-login"
 MAIN_NAMESPACE = "kubero"
 PULL_SECRET = "kubero-pull-secret"
 CREDENTIALS = "registry-credentials"
 DEPLOYMENT_KEYS = "deployment-keys"
-REMOVALS: dict[str | None, Removal] = {
+REMOVALS: dict[str | None, CopyRemoval] = {
     None: "copies",
     "": "copies",
     "copies": "copies",
@@ -72,7 +72,7 @@ def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
     namespaces = phase_namespaces(pipeline)
     if (spec.deploymentstrategy or "git") != "git":
         return []
-    registry, keys = spec.registry or Registry(), (spec.git.keys if spec.git else None) or Keys()
+    registry, keys = spec.registry or PipelineRegistry(), (spec.git.keys if spec.git else None) or Keys()
     return [
         copy
         for namespace in namespaces
@@ -80,7 +80,7 @@ def copies_of(pipeline: KuberoPipeline) -> Sequence[Copy]:
     ]
 
 
-def removal_of(pipeline: KuberoPipeline) -> Removal:
+def removal_of(pipeline: KuberoPipeline) -> CopyRemoval:
     """What goes when it is not wanted any more; nothing where `spec.removal` is a word without a meaning."""
     return REMOVALS.get(pipeline.spec.removal, "keep")
 
@@ -94,7 +94,7 @@ def adopts(pipeline: KuberoPipeline, secret: Secret) -> bool:
     return pipeline.spec.adopt == "helm" and ours
 
 
-def _logins(pipeline: KuberoPipeline, registry: Registry, namespace: str) -> Sequence[Copy]:
+def _logins(pipeline: KuberoPipeline, registry: PipelineRegistry, namespace: str) -> Sequence[Copy]:
     """The pull secret, and the credentials that the scanner of images reads."""
     pull, login, host = Key(namespace, PULL_SECRET), Key(namespace, CREDENTIALS), registry.host or ""
     named = registry.secret_ref.name if registry.secret_ref else ""

@@ -21,7 +21,7 @@ class SecretRef:
 
 
 @frozen
-class Registry:
+class PipelineRegistry:
     """How the phases get at the registry.
 
     `createSecret` is `copy`, `create` or `none`. `secretRef` names a Secret to copy in the place of
@@ -37,7 +37,7 @@ class Registry:
 
 
 @frozen
-class Phase:
+class PipelinePhase:
     """A stage of the pipeline; an enabled one has a namespace of its own."""
 
     name: str = ""
@@ -77,9 +77,9 @@ class KuberoPipelineSpec:
     deploymentstrategy: str | None = None
     buildstrategy: str | None = None
     mainnamespace: str | None = None
-    registry: Registry | None = None
+    registry: PipelineRegistry | None = None
     git: Git | None = None
-    phases: Annotated[tuple[Phase, ...] | None, Schema(max_items=100)] = None
+    phases: Annotated[tuple[PipelinePhase, ...] | None, Schema(max_items=100)] = None
     reviewapps: bool | None = None
     removal: str | None = None
     adopt: str | None = None

@@ -8,7 +8,7 @@ import msgspec
 from reconcile.blocks import Content, Unusable
 from reconcile.kinds import Secret
 
-from .models import Keys, Registry
+from .models import Keys, PipelineRegistry
 
 DOCKER_CONFIG_TYPE = "kubernetes.io/dockerconfigjson"
 DOCKER_CONFIG_KEY = ".dockerconfigjson"
@@ -71,7 +71,7 @@ def deploy_keys_of(source: Secret) -> Content:
 # --- of a pipeline's spec -----------------------------------------------------------------------------
 
 
-def given_login(registry: Registry) -> tuple[Content | Unusable, Content | Unusable]:
+def given_login(registry: PipelineRegistry) -> tuple[Content | Unusable, Content | Unusable]:
     """What the pipeline itself says of the registry, as a docker config, and as user name and password."""
     host, username, password = registry.host, registry.username, registry.password
     if host and username and password:

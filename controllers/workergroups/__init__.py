@@ -1,13 +1,13 @@
 """Worker groups of `ray.io/v1 RayCluster`: exactly as many pods as asked for, each deleted once."""
 
-from .controller import Settings, controller, make_controller
+from .controller import WorkerGroupSettings, controller, make_controller
 from .models import RayCluster, RayClusterSpec, RayClusterStatus, definition
 
 __all__ = [
     "RayCluster",
     "RayClusterSpec",
     "RayClusterStatus",
-    "Settings",
+    "WorkerGroupSettings",
     "controller",
     "definition",
     "make_controller",

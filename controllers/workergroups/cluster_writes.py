@@ -11,28 +11,28 @@ from reconcile.kinds import Pod, Secret
 from reconcile.models import unstructured_kind
 
 from .models import HeadInfo, RayCluster
-from .pod_plan import GroupPlan, HeadPlan, Plan, Removal
+from .pod_plan import HeadPlan, PodRemoval, RayClusterPlan, WorkerGroupPlan
 from .ray_autoscaler import permissions
-from .ray_pod_view import MARKS, PodView, pod_view
+from .ray_pod_view import MARKS, RayPodView, pod_view
 from .ray_pods import TOKEN_KEY, head_pod, upgrade_marks, worker_pod
 from .ray_services import head_ingress, head_service, services
 from .raycluster_names import Manifest
-from .raycluster_status import Failure
+from .raycluster_status import ReplicaFailure
 from .raycluster_view import ClusterView, GroupView
 
 # The decisions look at more of a pod than its small model has.
 WholePod = unstructured_kind("v1", "Pod")
 
 
-class StepFailed(Exception):
+class ClusterWriteFailed(Exception):
     """Something could not be written; `failure` is what the status says about it."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: ReplicaFailure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
         self.failure = failure
 
 
-async def pods_of(ctx: Context[RayCluster]) -> list[PodView]:
+async def pods_of(ctx: Context[RayCluster]) -> list[RayPodView]:
     """The pods that the cluster owns."""
     return [pod_view(pod.body) for pod in await ctx.owned(WholePod)]
 
@@ -76,7 +76,7 @@ async def _keep_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
             return
 
 
-async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: Plan) -> None:
+async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: RayClusterPlan) -> None:
     """Deletions first, so that what is made next finds their share of a quota."""
     for removal in plan.removals:
         await delete_pod(ctx, removal)
@@ -86,7 +86,7 @@ async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: Plan) 
         await _make_workers(ctx, cluster, groups[planned.group], planned)
 
 
-async def delete_pod(ctx: Context[RayCluster], removal: Removal) -> None:
+async def delete_pod(ctx: Context[RayCluster], removal: PodRemoval) -> None:
     """Delete that very pod, and say why."""
     pod, role = removal.pod, "Head" if removal.pod.node_type == "head" else "Worker"
     with step(f"FailedDelete{role}Pod"):
@@ -102,7 +102,7 @@ async def _keep_head(ctx: Context[RayCluster], cluster: ClusterView, plan: HeadP
 
 
 async def _annotate(
-    ctx: Context[RayCluster], view: PodView, annotations: Mapping[str, str], role: str
+    ctx: Context[RayCluster], view: RayPodView, annotations: Mapping[str, str], role: str
 ) -> None:
     pod = Pod(metadata=ObjectMeta(view.name, view.namespace, uid=view.uid))
     with step(f"FailedUpdate{role}Pod"):
@@ -110,7 +110,7 @@ async def _annotate(
 
 
 async def _make_workers(
-    ctx: Context[RayCluster], cluster: ClusterView, group: GroupView, plan: GroupPlan
+    ctx: Context[RayCluster], cluster: ClusterView, group: GroupView, plan: WorkerGroupPlan
 ) -> None:
     def unique() -> str:
         return f"{group.name[:50]}-{ctx.clock.uuid().hex[:8]}"
@@ -137,4 +137,4 @@ def step(reason: str) -> Iterator[None]:
         raise
     except ApiError as error:
         message: Any = error.message if isinstance(error, StatusError) else str(error)
-        raise StepFailed(Failure(reason, message)) from error
+        raise ClusterWriteFailed(ReplicaFailure(reason, message)) from error

@@ -10,16 +10,16 @@ from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
-from .cluster_writes import StepFailed, carry_out, keep_objects, pods_of
+from .cluster_writes import ClusterWriteFailed, carry_out, keep_objects, pods_of
 from .fault_tolerance import FINALIZER
 from .models import RayCluster
-from .pod_plan import Plan, PlanGroup, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
-from .ray_pod_view import PodView, of_cluster
+from .pod_plan import PlanGroup, RayClusterPlan, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
+from .ray_pod_view import RayPodView, of_cluster
 from .raycluster_spec import cluster_view, is_managed, within_bounds
 from .raycluster_status import failure_of
 from .raycluster_view import ClusterView
 from .redis_cleanup import let_go
-from .status_writer import Report, is_true
+from .status_writer import StatusWriter, is_true
 from .suspension import SUSPENDED, SUSPENDING, Suspension, plan_suspension
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
@@ -37,7 +37,7 @@ SOON = 0.05
 
 
 @frozen
-class Settings:
+class WorkerGroupSettings:
     """What KubeRay's operator is told by its environment, under the same names.
 
     `random_delete` (ENABLE_RANDOM_POD_DELETE): workers are chosen also under the in-tree autoscaler.
@@ -49,7 +49,7 @@ class Settings:
 
 
 def make_controller(
-    settings: Settings = Settings(), *, planner: PlanGroup | None = None
+    settings: WorkerGroupSettings = WorkerGroupSettings(), *, planner: PlanGroup | None = None
 ) -> Controller[RayCluster]:
     """The controller `worker-groups`.
 
@@ -81,7 +81,7 @@ def make_controller(
 async def keep_cluster(
     ctx: Context[RayCluster],
     plan_group: PlanGroup,
-    settings: Settings = Settings(),
+    settings: WorkerGroupSettings = WorkerGroupSettings(),
 ) -> Result | None:
     """One run: at most one deletion of each surplus pod, whatever the cache has seen by then."""
     manifest = encode(ctx.object)
@@ -89,7 +89,7 @@ async def keep_cluster(
         return None
     cluster, pods = cluster_view(within_bounds(manifest)), await pods_of(ctx)
     suspension = _suspension(ctx, cluster, pods)
-    report = Report(ctx, cluster, suspension.phase)
+    report = StatusWriter(ctx, cluster, suspension.phase)
     plan = _plan(ctx, cluster, pods, suspension, plan_group)
     if plan.replaces and await _is_gone(ctx):
         return None
@@ -98,7 +98,7 @@ async def keep_cluster(
             await _keep_finalizer(ctx, cluster, settings)
             report.head = await keep_objects(ctx, cluster)
             await carry_out(ctx, cluster, plan)
-    except StepFailed as failed:
+    except ClusterWriteFailed as failed:
         report.write(pods, failed.failure)
         raise
     doomed = {removal.pod.uid for removal in plan.removals}
@@ -108,7 +108,7 @@ async def keep_cluster(
     return None if plan.after is None else Result(requeue_after=plan.after)
 
 
-def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodView]) -> Suspension:
+def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[RayPodView]) -> Suspension:
     if cluster.refused:
         return Suspension("running")
     conditions = ctx.object.status.conditions
@@ -123,16 +123,16 @@ def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodVi
 def _plan(
     ctx: Context[RayCluster],
     cluster: ClusterView,
-    pods: list[PodView],
+    pods: list[RayPodView],
     suspension: Suspension,
     plan_group: PlanGroup,
-) -> Plan:
+) -> RayClusterPlan:
     match suspension.phase:
         case "running":
             provisioned = is_true(ctx.object.status.conditions, "RayClusterProvisioned")
             return plan_cluster(cluster, pods, ctx.clock.now(), plan_group, provisioned=provisioned)
         case "beginning":
-            return Plan()
+            return RayClusterPlan()
         case _:
             return plan_no_pods(cluster, pods, "suspended")
 
@@ -143,7 +143,9 @@ async def _is_gone(ctx: Context[RayCluster]) -> bool:
     return live is None or live.uid != ctx.object.uid or live.terminating
 
 
-async def _keep_finalizer(ctx: Context[RayCluster], cluster: ClusterView, settings: Settings) -> None:
+async def _keep_finalizer(
+    ctx: Context[RayCluster], cluster: ClusterView, settings: WorkerGroupSettings
+) -> None:
     """Before there is any state in Redis, have its deletion wait for us."""
     wanted = cluster.fault_tolerance is not None and settings.redis_cleanup
     finalizers = ctx.object.metadata.finalizers
@@ -155,4 +157,4 @@ async def _keep_finalizer(ctx: Context[RayCluster], cluster: ClusterView, settin
 controller = make_controller()
 """What `reconcile run worker-groups` runs."""
 
-__all__ = ["Settings", "controller", "keep_cluster", "make_controller"]
+__all__ = ["WorkerGroupSettings", "controller", "keep_cluster", "make_controller"]

@@ -37,15 +37,15 @@ done = cleanup_redis_storage(
 sys.exit(0 if done else 1)
 """
 
-Job = Literal["none", "running", "finished"]
-Action = Literal["delete-pods", "wait", "create-job", "release", "give-up"]
+JobState = Literal["none", "running", "finished"]
+CleanupAction = Literal["delete-pods", "wait", "create-job", "release", "give-up"]
 
 
 @frozen
-class Farewell:
+class CleanupStep:
     """What to do next about a cluster that is going. `seconds` until its time is up, where it has to wait."""
 
-    action: Action
+    action: CleanupAction
     seconds: float = 0.0
 
 
@@ -94,8 +94,8 @@ def deletion_timeout(annotations: Mapping[str, str]) -> int:
 
 
 def plan_farewell(
-    *, live: int, heads: int, job: Job, since: datetime.datetime, now: datetime.datetime, timeout: int
-) -> Farewell:
+    *, live: int, heads: int, job: JobState, since: datetime.datetime, now: datetime.datetime, timeout: int
+) -> CleanupStep:
     """The next step for a cluster that is going: pods, then the job, once no head writes any more.
 
     `live` pods are not Terminating, `heads` are the head pods that there still are. A job that failed is
@@ -103,14 +103,14 @@ def plan_farewell(
     """
     left = timeout - (now - since).total_seconds()
     if job == "finished":
-        return Farewell("release")
+        return CleanupStep("release")
     if left <= 0:
-        return Farewell("give-up")
+        return CleanupStep("give-up")
     if live:
-        return Farewell("delete-pods", left)
+        return CleanupStep("delete-pods", left)
     if heads:
-        return Farewell("wait", left)
-    return Farewell("create-job" if job == "none" else "wait", left)
+        return CleanupStep("wait", left)
+    return CleanupStep("create-job" if job == "none" else "wait", left)
 
 
 def cleanup_job(cluster: ClusterView, head: Manifest) -> Manifest:
@@ -148,7 +148,7 @@ def cleanup_name(cluster: ClusterView) -> str:
     return short_name(f"{cluster.name}-{CLEANUP}")
 
 
-def job_state(job: Mapping[str, object] | None) -> Job:
+def job_state(job: Mapping[str, object] | None) -> JobState:
     """What has become of the job: Complete and Failed are both its end."""
     if job is None:
         return "none"

@@ -12,7 +12,7 @@ import msgspec
 
 from .ray_pod_view import Object
 from .raycluster_names import thawed
-from .raycluster_view import Invalid
+from .raycluster_view import InvalidField
 
 Text = str | None
 _PLACE = re.compile(r"^(?P<why>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -56,14 +56,14 @@ class _PodSpec(msgspec.Struct):
     serviceAccountName: Text = None
 
 
-class _Metadata(msgspec.Struct):
+class _TemplateMetadata(msgspec.Struct):
     name: Text = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
 class _Template(msgspec.Struct):
-    metadata: _Metadata | None = None
+    metadata: _TemplateMetadata | None = None
     spec: _PodSpec | None = None
 
 
@@ -73,7 +73,7 @@ class _ServiceSpec(msgspec.Struct):
 
 
 class _Service(msgspec.Struct):
-    metadata: _Metadata | None = None
+    metadata: _TemplateMetadata | None = None
     spec: _ServiceSpec | None = None
 
 
@@ -110,7 +110,7 @@ class _Auth(msgspec.Struct):
     secretName: Text = None
 
 
-def misshapen(spec: Object) -> list[Invalid]:
+def misshapen(spec: Object) -> list[InvalidField]:
     """The first fault of each part, with its path. Where there is any, the parts are not to be read."""
     return [fault for path, part, shape in _parts(spec) for fault in _faults(path, part, shape)]
 
@@ -128,7 +128,7 @@ def _parts(spec: Object) -> Iterator[tuple[str, Any, type[msgspec.Struct]]]:
     yield "spec.authOptions", spec.get("authOptions"), _Auth
 
 
-def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struct]) -> Iterator[Invalid]:
+def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struct]) -> Iterator[InvalidField]:
     if part is None:
         return
     try:
@@ -136,4 +136,4 @@ def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struc
     except msgspec.ValidationError as error:
         found = _PLACE.match(str(error))
         assert found is not None
-        yield Invalid(f"{path}{found['path'] or ''}", found["why"])
+        yield InvalidField(f"{path}{found['path'] or ''}", found["why"])

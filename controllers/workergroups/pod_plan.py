@@ -15,10 +15,10 @@ from reconcile.blocks import NewReplica, ReplicaGroup
 from reconcile.replicas import is_active
 
 from .pod_upgrade import plan_upgrade
-from .ray_pod_view import PodView, of_cluster
-from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView, Invalid, Unsupported
+from .ray_pod_view import RayPodView, of_cluster
+from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView, InvalidField, Unsupported
 
-Reason = Literal[
+PodRemovalReason = Literal[
     "unhealthy",
     "incomplete",
     "listed",
@@ -34,15 +34,15 @@ Reason = Literal[
 
 
 @frozen
-class Removal:
+class PodRemoval:
     """A pod to delete, with the reason it was this one. The delete carries the pod's uid."""
 
-    pod: PodView
-    reason: Reason
+    pod: RayPodView
+    reason: PodRemovalReason
 
 
 @frozen
-class GroupPlan:
+class WorkerGroupPlan:
     """What to do about one worker group; `waiting` are its Terminating pods, left alone.
 
     `after` so many seconds a broken worker may be replaced that broke too often to be now. `mark` are the
@@ -51,10 +51,10 @@ class GroupPlan:
 
     group: str
     create: tuple[NewReplica, ...] = ()
-    delete: tuple[Removal, ...] = ()
-    waiting: tuple[PodView, ...] = ()
+    delete: tuple[PodRemoval, ...] = ()
+    waiting: tuple[RayPodView, ...] = ()
     after: float | None = None
-    mark: tuple[PodView, ...] = ()
+    mark: tuple[RayPodView, ...] = ()
 
     @property
     def creates(self) -> int:
@@ -67,25 +67,25 @@ class HeadPlan:
     """What to do about the head pod. `surplus` are the heads among which a person has to choose."""
 
     create: bool = False
-    delete: tuple[Removal, ...] = ()
-    waiting: tuple[PodView, ...] = ()
-    surplus: tuple[PodView, ...] = ()
-    mark: PodView | None = None
+    delete: tuple[PodRemoval, ...] = ()
+    waiting: tuple[RayPodView, ...] = ()
+    surplus: tuple[RayPodView, ...] = ()
+    mark: RayPodView | None = None
     failures: int = 0
     after: float | None = None
 
 
 @frozen
-class Plan:
+class RayClusterPlan:
     """What to do about a cluster. When `refused` is not empty there is nothing else in it."""
 
     head: HeadPlan = HeadPlan()
-    groups: tuple[GroupPlan, ...] = ()
-    abandoned: tuple[Removal, ...] = ()
-    refused: tuple[Unsupported | Invalid, ...] = ()
+    groups: tuple[WorkerGroupPlan, ...] = ()
+    abandoned: tuple[PodRemoval, ...] = ()
+    refused: tuple[Unsupported | InvalidField, ...] = ()
 
     @property
-    def removals(self) -> tuple[Removal, ...]:
+    def removals(self) -> tuple[PodRemoval, ...]:
         """All pods to delete: the workers first, since the head tells of which spec they all are."""
         workers = (one for group in self.groups for one in group.delete)
         return (*workers, *self.abandoned, *self.head.delete)
@@ -108,7 +108,7 @@ class Plan:
         return min((wait for wait in waits if wait is not None), default=None)
 
 
-PlanGroup = Callable[[ClusterView, GroupView, Sequence[PodView], datetime.datetime], GroupPlan]
+PlanGroup = Callable[[ClusterView, GroupView, Sequence[RayPodView], datetime.datetime], WorkerGroupPlan]
 
 
 def desired_replicas(group: GroupView) -> int:
@@ -128,8 +128,8 @@ def desired_workers(group: GroupView) -> int:
 
 
 def plan_group(
-    cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
-) -> GroupPlan:
+    cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
+) -> WorkerGroupPlan:
     """The steps that bring the group to its desired size, given any pods of the namespace.
 
     Unhealthy pods are replaced. Pods in `workersToDelete` go even when the size is right already,
@@ -140,35 +140,35 @@ def plan_group(
 
 
 def plan_group_at_random(
-    cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
-) -> GroupPlan:
+    cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
+) -> WorkerGroupPlan:
     """As `plan_group`, but workers are chosen under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
     return chosen_group(group, of_group(cluster, group, pods), now, chooses=True)
 
 
 def chosen_group(
-    group: GroupView, own: Sequence[PodView], now: datetime.datetime, *, chooses: bool
-) -> GroupPlan:
+    group: GroupView, own: Sequence[RayPodView], now: datetime.datetime, *, chooses: bool
+) -> WorkerGroupPlan:
     """The plan for a group of which `own` are all the pods."""
     replicas = ReplicaGroup(
         desired_replicas(group), group.num_of_hosts, group.workers_to_delete, chooses or group.suspend
     )
     plan = replicas.plan(own, now)
     removals = tuple(
-        Removal(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
+        PodRemoval(one.host, "suspended" if group.suspend and one.reason != "unhealthy" else one.reason)
         for one in plan.delete
     )
-    return GroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
+    return WorkerGroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
 
 
-def of_group(cluster: ClusterView, group: GroupView, pods: Sequence[PodView]) -> list[PodView]:
+def of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView]) -> list[RayPodView]:
     """The workers of this group, by label, of this very cluster, by owner."""
     own = of_cluster(cluster.uid, pods)
     return [pod for pod in own if pod.node_type == "worker" and pod.group == group.name]
 
 
 def plan_head(
-    cluster: ClusterView, pods: Sequence[PodView], now: datetime.datetime, *, provisioned: bool = False
+    cluster: ClusterView, pods: Sequence[RayPodView], now: datetime.datetime, *, provisioned: bool = False
 ) -> HeadPlan:
     """One head pod: made when there is none, replaced when unhealthy, later each time it breaks again.
 
@@ -185,7 +185,7 @@ def plan_head(
     upgrade = plan_upgrade(cluster, pods)
     return HeadPlan(
         create=bool(plan.create),
-        delete=tuple(Removal(one.host, one.reason) for one in plan.delete),
+        delete=tuple(PodRemoval(one.host, one.reason) for one in plan.delete),
         waiting=plan.waiting,
         mark=healthy[0] if upgrade == "mark" else None,
         failures=plan.create[0].failures if plan.create else 0,
@@ -195,48 +195,50 @@ def plan_head(
 
 def plan_cluster(
     cluster: ClusterView,
-    pods: Sequence[PodView],
+    pods: Sequence[RayPodView],
     now: datetime.datetime,
     plan_group: PlanGroup = plan_group,
     *,
     provisioned: bool = False,
-) -> Plan:
+) -> RayClusterPlan:
     """The steps for the head pod, each group, and the pods of groups that left the spec.
 
     A cluster that asks for what this version lacks is refused as a whole: no pod is touched. One whose
     pods are of another spec, and which wants them replaced, first loses all of them.
     """
     if cluster.refused:
-        return Plan(refused=cluster.refused)
+        return RayClusterPlan(refused=cluster.refused)
     if plan_upgrade(cluster, pods) == "recreate":
         return plan_no_pods(cluster, pods, "upgraded")
     groups = tuple(plan_group(cluster, group, pods, now) for group in cluster.groups)
     head = plan_head(cluster, pods, now, provisioned=provisioned)
-    return Plan(head=head, groups=groups, abandoned=_abandoned(cluster, pods))
+    return RayClusterPlan(head=head, groups=groups, abandoned=_abandoned(cluster, pods))
 
 
-def plan_no_pods(cluster: ClusterView, pods: Sequence[PodView], reason: Reason) -> Plan:
+def plan_no_pods(
+    cluster: ClusterView, pods: Sequence[RayPodView], reason: PodRemovalReason
+) -> RayClusterPlan:
     """Delete every pod of the cluster, save those that are Terminating already."""
     own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
-    live = [Removal(pod, reason) for pod in own if not pod.terminating]
-    return Plan(
+    live = [PodRemoval(pod, reason) for pod in own if not pod.terminating]
+    return RayClusterPlan(
         head=HeadPlan(delete=tuple(one for one in live if one.pod.node_type == "head")),
         abandoned=tuple(one for one in live if one.pod.node_type == "worker"),
     )
 
 
-def _abandoned(cluster: ClusterView, pods: Sequence[PodView]) -> tuple[Removal, ...]:
+def _abandoned(cluster: ClusterView, pods: Sequence[RayPodView]) -> tuple[PodRemoval, ...]:
     named = {group.name for group in cluster.groups}
     own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
     left = [
         pod for pod in own if pod.node_type == "worker" and pod.group not in named and not pod.terminating
     ]
-    return tuple(Removal(pod, "group-removed") for pod in left)
+    return tuple(PodRemoval(pod, "group-removed") for pod in left)
 
 
-def _all_broken(pods: Sequence[PodView]) -> tuple[Removal, ...]:
-    return tuple(Removal(pod, "unhealthy") for pod in pods if pod.finished and not pod.terminating)
+def _all_broken(pods: Sequence[RayPodView]) -> tuple[PodRemoval, ...]:
+    return tuple(PodRemoval(pod, "unhealthy") for pod in pods if pod.finished and not pod.terminating)
 
 
-def _terminating(pods: Sequence[PodView]) -> tuple[PodView, ...]:
+def _terminating(pods: Sequence[RayPodView]) -> tuple[RayPodView, ...]:
     return tuple(pod for pod in pods if pod.terminating)

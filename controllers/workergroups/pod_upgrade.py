@@ -8,13 +8,13 @@ import msgspec
 
 from reconcile.replicas import is_active
 
-from .ray_pod_view import Object, PodView, of_cluster
+from .ray_pod_view import Object, RayPodView, of_cluster
 from .raycluster_view import ClusterView
 
 HASH_VERSION = "reconcile-runtime-1"
 """By whom and how the hash was taken. Hashes of another version, KubeRay's own too, say nothing here."""
 
-Upgrade = Literal["none", "recreate", "mark"]
+PodUpgrade = Literal["none", "recreate", "mark"]
 _SCALING = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
 _KEEPING = ("workerGroupSpecs", "replicas", "suspend", "upgradeStrategy", "managedBy")
 _PLACING = ("tolerations", "schedulingGates")
@@ -35,7 +35,7 @@ def spec_hash(spec: Object) -> str:
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
-def plan_upgrade(cluster: ClusterView, pods: Sequence[PodView]) -> Upgrade:
+def plan_upgrade(cluster: ClusterView, pods: Sequence[RayPodView]) -> PodUpgrade:
     """`recreate`: the pods are of another spec, and the strategy is to replace them, all at once.
 
     The active head tells. One that was marked by another version of this controller, or by KubeRay, is

@@ -30,7 +30,7 @@ Object = Mapping[str, Any]
 
 
 @frozen
-class PodView:
+class RayPodView:
     """A pod, as far as counting, choosing and reporting need it."""
 
     name: str
@@ -63,7 +63,7 @@ class PodView:
         return is_unhealthy(self)
 
 
-def is_unhealthy(pod: PodView) -> bool:
+def is_unhealthy(pod: RayPodView) -> bool:
     """Whether the pod has to be replaced, since nothing will bring it back (systems.md 1d, row 8).
 
     Failed and Succeeded are final. A terminated Ray container is restarted by the kubelet unless
@@ -74,7 +74,7 @@ def is_unhealthy(pod: PodView) -> bool:
     return pod.phase == "Running" and pod.ray_container_terminated and pod.restart_policy == "Never"
 
 
-def pod_view(pod: Object) -> PodView:
+def pod_view(pod: Object) -> RayPodView:
     """The view of a pod as an API server returns it.
 
     Raises ValueError for an object that no API server has stored (without a creationTimestamp).
@@ -86,7 +86,7 @@ def pod_view(pod: Object) -> PodView:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     node_type = labels.get(NODE_TYPE_LABEL)
     ready = _ready_condition(status)
-    return PodView(
+    return RayPodView(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
         uid=metadata["uid"],
@@ -144,6 +144,6 @@ def _ray_container_terminated(spec: Object, status: Object) -> bool:
     return any(state.get("terminated") is not None for state in states)
 
 
-def of_cluster(cluster_uid: str, pods: Sequence[PodView]) -> list[PodView]:
+def of_cluster(cluster_uid: str, pods: Sequence[RayPodView]) -> list[RayPodView]:
     """The pods that this very cluster controls. A label alone, or a namesake's pod, is not enough."""
     return [pod for pod in pods if pod.owner_uid == cluster_uid]

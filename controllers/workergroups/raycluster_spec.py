@@ -11,7 +11,7 @@ from .raycluster_validation import invalid_fields
 from .raycluster_view import (
     FAULT_TOLERANCE,
     ClusterView,
-    Invalid,
+    InvalidField,
     Unsupported,
     group_view,
     head_view,
@@ -34,10 +34,10 @@ def cluster_view(cluster: Object) -> ClusterView:
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
-    refused: tuple[Unsupported | Invalid, ...]
+    refused: tuple[Unsupported | InvalidField, ...]
     if size := spec.get(TOO_LARGE):
         why = f"has {size} bytes, and {MOST_BYTES} are the most: move what is in it to ConfigMaps"
-        refused = (Invalid("spec", why),)
+        refused = (InvalidField("spec", why),)
     else:
         refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
     return ClusterView(
@@ -104,4 +104,4 @@ def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[st
     return {} if says(annotations, FAULT_TOLERANCE, "true") else None
 
 
-__all__ = ["Invalid", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]
+__all__ = ["InvalidField", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]

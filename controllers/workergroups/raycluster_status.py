@@ -9,9 +9,9 @@ from attrs import evolve, frozen
 from reconcile.replicas import is_active
 
 from .models import RayClusterStatus
-from .pod_plan import Plan, desired_workers
+from .pod_plan import RayClusterPlan, desired_workers
 from .quantity import Quantity, parse_quantity, total
-from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, PodView, of_cluster
+from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, RayPodView, of_cluster
 from .raycluster_view import NO_LIMIT, ClusterView, GroupView
 from .suspension import SUSPENDED, SUSPENDING, Phase
 
@@ -32,7 +32,7 @@ class ConditionValue:
 
 
 @frozen
-class Failure:
+class ReplicaFailure:
     """Why pods could not be made or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
 
     reason: str
@@ -40,7 +40,7 @@ class Failure:
 
 
 @frozen
-class ClusterStatus:
+class ObservedStatus:
     """The values of a RayCluster's status that its pods decide; names as in `status`, snake_case."""
 
     state: Literal["ready", "suspended", "failed", ""]
@@ -63,12 +63,12 @@ class ClusterStatus:
 
 def status_of(
     cluster: ClusterView,
-    pods: Sequence[PodView],
+    pods: Sequence[RayPodView],
     *,
     provisioned: bool = False,
-    failure: Failure | None = None,
+    failure: ReplicaFailure | None = None,
     phase: Phase | None = None,
-) -> ClusterStatus:
+) -> ObservedStatus:
     """The status of a cluster with these pods of its namespace.
 
     `provisioned` is whether RayClusterProvisioned was True before; it never becomes False again.
@@ -86,7 +86,7 @@ def status_of(
     running = phase in (None, "running")
     all_ready = running and len(heads) == 1 and heads[0].ready and _all_workers_ready(cluster, workers)
     resources = _desired_resources(cluster)
-    return ClusterStatus(
+    return ObservedStatus(
         state="failed" if failure else "ready" if all_ready else "suspended" if phase == "suspended" else "",
         reason=failure.message if failure else "",
         desired_worker_replicas=_capped(desired_workers(group) for group in cluster.groups),
@@ -111,15 +111,15 @@ def status_of(
     )
 
 
-def failure_of(plan: Plan) -> Failure | None:
+def failure_of(plan: RayClusterPlan) -> ReplicaFailure | None:
     """What in the plan itself has to be reported: a refused spec, or more than one head pod."""
     if plan.refused:
         told = "; ".join(f"{one}"[:_LONGEST_FAULT] for one in plan.refused[:_MOST_FAULTS])
         more = len(plan.refused) - _MOST_FAULTS
-        return Failure("Refused", f"{told}; and {more} more" if more > 0 else told)
+        return ReplicaFailure("Refused", f"{told}; and {more} more" if more > 0 else told)
     if plan.head.surplus:
         names = ", ".join(pod.name for pod in plan.head.surplus)
-        return Failure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")
+        return ReplicaFailure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")
     return None
 
 
@@ -158,7 +158,7 @@ def _capped(counts: Iterable[int]) -> int:
     return min(sum(counts), NO_LIMIT)
 
 
-def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool:
+def _all_workers_ready(cluster: ClusterView, workers: Sequence[RayPodView]) -> bool:
     if not all(pod.ready for pod in workers):
         return False
     return all(
@@ -166,7 +166,7 @@ def _all_workers_ready(cluster: ClusterView, workers: Sequence[PodView]) -> bool
     )
 
 
-def _whole_replicas(cluster: ClusterView, workers: Sequence[PodView]) -> int:
+def _whole_replicas(cluster: ClusterView, workers: Sequence[RayPodView]) -> int:
     """The pods that stand for one replica each: the first hosts."""
     several = {group.name for group in cluster.groups if group.num_of_hosts > 1}
     return sum(pod.group not in several or pod.host_index == 0 for pod in workers)
@@ -183,7 +183,7 @@ def _selector(cluster: ClusterView) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def _head_ready(head: PodView | None) -> ConditionValue:
+def _head_ready(head: RayPodView | None) -> ConditionValue:
     if head is None:
         return ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
     if head.ready:
@@ -202,7 +202,7 @@ def _provisioned(ever: bool, phase: Phase | None) -> ConditionValue:
     return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsProvisioning", message)
 
 
-def _replica_failure(failure: Failure | None) -> ConditionValue:
+def _replica_failure(failure: ReplicaFailure | None) -> ConditionValue:
     if failure is None:
         return ConditionValue("ReplicaFailure", "False", "NoFailure")
     return ConditionValue("ReplicaFailure", "True", failure.reason, failure.message)

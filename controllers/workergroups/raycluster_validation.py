@@ -9,7 +9,7 @@ from .field_types import misshapen
 from .pod_plan import desired_workers
 from .quantity import InvalidQuantity, parse_quantity
 from .ray_pod_view import Object
-from .raycluster_view import FAULT_TOLERANCE, GroupView, Invalid, group_view, says
+from .raycluster_view import FAULT_TOLERANCE, GroupView, InvalidField, group_view, says
 
 LONGEST_LABEL = 63
 MOST_PODS = 10_000
@@ -19,7 +19,7 @@ _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
 _FIXED_LABELS = ("ray.io/cluster", "ray.io/node-type", "ray.io/group")
 
 
-def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
+def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
     """Every fault of a RayCluster, with the path of the field that has it.
 
     Where anything has not the shape that it must have, there is no more to be said.
@@ -38,7 +38,7 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
         *_invalid_service(head),
         *(found for entry, view in groups for found in _invalid_group(entry, view)),
         *(
-            Invalid("spec.workerGroupSpecs", f"group {name!r} occurs twice")
+            InvalidField("spec.workerGroupSpecs", f"group {name!r} occurs twice")
             for name, n in names.items()
             if n > 1
         ),
@@ -49,37 +49,39 @@ def invalid_fields(metadata: Object, spec: Object) -> list[Invalid]:
     ]
 
 
-def _invalid_name(metadata: Object) -> Iterator[Invalid]:
+def _invalid_name(metadata: Object) -> Iterator[InvalidField]:
     if len(metadata["name"]) > LONGEST_LABEL:
-        yield Invalid("metadata.name", f"must have {LONGEST_LABEL} characters or fewer: it becomes a label")
+        yield InvalidField(
+            "metadata.name", f"must have {LONGEST_LABEL} characters or fewer: it becomes a label"
+        )
 
 
-def _invalid_port(params: Mapping[str, str]) -> Iterator[Invalid]:
+def _invalid_port(params: Mapping[str, str]) -> Iterator[InvalidField]:
     port = params.get("port", "1")
     if not port.isdecimal() or not 0 < int(port) < 65536:
-        yield Invalid("spec.headGroupSpec.rayStartParams.port", "must be the number of a port")
+        yield InvalidField("spec.headGroupSpec.rayStartParams.port", "must be the number of a port")
 
 
-def _invalid_service(head: Object) -> Iterator[Invalid]:
+def _invalid_service(head: Object) -> Iterator[InvalidField]:
     service = (head.get("headService") or {}).get("spec") or {}
     if service.get("externalIPs"):
         why = "would take traffic for addresses of others; make such a Service yourself and remove the field"
-        yield Invalid("spec.headGroupSpec.headService.spec.externalIPs", why)
+        yield InvalidField("spec.headGroupSpec.headService.spec.externalIPs", why)
 
 
-def _invalid_group(entry: Object, group: GroupView) -> Iterator[Invalid]:
+def _invalid_group(entry: Object, group: GroupView) -> Iterator[InvalidField]:
     where = f"spec.workerGroupSpecs[{group.name}]"
     if not group.name:
-        yield Invalid(where, "groupName is missing")
+        yield InvalidField(where, "groupName is missing")
     elif len(group.name) > LONGEST_LABEL or not _LABEL.fullmatch(group.name):
-        yield Invalid(f"{where}.groupName", "must be the value of a label")
+        yield InvalidField(f"{where}.groupName", "must be the value of a label")
     for name in ("replicas", "minReplicas", "maxReplicas"):
         if (number := entry.get(name)) is not None and number < 0:
-            yield Invalid(f"{where}.{name}", "must not be negative")
+            yield InvalidField(f"{where}.{name}", "must not be negative")
     if group.num_of_hosts < 1:
-        yield Invalid(f"{where}.numOfHosts", "must be at least 1")
+        yield InvalidField(f"{where}.numOfHosts", "must be at least 1")
     if group.min_replicas > group.max_replicas:
-        yield Invalid(
+        yield InvalidField(
             f"{where}.minReplicas", f"{group.min_replicas} is more than maxReplicas {group.max_replicas}"
         )
     yield from _invalid_template(where, entry)
@@ -87,10 +89,10 @@ def _invalid_group(entry: Object, group: GroupView) -> Iterator[Invalid]:
     yield from _invalid_labels(f"{where}.labels", group.labels)
 
 
-def _invalid_template(where: str, group: Object) -> Iterator[Invalid]:
+def _invalid_template(where: str, group: Object) -> Iterator[InvalidField]:
     containers = ((group.get("template") or {}).get("spec") or {}).get("containers") or ()
     if not containers:
-        yield Invalid(
+        yield InvalidField(
             f"{where}.template.spec.containers", "at least one container is needed; the first runs Ray"
         )
     for container in containers:
@@ -100,70 +102,76 @@ def _invalid_template(where: str, group: Object) -> Iterator[Invalid]:
             yield from _invalid_amounts(f"{path}.{kind}", amounts)
 
 
-def _invalid_amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[Invalid]:
+def _invalid_amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[InvalidField]:
     for name, value in amounts.items():
         try:
             parse_quantity(value)
         except InvalidQuantity as error:
-            yield Invalid(f"{path}.{name}", str(error))
+            yield InvalidField(f"{path}.{name}", str(error))
 
 
-def _invalid_labels(path: str, labels: Mapping[str, str]) -> Iterator[Invalid]:
+def _invalid_labels(path: str, labels: Mapping[str, str]) -> Iterator[InvalidField]:
     for name, value in labels.items():
         if name in _FIXED_LABELS:
-            yield Invalid(f"{path}.{name}", "is set by the controller")
+            yield InvalidField(f"{path}.{name}", "is set by the controller")
         elif len(value) > LONGEST_LABEL or not _LABEL.fullmatch(value):
-            yield Invalid(f"{path}.{name}", "must be the value of a label")
+            yield InvalidField(f"{path}.{name}", "must be the value of a label")
 
 
-def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[Invalid]:
+def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[InvalidField]:
     replicas = spec.get("replicas")
     if replicas is None:
         return
     if len(groups) != 1:
-        yield Invalid("spec.replicas", f"is for clusters of one worker group, and there are {len(groups)}")
+        yield InvalidField(
+            "spec.replicas", f"is for clusters of one worker group, and there are {len(groups)}"
+        )
     if replicas < 0:
-        yield Invalid("spec.replicas", "must not be negative")
+        yield InvalidField("spec.replicas", "must not be negative")
 
 
-def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[Invalid]:
+def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[InvalidField]:
     if len(groups) > MOST_GROUPS:
-        yield Invalid("spec.workerGroupSpecs", f"has {len(groups)} groups, and {MOST_GROUPS} are the most")
+        yield InvalidField(
+            "spec.workerGroupSpecs", f"has {len(groups)} groups, and {MOST_GROUPS} are the most"
+        )
     pods = sum(
         desired_workers(group_view(entry, spec.get("replicas")) if len(groups) == 1 else view)
         for entry, view in groups
     )
     if pods > MOST_PODS:
         why = f"ask for {pods} pods, and {MOST_PODS} are the most for one cluster: divide it among several"
-        yield Invalid("spec.workerGroupSpecs", why)
+        yield InvalidField("spec.workerGroupSpecs", why)
 
 
-def _invalid_together(spec: Object, groups: list[GroupView]) -> Iterator[Invalid]:
+def _invalid_together(spec: Object, groups: list[GroupView]) -> Iterator[InvalidField]:
     if not spec.get("enableInTreeAutoscaling"):
         return
     for group in groups:
         if group.suspend:
             why = "a group cannot be suspended while the autoscaler decides its size"
-            yield Invalid(f"spec.workerGroupSpecs[{group.name}].suspend", why)
+            yield InvalidField(f"spec.workerGroupSpecs[{group.name}].suspend", why)
     if spec.get("replicas") is not None:
-        yield Invalid("spec.replicas", "the autoscaler decides the sizes of groups: remove one of the two")
+        yield InvalidField(
+            "spec.replicas", "the autoscaler decides the sizes of groups: remove one of the two"
+        )
 
 
-def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> Iterator[Invalid]:
+def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> Iterator[InvalidField]:
     options = spec.get("gcsFaultToleranceOptions")
     if options is None:
         return
     path = "spec.gcsFaultToleranceOptions"
     if says(annotations, FAULT_TOLERANCE, "false"):
-        yield Invalid(f"metadata.annotations.{FAULT_TOLERANCE}", f"says false, and {path} is set")
+        yield InvalidField(f"metadata.annotations.{FAULT_TOLERANCE}", f"says false, and {path} is set")
     if not options.get("redisAddress") and options.get("backend") != "rocksdb":
-        yield Invalid(f"{path}.redisAddress", "is missing")
+        yield InvalidField(f"{path}.redisAddress", "is missing")
     head = spec.get("headGroupSpec") or {}
     containers = ((head.get("template") or {}).get("spec") or {}).get("containers") or ()
     environment = containers[0].get("env") or () if containers else ()
     if any(variable.get("name") == _REDIS_ADDRESS for variable in environment):
         where = "spec.headGroupSpec.template.spec.containers[0].env"
-        yield Invalid(where, f"{_REDIS_ADDRESS} is set by {path}.redisAddress")
+        yield InvalidField(where, f"{_REDIS_ADDRESS} is set by {path}.redisAddress")
     if "redis-password" in (head.get("rayStartParams") or {}):
         why = f"is set by {path}.redisPassword"
-        yield Invalid("spec.headGroupSpec.rayStartParams.redis-password", why)
+        yield InvalidField("spec.headGroupSpec.rayStartParams.redis-password", why)

@@ -59,7 +59,7 @@ class Unsupported:
 
 
 @frozen
-class Invalid:
+class InvalidField:
     """A field whose value no version could act on."""
 
     path: str
@@ -99,7 +99,7 @@ class ClusterView:
     recreates: bool = False
     upgrade_hash: str = ""
     scaled: bool = False
-    refused: tuple[Unsupported | Invalid, ...] = ()
+    refused: tuple[Unsupported | InvalidField, ...] = ()
 
     def asks(self, annotation: str) -> bool:
         """Whether an annotation of the cluster says true."""

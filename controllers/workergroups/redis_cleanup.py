@@ -11,7 +11,7 @@ from reconcile.models import encode
 from .cluster_writes import delete_pod, pods_of, step
 from .fault_tolerance import (
     FINALIZER,
-    Farewell,
+    CleanupStep,
     cleanup_job,
     cleanup_name,
     deletion_timeout,
@@ -22,7 +22,7 @@ from .fault_tolerance import (
 from .field_types import misshapen
 from .models import RayCluster
 from .pod_plan import plan_no_pods
-from .ray_pod_view import Object, PodView, of_cluster
+from .ray_pod_view import Object, RayPodView, of_cluster
 from .ray_pods import head_pod
 from .raycluster_spec import cluster_view, is_managed, within_bounds
 from .raycluster_view import ClusterView
@@ -60,7 +60,7 @@ async def let_go(ctx: Context[RayCluster], *, redis_cleanup: bool = True) -> Res
     return Result(requeue_after=max(1.0, min(LOOK_AGAIN, farewell.seconds)))
 
 
-async def _plan(ctx: Context[RayCluster], cluster: ClusterView, pods: list[PodView]) -> Farewell:
+async def _plan(ctx: Context[RayCluster], cluster: ClusterView, pods: list[RayPodView]) -> CleanupStep:
     own = of_cluster(cluster.uid, pods)
     jobs = [job for job in await ctx.owned(Job) if job.name == cleanup_name(cluster)]
     since, now = ctx.object.metadata.deletion_timestamp, ctx.clock.now()

@@ -7,9 +7,9 @@ from attrs import asdict, define, evolve, field
 from reconcile import Condition, Context
 
 from .models import HeadInfo, RayCluster, RayClusterStatus
-from .ray_pod_view import PodView
+from .ray_pod_view import RayPodView
 from .ray_services import endpoints
-from .raycluster_status import ClusterStatus, Failure, differs, status_of, with_times
+from .raycluster_status import ObservedStatus, ReplicaFailure, differs, status_of, with_times
 from .raycluster_view import ClusterView
 from .suspension import SUSPENDED, Phase
 
@@ -20,7 +20,7 @@ def is_true(conditions: Iterable[Condition], name: str) -> bool:
 
 
 @define
-class Report:
+class StatusWriter:
     """One run's word on its cluster; `head` is known once its Service is there."""
 
     ctx: Context[RayCluster]
@@ -31,7 +31,7 @@ class Report:
     def __attrs_post_init__(self) -> None:
         self.head = self.ctx.object.status.head
 
-    def write(self, pods: Sequence[PodView], failure: Failure | None) -> None:
+    def write(self, pods: Sequence[RayPodView], failure: ReplicaFailure | None) -> None:
         """Say it, if it is news: of pods, of what failed, of where a suspension stands."""
         ctx, before = self.ctx, self.ctx.object.status
         known = any(one.type == SUSPENDED for one in before.conditions)
@@ -54,7 +54,7 @@ class Report:
         for one in status.conditions:
             ctx.condition(one.type, one.status, reason=one.reason, message=one.message)
 
-    def _after(self, before: RayClusterStatus, status: ClusterStatus) -> RayClusterStatus:
+    def _after(self, before: RayClusterStatus, status: ObservedStatus) -> RayClusterStatus:
         cluster, refused = self.cluster, bool(self.cluster.refused)
         head = evolve(
             self.head,

@@ -6,8 +6,8 @@ from reconcile.blocks.autoscaler.autoscaler import (
     Policy,
     Probe,
     Scaled,
+    ScaleTarget,
     Scaling,
-    Target,
     always_ready,
 )
 from reconcile.blocks.autoscaler.decision import Behaviour
@@ -15,11 +15,11 @@ from reconcile.blocks.autoscaler.metric_pages import Fetch, FetchFailed, HttpFet
 from reconcile.blocks.autoscaler.metric_sources import (
     CustomMetric,
     ExternalMetric,
+    MetricSource,
     PageMetric,
     PodMetric,
     ResourceMetric,
     Sight,
-    Source,
 )
 from reconcile.blocks.autoscaler.readings import (
     Missing,
@@ -33,12 +33,18 @@ from reconcile.blocks.autoscaler.readings import (
 from reconcile.blocks.autoscaler.replica_bounds import ReplicaBounds, Schedule, ZeroRules, active_schedule
 from reconcile.blocks.autoscaler.scaling_rules import Rates
 from reconcile.blocks.autoscaler.scraper import ScrapeLimits
-from reconcile.blocks.capacity.capacity_pools import CapacityPools, Decision, Growth, Pool, out_of_question
+from reconcile.blocks.capacity.capacity_pools import (
+    CapacityDecision,
+    CapacityPools,
+    Growth,
+    Pool,
+    out_of_question,
+)
 from reconcile.blocks.capacity.expanders import (
     BadPriorities,
-    Chosen,
     Expander,
-    Option,
+    ExpanderChoice,
+    ExpanderOption,
     Priorities,
     at_random,
     choose,
@@ -46,19 +52,19 @@ from reconcile.blocks.capacity.expanders import (
 )
 from reconcile.blocks.capacity.node_template import NodeTemplate, Taint, node_template
 from reconcile.blocks.capacity.packing import Packing, fill, pack
-from reconcile.blocks.capacity.pod_needs import Amounts, PodNeeds, Shape, amounts_of, pod_needs
+from reconcile.blocks.capacity.pod_needs import Amounts, PodNeeds, PodShape, amounts_of, pod_needs
 from reconcile.blocks.capacity.pool_backoff import (
     LACKING,
     RETRIED,
+    BackoffTerms,
     ErrorClass,
     PoolBackoff,
-    Terms,
     after_failure,
     class_of,
 )
 from reconcile.blocks.copier.consent import Consent, Grant
 from reconcile.blocks.copier.copier import Copied, Copier, CopyFailed
-from reconcile.blocks.copier.copies import Content, Copy, Removal, Unusable, as_it_is
+from reconcile.blocks.copier.copies import Content, Copy, CopyRemoval, Unusable, as_it_is
 from reconcile.blocks.copier.copy_plan import CopyStatus
 from reconcile.blocks.replica_group import (
     GroupPlan,
@@ -82,9 +88,9 @@ from reconcile.blocks.rollout.revisions import (
     revisions_of,
 )
 from reconcile.blocks.rollout.rollout import (
-    Bounds,
     RevisionSet,
     Rollout,
+    RolloutBounds,
     RolloutPlan,
     bounds_of,
     revision_set_of,
@@ -97,22 +103,24 @@ __all__ = [
     "AllowedHosts",
     "Amounts",
     "Autoscaler",
+    "BackoffTerms",
     "BadPriorities",
     "Behaviour",
-    "Bounds",
+    "CapacityDecision",
     "CapacityPools",
-    "Chosen",
     "Consent",
     "Content",
     "Copied",
     "Copier",
     "Copy",
     "CopyFailed",
+    "CopyRemoval",
     "CopyStatus",
     "CustomMetric",
-    "Decision",
     "ErrorClass",
     "Expander",
+    "ExpanderChoice",
+    "ExpanderOption",
     "ExternalMetric",
     "Fetch",
     "FetchFailed",
@@ -124,16 +132,17 @@ __all__ = [
     "HostRemoval",
     "HttpFetch",
     "Marks",
+    "MetricSource",
     "Missing",
     "NewHost",
     "NewReplica",
     "NodeTemplate",
-    "Option",
     "Packing",
     "PageMetric",
     "PerPodAverage",
     "PodMetric",
     "PodNeeds",
+    "PodShape",
     "Policy",
     "Pool",
     "PoolBackoff",
@@ -141,26 +150,23 @@ __all__ = [
     "Probe",
     "Rates",
     "Reading",
-    "Removal",
     "ReplicaBounds",
     "ReplicaGroup",
     "ResourceMetric",
     "RevisionSet",
     "Revisions",
     "Rollout",
+    "RolloutBounds",
     "RolloutPlan",
     "Samples",
+    "ScaleTarget",
     "Scaled",
     "Scaling",
     "Schedule",
     "ScrapeLimits",
-    "Shape",
     "Sight",
-    "Source",
     "Sum",
     "Taint",
-    "Target",
-    "Terms",
     "Unusable",
     "ZeroRules",
     "active_schedule",

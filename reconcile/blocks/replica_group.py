@@ -16,7 +16,7 @@ from reconcile.models import Object
 from reconcile.replicas import ReplicaLike, is_active, rank_victims, replica_of
 from reconcile.runs.requests import Result
 
-Reason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
+HostRemovalReason = Literal["unhealthy", "incomplete", "listed", "not-ready", "cheapest", "newest"]
 FIRST_WAIT = 10.0
 LONGEST_WAIT = 300.0
 """Seconds between the making of a replica that broke again and that of the next: those of the kubelet."""
@@ -175,7 +175,7 @@ class HostRemoval(Generic[H]):
     """A host to delete (with its uid), and why it is this one."""
 
     host: H
-    reason: Reason
+    reason: HostRemovalReason
 
 
 @frozen
@@ -268,7 +268,7 @@ class ReplicaGroup:
         one_of_several = self.hosts > 1 and self._is_whole(atom)
         return one_of_several and not any(host.whole for host in atom.hosts)
 
-    def _leaving(self, atoms: Sequence[Atom[H]]) -> list[tuple[Atom[H], Reason]]:
+    def _leaving(self, atoms: Sequence[Atom[H]]) -> list[tuple[Atom[H], HostRemovalReason]]:
         named = {atom.name for atom in atoms if any(host.name in self.listed for host in atom.hosts)}
         surplus = max(0, len(atoms) - self.replicas) if self.chooses else 0
         ranked = rank_victims(atoms, named)[: max(surplus, len(named))]
@@ -334,7 +334,7 @@ def _new_replicas(
         index += 1
 
 
-def _why_broken(host: HostLike) -> Reason:
+def _why_broken(host: HostLike) -> HostRemovalReason:
     return "unhealthy" if host.finished else "incomplete"
 
 

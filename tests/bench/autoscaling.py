@@ -14,8 +14,8 @@ from aiohttp import web
 
 from reconcile import ObjectMeta, SystemClock
 from reconcile.blocks import Behaviour, Rates, ReplicaBounds, Samples, ScrapeLimits
-from reconcile.blocks.autoscaler.decision import Measured, Memory, Situation, decide
-from reconcile.blocks.autoscaler.metric_pages import Series
+from reconcile.blocks.autoscaler.decision import Measured, Memory, TargetState, decide
+from reconcile.blocks.autoscaler.metric_pages import MetricSeries
 from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
 from reconcile.kinds import Pod, PodStatus
 from reconcile.kinds.core import PodCondition
@@ -55,7 +55,7 @@ def _decide_ms() -> float:
                 known=tuple(300 + number % 400 for number in range(len(ready) - 50)), missing={"A": 50}
             )
             measured = [Measured("a", 500, known), Measured("b", 700, known)]
-            _, memory = decide(how, bounds, memory, measured, Situation(PODS, PODS, second * 1000))
+            _, memory = decide(how, bounds, memory, measured, TargetState(PODS, PODS, second * 1000))
             if second >= 180:
                 took.append(time.perf_counter() - began)
     return statistics.median(took) * 1000
@@ -82,7 +82,7 @@ async def _pass_ms() -> float:
     heard = await scraper.ask(
         Candidates.among(pods),
         lambda pod: f"http://127.0.0.1:{port}/{'never' if int(pod.uid) < HANGING else 'page'}",
-        Series("load").value,
+        MetricSeries("load").value,
     )
     took = time.perf_counter() - began
     await runner.cleanup()

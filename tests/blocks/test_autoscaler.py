@@ -17,7 +17,14 @@ from reconcile.blocks import (
     Sum,
     ZeroRules,
 )
-from reconcile.blocks.autoscaler.decision import Measured, Memory, Situation, SourceMemory, Wish, decide
+from reconcile.blocks.autoscaler.decision import (
+    DesiredReplicas,
+    Measured,
+    Memory,
+    SourceMemory,
+    TargetState,
+    decide,
+)
 from reconcile.blocks.autoscaler.sample_windows import AverageWindow
 from reconcile.blocks.autoscaler.scaling_rules import Panic
 
@@ -35,9 +42,9 @@ def behaviour(rule: str = "demand", **changed: object) -> Behaviour:
 
 def once(
     *readings: Reading, current: int = 1, ready: int = 1, rule: str = "demand", bounds: ReplicaBounds = WIDE
-) -> Wish:
+) -> DesiredReplicas:
     measured = [Measured(f"m{number}", T, reading) for number, reading in enumerate(readings)]
-    return decide(behaviour(rule), bounds, Memory(), measured, Situation(current, ready, 0))[0]
+    return decide(behaviour(rule), bounds, Memory(), measured, TargetState(current, ready, 0))[0]
 
 
 def told(
@@ -50,7 +57,7 @@ def told(
     """The wishes of so many decisions one after the other: of (current, ready, reading) each."""
     memory, wishes = Memory(), []
     for number, (current, ready, reading) in enumerate(steps):
-        there = Situation(current, ready, number * every)
+        there = TargetState(current, ready, number * every)
         wish, memory = decide(how, bounds, memory, [Measured("m", T, reading)], there)
         wishes.append(wish.replicas)
     return wishes
@@ -77,9 +84,9 @@ def test_while_a_metric_is_missing_the_others_take_nothing_away(rule: str) -> No
 
 @pytest.mark.rule("autoscale-hold")
 def test_where_every_metric_is_missing_it_holds_within_the_bounds() -> None:
-    assert once(GONE, current=6) == Wish(6, {"m0": GONE}, held=True)
-    assert once(current=6) == Wish(6)
-    assert once(GONE, current=6, ready=6) == Wish(6, {"m0": GONE}, held=True, panicking=True)
+    assert once(GONE, current=6) == DesiredReplicas(6, {"m0": GONE}, held=True)
+    assert once(current=6) == DesiredReplicas(6)
+    assert once(GONE, current=6, ready=6) == DesiredReplicas(6, {"m0": GONE}, held=True, panicking=True)
     assert once(GONE, current=6, bounds=ReplicaBounds(minimum=1, maximum=4)).replicas == 4
     assert once(GONE, current=1, bounds=ReplicaBounds(minimum=3, maximum=4)).replicas == 3
 
@@ -96,7 +103,7 @@ def test_an_average_of_no_pods_is_none(rule: str) -> None:
 def test_as_many_pods_must_have_answered_as_is_said() -> None:
     samples = Samples((900,) * 8, {"Refused": 2})
     for least, want in ((800, 15), (801, 10)):
-        how, there = behaviour(min_known=least), Situation(10, 10, 0)
+        how, there = behaviour(min_known=least), TargetState(10, 10, 0)
         assert decide(how, WIDE, Memory(), [Measured("m", T, samples)], there)[0].replicas == want
 
 
@@ -132,7 +139,7 @@ def test_both_rules_say_the_same_of_the_incident(
     ready = len(samples.known) + samples.lost
     # Panic, with which it starts, has to be over before anything goes down.
     for now in (0, 1_000):
-        there = Situation(current, ready, now)
+        there = TargetState(current, ready, now)
         wish, memory = decide(how, WIDE, memory, [Measured("m", T, samples)], there)
     assert wish.replicas == want
 
@@ -253,7 +260,7 @@ def test_other_windows_forget_what_was_measured_and_nothing_else(ready: int) -> 
     memory = Memory()
     for stable, now in ((20_000, 0), (40_000, 5_000)):
         how = behaviour(stable_window=stable)
-        wish, memory = decide(how, WIDE, memory, [Measured("m", T, Sum(2_000))], Situation(4, ready, now))
+        wish, memory = decide(how, WIDE, memory, [Measured("m", T, Sum(2_000))], TargetState(4, ready, now))
         assert (wish.replicas, wish.panicking) == (4, ready > 1)
     fresh = AverageWindow(40_000, silence="unknown").write(5_000, 2_000)
     assert memory.sources["m"].stable == fresh
@@ -281,7 +288,7 @@ def test_a_burst_is_seen_over_the_panic_window_and_kept_up_for_the_stable_one() 
     quiet, burst = (2, 1, Sum(1_000)), (2, 1, Sum(3_500))
     memory, seen = Memory(), []
     for number, (current, ready, reading) in enumerate([quiet, burst, *[quiet] * 12]):
-        there = Situation(current, ready, number * STEP)
+        there = TargetState(current, ready, number * STEP)
         wish, memory = decide(how, WIDE, memory, [Measured("m", T, reading)], there)
         seen.append((wish.replicas, wish.panicking))
     assert seen == [(2, False)] + [(5, True)] * 12 + [(2, False)]
@@ -291,7 +298,7 @@ def test_by_demand_one_step_goes_as_far_as_the_rates_say_and_no_start_is_smaller
     how, calm = behaviour(rates=Rates(up=2_000, down=4_000)), AverageWindow(1, 1)
     for total, current, want in ((50_000, 4, 8), (500, 8, 2), (3_000, 4, 6)):
         memory = Memory({"m": SourceMemory(calm, calm, Panic())})
-        there = Situation(current, current, 0)
+        there = TargetState(current, current, 0)
         assert decide(how, WIDE, memory, [Measured("m", T, Sum(total))], there)[0].replicas == want
     assert told(behaviour(activation_scale=3), [(1, 1, Sum(500))]) == [3]
 
@@ -326,7 +333,7 @@ def test_since_when_a_target_serves_is_remembered_from_one_decision_to_the_next(
     seen = []
     for now in (0, 2_000, 4_000, 6_000):
         bounds = ReplicaBounds(minimum=0, maximum=5)
-        _, memory = decide(how, bounds, memory, [Measured("m", T, reading)], Situation(1, 1, now))
+        _, memory = decide(how, bounds, memory, [Measured("m", T, reading)], TargetState(1, 1, now))
         assert memory.activity is not None
         seen.append((memory.activity.phase, memory.activity.since))
     late = ("inactive", 6_000) if reading == Sum(0) else ("active", 0)
@@ -373,7 +380,7 @@ def test_whatever_is_measured_the_wish_is_within_the_bounds(
     how, memory = behaviour(rule, stable_window=window + 1, down_window=window), Memory()
     for number, (current, ready, found) in enumerate(steps):
         measured = [Measured(f"m{place}", T, reading) for place, reading in enumerate(found)]
-        wish, memory = decide(how, bounds, memory, measured, Situation(current, ready, number * STEP))
+        wish, memory = decide(how, bounds, memory, measured, TargetState(current, ready, number * STEP))
         assert wish.replicas == -1 or wish.replicas == bounds.within(wish.replicas)
         if wish.missing and bounds.within(current) == current and wish.replicas >= 0:
             assert wish.replicas >= current

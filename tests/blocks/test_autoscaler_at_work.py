@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from controllers.autoscaling.demo.incident import Workload
+from controllers.autoscaling.demo.incident import DemoWorkload
 from reconcile import Controller, Manager, ObjectMeta
 from reconcile.blocks import Sum
 from reconcile.blocks.autoscaler.autoscaler import measure
@@ -36,7 +36,7 @@ def test_the_deployment_of_a_tide_follows_what_waits() -> None:
             net, waiting = Net(), [35]
             net.metrics = lambda pod: f"waiting {waiting[0]}\n"
             NAMES["autoscaler"].fetch = net.fetch
-            workload = Workload(net, room=20)
+            workload = DemoWorkload(net, room=20)
             workload.begun = 3
             async with anyio.create_task_group() as group:
                 await group.start(

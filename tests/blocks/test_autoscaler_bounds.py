@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from reconcile.blocks.autoscaler.metric_pages import MOST_BYTES, MOST_SERIES, Series
+from reconcile.blocks.autoscaler.metric_pages import MOST_BYTES, MOST_SERIES, MetricSeries
 from reconcile.blocks.autoscaler.readings import Missing
 
 PAGES = [
@@ -31,19 +31,19 @@ PAGES = [
 def test_no_page_holds_the_loop(part: bytes, name: str) -> None:
     page = part * (MOST_BYTES // len(part))
     before = time.thread_time()
-    Series(name).value(page)
+    MetricSeries(name).value(page)
     assert time.thread_time() - before < 0.2  # the bound is 0.1; a busy machine takes twice as long
 
 
 def test_series_up_to_the_bound_add_up_and_more_are_missing() -> None:
-    assert Series("load").value(b"load 1\n" * MOST_SERIES) == MOST_SERIES * 1000
-    found = Series("load").value(b"load 1\n" * (MOST_SERIES + 1))
+    assert MetricSeries("load").value(b"load 1\n" * MOST_SERIES) == MOST_SERIES * 1000
+    found = MetricSeries("load").value(b"load 1\n" * (MOST_SERIES + 1))
     assert isinstance(found, Missing)
     assert found.reason == "TooManySeries"
 
 
 def test_a_value_at_the_end_of_a_large_page_is_found() -> None:
     page = b"".join(b'other_%d{load="1"} 2\n' % number for number in range(20_000))
-    assert Series("load").value(page + b"vllm:load 3\n") == 3000
-    assert Series("load").value(page + b'  load{x="y"}\t4 1700000000') == 4000
-    assert Series("load").value(page + b'{"load",x="y"} 5\n') == 5000
+    assert MetricSeries("load").value(page + b"vllm:load 3\n") == 3000
+    assert MetricSeries("load").value(page + b'  load{x="y"}\t4 1700000000') == 4000
+    assert MetricSeries("load").value(page + b'{"load",x="y"} 5\n') == 5000

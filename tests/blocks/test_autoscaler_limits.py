@@ -12,8 +12,8 @@ from reconcile.blocks.autoscaler.replica_bounds import (
     UNKNOWN,
     Activity,
     ReplicaBounds,
+    ScaleStep,
     Schedule,
-    Step,
     ZeroRules,
     active_schedule,
     activity_after,
@@ -39,19 +39,19 @@ DONE = being("inactive", GRACE)
 @pytest.mark.parametrize(
     ("current", "wanted", "bounds", "activity", "want"),
     [
-        (10, 0, NONE, BUSY, Step(1, True)),
-        (10, 0, ReplicaBounds(minimum=2), BUSY, Step(2, True)),
-        (10, 0, ReplicaBounds(minimum=2, reachable=False), DONE, Step(0, True)),
-        (1, 10, NONE, BUSY, Step(10, True)),
-        (1, 10, ReplicaBounds(minimum=0, maximum=8), BUSY, Step(8, True)),
-        (12, UNKNOWN, NONE, BUSY, Step(UNKNOWN, False)),
-        (0, UNKNOWN, NONE, BUSY, Step(UNKNOWN, False)),
-        (0, 1, NONE, DONE, Step(1, True)),
-        (0, 10, NONE, DONE, Step(10, True)),
+        (10, 0, NONE, BUSY, ScaleStep(1, True)),
+        (10, 0, ReplicaBounds(minimum=2), BUSY, ScaleStep(2, True)),
+        (10, 0, ReplicaBounds(minimum=2, reachable=False), DONE, ScaleStep(0, True)),
+        (1, 10, NONE, BUSY, ScaleStep(10, True)),
+        (1, 10, ReplicaBounds(minimum=0, maximum=8), BUSY, ScaleStep(8, True)),
+        (12, UNKNOWN, NONE, BUSY, ScaleStep(UNKNOWN, False)),
+        (0, UNKNOWN, NONE, BUSY, ScaleStep(UNKNOWN, False)),
+        (0, 1, NONE, DONE, ScaleStep(1, True)),
+        (0, 10, NONE, DONE, ScaleStep(10, True)),
     ],
 )
 def test_a_wish_is_bounded_and_written_as_in_knative(
-    current: int, wanted: int, bounds: ReplicaBounds, activity: Activity, want: Step
+    current: int, wanted: int, bounds: ReplicaBounds, activity: Activity, want: ScaleStep
 ) -> None:
     assert step_to(wanted, current, bounds, TO_ZERO, activity, NOW) == want
 
@@ -60,15 +60,15 @@ def test_a_wish_is_bounded_and_written_as_in_knative(
 @pytest.mark.parametrize(
     ("current", "wanted", "initial", "initialized", "activity", "want"),
     [
-        (0, 1, 2, False, DONE, Step(2, True)),
-        (5, 1, 5, False, BUSY, Step(5, False)),
-        (2, 0, 2, True, BUSY, Step(1, True)),
-        (0, 0, 0, False, DONE, Step(0, False)),
-        (3, 0, 0, False, BUSY, Step(0, True)),
+        (0, 1, 2, False, DONE, ScaleStep(2, True)),
+        (5, 1, 5, False, BUSY, ScaleStep(5, False)),
+        (2, 0, 2, True, BUSY, ScaleStep(1, True)),
+        (0, 0, 0, False, DONE, ScaleStep(0, False)),
+        (3, 0, 0, False, BUSY, ScaleStep(0, True)),
     ],
 )
 def test_so_many_are_wanted_at_the_start(
-    current: int, wanted: int, initial: int, initialized: bool, activity: Activity, want: Step
+    current: int, wanted: int, initial: int, initialized: bool, activity: Activity, want: ScaleStep
 ) -> None:
     bounds = ReplicaBounds(minimum=0, initial=initial, initialized=initialized)
     assert step_to(wanted, current, bounds, TO_ZERO, activity, NOW) == want
@@ -78,29 +78,29 @@ def test_so_many_are_wanted_at_the_start(
 @pytest.mark.parametrize(
     ("activity", "answered", "want"),
     [
-        (being("active", IDLE - 1), True, Step(1, False)),
-        (being("active", IDLE), True, Step(0, False)),
-        (being("inactive", GRACE - 1), True, Step(0, False)),
-        (being("inactive", GRACE), True, Step(0, True)),
-        (being("inactive", GRACE), False, Step(0, False)),
-        (being("activating", 629_999), True, Step(UNKNOWN, False)),
-        (being("activating", 630_000), True, Step(0, True)),
+        (being("active", IDLE - 1), True, ScaleStep(1, False)),
+        (being("active", IDLE), True, ScaleStep(0, False)),
+        (being("inactive", GRACE - 1), True, ScaleStep(0, False)),
+        (being("inactive", GRACE), True, ScaleStep(0, True)),
+        (being("inactive", GRACE), False, ScaleStep(0, False)),
+        (being("activating", 629_999), True, ScaleStep(UNKNOWN, False)),
+        (being("activating", 630_000), True, ScaleStep(0, True)),
     ],
 )
 def test_the_last_pod_goes_after_idleness_the_probe_and_the_grace(
-    activity: Activity, answered: bool, want: Step
+    activity: Activity, answered: bool, want: ScaleStep
 ) -> None:
     assert step_to(0, 1, NONE, TO_ZERO, activity, NOW, answered=answered) == want
 
 
 def test_what_may_not_be_zero_keeps_one() -> None:
-    assert step_to(0, 3, NONE, ZeroRules(), DONE, NOW) == Step(1, True)
+    assert step_to(0, 3, NONE, ZeroRules(), DONE, NOW) == ScaleStep(1, True)
 
 
 def test_the_last_pod_is_retained_longer_where_that_is_asked_for() -> None:
     slow = ZeroRules(allowed=True, idle=IDLE, retention=2 * GRACE)
-    assert step_to(0, 1, NONE, slow, DONE, NOW) == Step(0, False)
-    assert step_to(0, 1, NONE, slow, being("inactive", 2 * GRACE), NOW) == Step(0, True)
+    assert step_to(0, 1, NONE, slow, DONE, NOW) == ScaleStep(0, False)
+    assert step_to(0, 1, NONE, slow, being("inactive", 2 * GRACE), NOW) == ScaleStep(0, True)
 
 
 def test_the_probe_is_asked_only_when_it_matters() -> None:

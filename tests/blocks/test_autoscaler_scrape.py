@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from reconcile import ObjectMeta, SystemClock
 from reconcile.blocks import AllowedHosts
-from reconcile.blocks.autoscaler.metric_pages import FetchFailed, HttpFetch, Series
+from reconcile.blocks.autoscaler.metric_pages import FetchFailed, HttpFetch, MetricSeries
 from reconcile.blocks.autoscaler.readings import Missing, Samples
 from reconcile.blocks.autoscaler.scraper import Candidates, ScrapeLimits, Scraper
 from reconcile.kinds import Pod, PodSpec, PodStatus
@@ -87,7 +87,7 @@ def asked(
         scraper = Scraper(VirtualClock(0), limits or ScrapeLimits(), net)
         began = anyio.current_time()
         heard = [
-            await scraper.ask(Candidates.among(pods), url_of, Series("load").value, sampled=sampled)
+            await scraper.ask(Candidates.among(pods), url_of, MetricSeries("load").value, sampled=sampled)
             for _ in range(times)
         ]
         return heard, anyio.current_time() - began
@@ -166,12 +166,12 @@ def test_a_pod_that_failed_is_asked_again_later() -> None:
         scraper = Scraper(VirtualClock(0), ScrapeLimits(backoff=5.0, backoff_limit=20.0), net)
         counts = []
         for _ in range(70):
-            await scraper.ask(Candidates.among([pod(0)]), url_of, Series("load").value)
+            await scraper.ask(Candidates.among([pod(0)]), url_of, MetricSeries("load").value)
             counts.append(len(net.asked))
             await anyio.sleep(1)
         net.answers = {}
         await anyio.sleep(30)
-        heard = await scraper.ask(Candidates.among([pod(0)]), url_of, Series("load").value)
+        heard = await scraper.ask(Candidates.among([pod(0)]), url_of, MetricSeries("load").value)
         assert heard.known == (1000,)
         return counts
 
@@ -201,15 +201,15 @@ heat NaN
 @pytest.mark.parametrize(
     ("series", "want"),
     [
-        (Series("load"), 750),
-        (Series("load", (("model", "a"),)), 250),
-        (Series("waiting"), 3000),
-        (Series("engine:waiting"), 3000),
-        (Series("oad"), "NoSuchMetric"),
-        (Series("heat"), "NotPrometheusText"),
+        (MetricSeries("load"), 750),
+        (MetricSeries("load", (("model", "a"),)), 250),
+        (MetricSeries("waiting"), 3000),
+        (MetricSeries("engine:waiting"), 3000),
+        (MetricSeries("oad"), "NoSuchMetric"),
+        (MetricSeries("heat"), "NotPrometheusText"),
     ],
 )
-def test_a_value_is_found_by_name_and_labels(series: Series, want: int | str) -> None:
+def test_a_value_is_found_by_name_and_labels(series: MetricSeries, want: int | str) -> None:
     found = series.value(PAGE)
     assert (found.reason if isinstance(found, Missing) else found) == want
 
@@ -217,15 +217,15 @@ def test_a_value_is_found_by_name_and_labels(series: Series, want: int | str) ->
 @pytest.mark.rule("autoscale-bad-page")
 @pytest.mark.parametrize("page", [b"<html>load</html>", b'{"load": 1}', b"\xff\xfe", b"load one", b"load{ 1"])
 def test_what_is_not_prometheus_text_is_missing(page: bytes) -> None:
-    found = Series("load").value(page)
+    found = MetricSeries("load").value(page)
     assert isinstance(found, Missing)
     assert found.reason == "NotPrometheusText"
 
 
 @given(some.binary(max_size=200))
 def test_no_page_breaks_the_reader(page: bytes) -> None:
-    assert isinstance(Series("load").value(page), int | Missing)
-    assert isinstance(Series("load").value(b"load 1\nload " + page), int | Missing)
+    assert isinstance(MetricSeries("load").value(page), int | Missing)
+    assert isinstance(MetricSeries("load").value(b"load 1\nload " + page), int | Missing)
 
 
 # --- over sockets ---------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ async def over_http(handler: object, *, limits: ScrapeLimits | None = None) -> i
     port = runner.addresses[0][1]
     scraper = Scraper(SystemClock(), limits or ScrapeLimits(), loopback)
     try:
-        return await scraper.page(f"http://127.0.0.1:{port}/metrics", Series("load").value)
+        return await scraper.page(f"http://127.0.0.1:{port}/metrics", MetricSeries("load").value)
     finally:
         await runner.cleanup()
 
@@ -303,6 +303,7 @@ async def test_redirects_are_not_followed_and_bad_answers_have_no_value() -> Non
 async def test_a_refused_connection_and_a_broken_address_have_no_value() -> None:
     scraper = Scraper(SystemClock(), fetch=loopback)
     assert (
-        reason(await scraper.page("http://127.0.0.1:1/metrics", Series("load").value)) == "ConnectionRefused"
+        reason(await scraper.page("http://127.0.0.1:1/metrics", MetricSeries("load").value))
+        == "ConnectionRefused"
     )
-    assert reason(await scraper.page("http://[::bad/metrics", Series("load").value)) == "BadAddress"
+    assert reason(await scraper.page("http://[::bad/metrics", MetricSeries("load").value)) == "BadAddress"

@@ -15,11 +15,11 @@ from reconcile import Client, ObjectMeta
 from reconcile.blocks import (
     CustomMetric,
     ExternalMetric,
+    MetricSource,
     Missing,
     PageMetric,
     ResourceMetric,
     Samples,
-    Source,
     Sum,
 )
 from reconcile.blocks.autoscaler.metric_sources import Sight
@@ -75,7 +75,7 @@ def pod(name: str, *, ready: bool = True, cpu: str | None = "500m") -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(containers=(container,)), status=status)
 
 
-def read(source: Source, answer: Answer, *pods: Pod) -> Any:
+def read(source: MetricSource, answer: Answer, *pods: Pod) -> Any:
     async def run() -> Any:
         clock = VirtualClock(0)
         client = Client(MetricsApi(answer, clock), clock=clock)
@@ -160,7 +160,9 @@ def test_an_external_metric_is_a_total_of_all_its_series() -> None:
     ],
     ids=lambda answer: str(answer.status if answer.status != 200 else answer.body)[:12],
 )
-def test_an_api_that_does_not_answer_well_is_missing_within_its_time(source: Source, answer: Answer) -> None:
+def test_an_api_that_does_not_answer_well_is_missing_within_its_time(
+    source: MetricSource, answer: Answer
+) -> None:
     found = read(source, answer, pod("a"))
     assert isinstance(found, Missing)
     assert found.reason == "MetricsApiFailed"

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from informers.errors import error_from_status
-from reconcile.blocks.capacity.pool_backoff import PoolBackoff, Terms, after_failure, class_of
+from reconcile.blocks.capacity.pool_backoff import BackoffTerms, PoolBackoff, after_failure, class_of
 from reconcile.errors import ApiError, Unreachable
 
 
@@ -52,7 +52,7 @@ def test_a_first_failure_is_five_minutes_and_no_back_off_is_longer_than_half_an_
 
 @pytest.mark.rule("capi-2d-backoff")
 def test_a_back_off_is_forgotten_when_more_than_its_time_has_passed_since_the_last_failure() -> None:
-    terms = Terms(first=60, longest=600, forgotten=100)
+    terms = BackoffTerms(first=60, longest=600, forgotten=100)
     backoff = PoolBackoff(NOW, 240.0, NOW, "quota")
     just, over = (NOW + datetime.timedelta(seconds=seconds) for seconds in (100, 100.5))
     assert (backoff.is_stale(just, terms), backoff.is_stale(over, terms)) == (False, True)

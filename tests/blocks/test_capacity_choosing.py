@@ -9,17 +9,17 @@ from attrs import evolve
 
 from reconcile.blocks import (
     BadPriorities,
+    CapacityDecision,
     CapacityPools,
-    Decision,
+    ExpanderOption,
     Growth,
     NodeTemplate,
-    Option,
     Pool,
     PoolBackoff,
     Priorities,
 )
 from reconcile.blocks.capacity.capacity_pools import out_of_question
-from reconcile.blocks.capacity.expanders import Chosen, at_random, choose, least_waste
+from reconcile.blocks.capacity.expanders import ExpanderChoice, at_random, choose, least_waste
 from reconcile.blocks.capacity.packing import Packing
 from tests.blocks.test_capacity import node, options, pod, pool
 
@@ -27,29 +27,31 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def test_of_what_expanders_leave_the_first_by_name_is_taken_and_no_other() -> None:
-    assert choose(options("b", "a"), [least_waste]) == Chosen(tuple(options("a")))
-    assert choose(options("b", "a"), []) == Chosen(tuple(options("a")))
-    assert choose([], [least_waste]) == Chosen(())
+    assert choose(options("b", "a"), [least_waste]) == ExpanderChoice(tuple(options("a")))
+    assert choose(options("b", "a"), []) == ExpanderChoice(tuple(options("a")))
+    assert choose([], [least_waste]) == ExpanderChoice(())
 
 
 @pytest.mark.rule("capacity-expanders")
 def test_what_each_expander_says_is_said_once_and_in_order() -> None:
     def says(*unmatched: str, notice: str = "", leaves: int = 9) -> object:
-        return lambda given: Chosen(tuple(given)[:leaves], unmatched, notice)
+        return lambda given: ExpanderChoice(tuple(given)[:leaves], unmatched, notice)
 
     first, quiet = says("x", "y", notice="one"), says("y")
     second, last, never = says("z", notice="two"), says("w", notice="three", leaves=0), says("n", notice="n")
     found = choose(options("b", "a"), [first, quiet, second])  # type: ignore[list-item]
-    assert found == Chosen(tuple(options("a")), ("x", "y", "z"), "one; two")
+    assert found == ExpanderChoice(tuple(options("a")), ("x", "y", "z"), "one; two")
     found = choose(options("b", "a"), [last, never])  # type: ignore[list-item]
-    assert found == Chosen((), ("w",), "three")
+    assert found == ExpanderChoice((), ("w",), "three")
 
 
 @pytest.mark.rule("capi-2d-priority")
 def test_priorities_that_say_nothing_leave_all_and_say_so() -> None:
     chosen = choose(options("b", "a"), [Priorities()])
-    assert chosen == Chosen(tuple(options("a")), (), "there are no priorities")
-    assert Priorities(fault="no YAML")(options("b", "a")) == Chosen(tuple(options("b", "a")), (), "no YAML")
+    assert chosen == ExpanderChoice(tuple(options("a")), (), "there are no priorities")
+    assert Priorities(fault="no YAML")(options("b", "a")) == ExpanderChoice(
+        tuple(options("b", "a")), (), "no YAML"
+    )
 
 
 @pytest.mark.rule("capi-2d-priority")
@@ -57,9 +59,9 @@ def test_a_pool_has_the_highest_priority_of_those_that_match_anywhere_in_its_nam
     said = Priorities.parse("1:\n- gpu\n7:\n- ^a\n- z$\n-3:\n- cpu\n")
     assert [said.of(name) for name in ("a-gpu", "my-gpu", "b-cpu-z", "cpu", "other")] == [7, 1, 7, -3, None]
     offered = options("my-gpu", "other", "cpu")
-    assert said(offered) == Chosen(tuple(options("my-gpu")), ("other",))
+    assert said(offered) == ExpanderChoice(tuple(options("my-gpu")), ("other",))
     none = "no priority matches any of the pools that are possible"
-    assert said(options("x", "y")) == Chosen(tuple(options("x", "y")), ("x", "y"), none)
+    assert said(options("x", "y")) == ExpanderChoice(tuple(options("x", "y")), ("x", "y"), none)
 
 
 @pytest.mark.rule("capi-2d-priority")
@@ -84,8 +86,8 @@ def test_a_text_that_says_no_priorities_is_told_where_it_is_wrong(text: str, tol
         Priorities.parse(text)
 
 
-def option(name: str, free: dict[str, int], nodes: int, **used: int) -> Option:
-    return Option(name, NodeTemplate(free), Packing(nodes, ("p",), {}, used))
+def option(name: str, free: dict[str, int], nodes: int, **used: int) -> ExpanderOption:
+    return ExpanderOption(name, NodeTemplate(free), Packing(nodes, ("p",), {}, used))
 
 
 @pytest.mark.rule("capacity-expanders")
@@ -96,15 +98,15 @@ def test_waste_is_what_no_pod_takes_of_all_new_nodes_together() -> None:
     bare = option("bare", {"cpu": 4}, 2, cpu=4)
     assert bare.waste == Fraction(1, 2)
     worse = option("worse", {"cpu": 4, "memory": 10}, 2, cpu=6, memory=14)
-    assert least_waste([half, worse, bare]) == Chosen((half, bare))
-    assert least_waste([]) == Chosen(())
+    assert least_waste([half, worse, bare]) == ExpanderChoice((half, bare))
+    assert least_waste([]) == ExpanderChoice(())
 
 
 @pytest.mark.rule("capacity-expanders")
 def test_chance_takes_one_and_of_none_none() -> None:
     given = options("a", "b", "c")
     assert [at_random(lambda n=n: n / 6)(given).options[0].pool for n in range(6)] == list("aabbcc")  # type: ignore[misc]
-    assert at_random(lambda: 0.5)([]) == Chosen(())
+    assert at_random(lambda: 0.5)([]) == ExpanderChoice(())
 
 
 # What a decision is in full.
@@ -146,7 +148,7 @@ def test_a_decision_tells_of_every_pod_and_every_pool() -> None:
         pool("held", held="paused", template=None, upcoming=2),
     ]
     decision = CapacityPools([said]).decide(pods, [node()], pools, NOW)
-    assert decision == Decision(
+    assert decision == CapacityDecision(
         growths=(Growth("best", 2, 4, ("d/p1", "d/p2")), Growth("second", 0, 2, ("d/p3", "d/p4"))),
         housed=("d/comes", "d/there"),
         left={"d/odd": "not modelled: resourceClaims, a scheduler of its own", "d/huge": "third: cpu"},
@@ -168,19 +170,23 @@ def test_a_pod_that_fits_nowhere_is_told_of_each_pool_and_expanders_are_quoted_o
     small, narrow = pool("b", 0, 5, template=node("1")), pool("a", 0, 5, template=node(memory="1Mi"))
     bad = Priorities(fault="no YAML")
     decision = CapacityPools([bad]).decide([pod("p", "3")], [], [small, narrow], NOW)
-    assert decision == Decision(left={"d/p": "a: memory; b: cpu"})
+    assert decision == CapacityDecision(left={"d/p": "a: memory; b: cpu"})
     pods = [pod("q", "3"), pod("r", "1", "10Gi")]
     roomy = [evolve(small, template=node()), evolve(narrow, template=node("1", "20Gi"))]
     both = CapacityPools([bad]).decide(pods, [], roomy, NOW)
-    assert both == Decision((Growth("a", 0, 1, ("d/r",)), Growth("b", 0, 1, ("d/q",))), notices=("no YAML",))
+    assert both == CapacityDecision(
+        (Growth("a", 0, 1, ("d/r",)), Growth("b", 0, 1, ("d/q",))), notices=("no YAML",)
+    )
 
 
 @pytest.mark.rule("capacity-decide")
 def test_without_pools_or_without_pods_nothing_grows() -> None:
-    assert CapacityPools().decide([pod()], [], [], NOW) == Decision(left={"d/p": "there are no pools"})
-    assert CapacityPools().decide([], [node()], [pool("a")], NOW) == Decision()
+    assert CapacityPools().decide([pod()], [], [], NOW) == CapacityDecision(
+        left={"d/p": "there are no pools"}
+    )
+    assert CapacityPools().decide([], [node()], [pool("a")], NOW) == CapacityDecision()
     full = CapacityPools().decide([pod()], [], [pool("a", 1, 1)], NOW)
     said = {"a": "as large as it may be (1)"}
-    assert full == Decision(left={"d/p": "no pool is left that could grow"}, skipped=said)
+    assert full == CapacityDecision(left={"d/p": "no pool is left that could grow"}, skipped=said)
     assert CapacityPools().expanders == (least_waste,)
     assert CapacityPools(iter([least_waste])).expanders == (least_waste,)  # type: ignore[arg-type]

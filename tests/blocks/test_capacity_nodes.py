@@ -5,7 +5,7 @@ from attrs import evolve
 
 from reconcile.blocks import NodeTemplate, Taint
 from reconcile.blocks.capacity.node_template import node_template
-from reconcile.blocks.capacity.pod_needs import HostPort, NodeRequirement, Shape, Toleration
+from reconcile.blocks.capacity.pod_needs import HostPort, NodeRequirement, PodShape, Toleration
 from reconcile.kinds import Node
 from reconcile.models import decode
 
@@ -72,15 +72,15 @@ def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: Toleration, pu
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
-        (Shape((), tolerations=(Toleration("team", "Exists"), Toleration("b", "Exists"))), ""),
-        (Shape((), tolerations=(Toleration("team", "Exists"),)), "taint b:NoExecute"),
-        (Shape(()), "taint team=a:NoSchedule"),
-        (Shape((), (("zone", "b"),)), "node selector or affinity"),
-        (Shape((), terms=((NodeRequirement("gpu", "Exists"),),)), "node selector or affinity"),
-        (Shape((), (("zone", "b"),), unmodelled=("volumes", "claims")), "not modelled: volumes, claims"),
+        (PodShape((), tolerations=(Toleration("team", "Exists"), Toleration("b", "Exists"))), ""),
+        (PodShape((), tolerations=(Toleration("team", "Exists"),)), "taint b:NoExecute"),
+        (PodShape(()), "taint team=a:NoSchedule"),
+        (PodShape((), (("zone", "b"),)), "node selector or affinity"),
+        (PodShape((), terms=((NodeRequirement("gpu", "Exists"),),)), "node selector or affinity"),
+        (PodShape((), (("zone", "b"),), unmodelled=("volumes", "claims")), "not modelled: volumes, claims"),
     ],
 )
-def test_a_node_says_what_keeps_a_pod_off_it(shape: Shape, why: str) -> None:
+def test_a_node_says_what_keeps_a_pod_off_it(shape: PodShape, why: str) -> None:
     soft, hard = Taint("soft", "", "PreferNoSchedule"), Taint("b", "", "NoExecute")
     assert NodeTemplate({}, {"zone": "a"}, (soft, TEAM, hard)).bars(shape) == why
 
@@ -88,16 +88,16 @@ def test_a_node_says_what_keeps_a_pod_off_it(shape: Shape, why: str) -> None:
 @pytest.mark.rule("capacity-fit")
 def test_a_node_says_of_what_it_has_too_little() -> None:
     node = NodeTemplate({"cpu": 2, "memory": 1}, ports=(HostPort(80), HostPort(81)))
-    assert node.lacks(Shape((("cpu", 2), ("memory", 1)))) == ""
-    assert node.lacks(Shape((("cpu", 3), ("memory", 2)))) == "cpu"
-    assert node.lacks(Shape((("cpu", 2), ("memory", 2)))) == "memory"
-    assert node.lacks(Shape((("cpu", 1), ("gpu", 1)))) == "gpu"
-    assert node.lacks(Shape((("cpu", 1), ("gpu", 0)), ports=(HostPort(82),))) == ""
-    assert node.lacks(Shape((), ports=(HostPort(82), HostPort(81)))) == "host ports"
+    assert node.lacks(PodShape((("cpu", 2), ("memory", 1)))) == ""
+    assert node.lacks(PodShape((("cpu", 3), ("memory", 2)))) == "cpu"
+    assert node.lacks(PodShape((("cpu", 2), ("memory", 2)))) == "memory"
+    assert node.lacks(PodShape((("cpu", 1), ("gpu", 1)))) == "gpu"
+    assert node.lacks(PodShape((("cpu", 1), ("gpu", 0)), ports=(HostPort(82),))) == ""
+    assert node.lacks(PodShape((), ports=(HostPort(82), HostPort(81)))) == "host ports"
 
 
 @pytest.mark.rule("capacity-fit")
 def test_a_pod_takes_its_share_of_a_node_and_its_ports() -> None:
     node = NodeTemplate({"cpu": 5, "memory": 1}, {"zone": "a"}, (TEAM,), (HostPort(80),))
-    taken = node.with_pod(Shape((("cpu", 2), ("memory", 4), ("gpu", 1)), ports=(HostPort(81),)))
+    taken = node.with_pod(PodShape((("cpu", 2), ("memory", 4), ("gpu", 1)), ports=(HostPort(81),)))
     assert taken == evolve(node, free={"cpu": 3, "memory": 0}, ports=(HostPort(80), HostPort(81)))

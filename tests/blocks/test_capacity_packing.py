@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from reconcile.blocks import NodeTemplate, PodNeeds, Taint, fill, pack
 from reconcile.blocks.capacity.packing import Packing, by_shape
-from reconcile.blocks.capacity.pod_needs import HostPort, Shape, Toleration
+from reconcile.blocks.capacity.pod_needs import HostPort, PodShape, Toleration
 
 DEAR = Taint("dear")
 
 
-def shape(cpu: int, memory: int, gpu: int = 0, **rest: Any) -> Shape:
+def shape(cpu: int, memory: int, gpu: int = 0, **rest: Any) -> PodShape:
     asked = {"cpu": cpu, "gpu": gpu, "memory": memory}
     amounts = tuple((name, amount) for name, amount in asked.items() if amount)
-    return Shape((*amounts, ("pods", 1)), **rest)
+    return PodShape((*amounts, ("pods", 1)), **rest)
 
 
 def node(cpu: int = 8, memory: int = 12, gpu: int = 2, pods: int = 5, **rest: Any) -> NodeTemplate:
@@ -145,7 +145,7 @@ def test_what_no_node_has_at_all_is_lacking() -> None:
         (shape(1, 2), shape(2, 0)),
     ],
 )
-def test_what_is_not_asked_for_has_no_share(larger: Shape, smaller: Shape) -> None:
+def test_what_is_not_asked_for_has_no_share(larger: PodShape, smaller: PodShape) -> None:
     """Of a node of 8 and 12, where 1 and 2 are 7/24, and the others 6/24."""
     assert fill([PodNeeds("s", smaller), PodNeeds("l", larger)], [node(pods=1)]) == {"l": 0}
 

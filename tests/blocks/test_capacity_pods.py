@@ -9,7 +9,7 @@ from reconcile.blocks import PodNeeds, pod_needs
 from reconcile.blocks.capacity.pod_needs import (
     HostPort,
     NodeRequirement,
-    Shape,
+    PodShape,
     Toleration,
     add,
     less,
@@ -61,13 +61,12 @@ WHOLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.rule("capacity-fit")
-@pytest.mark.rule("capacity-unmodelled")
+@pytest.mark.rule("capacity-fit", "capacity-unmodelled")
 def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> None:
     none = (NodeRequirement("", "Exists"),)
     assert pod_needs(WHOLE) == PodNeeds(
         "d/p",
-        Shape(
+        PodShape(
             amounts=(("cpu", 1500), ("memory", 1_000_000), ("pods", 1000)),
             selector=(("disk", "ssd"), ("zone", "a")),
             terms=(
@@ -114,7 +113,7 @@ def test_all_that_is_heeded_of_a_pod_is_in_its_shape_and_the_rest_is_named() -> 
     ],
 )
 def test_a_pod_that_asks_for_nothing_takes_the_place_of_one_pod(manifest: dict[str, Any]) -> None:
-    assert pod_needs(manifest) == PodNeeds("/", Shape((("pods", 1000),)))
+    assert pod_needs(manifest) == PodNeeds("/", PodShape((("pods", 1000),)))
 
 
 @pytest.mark.rule("capacity-fit")
@@ -179,15 +178,15 @@ def test_an_expression_holds_by_the_label_that_a_node_has(requirement: NodeRequi
 @pytest.mark.rule("capacity-fit")
 def test_a_node_is_accepted_by_the_whole_selector_and_all_of_one_term() -> None:
     zone, disk = NodeRequirement("zone", "In", ("a",)), NodeRequirement("disk", "Exists")
-    both = Shape((), (("zone", "a"), ("disk", "ssd")))
+    both = PodShape((), (("zone", "a"), ("disk", "ssd")))
     assert both.accepts({"zone": "a", "disk": "ssd", "more": "b"})
     assert not both.accepts({"zone": "a"})
-    one_of = Shape((), terms=((zone, disk), (NodeRequirement("other", "Exists"),)))
+    one_of = PodShape((), terms=((zone, disk), (NodeRequirement("other", "Exists"),)))
     assert one_of.accepts({"zone": "a", "disk": ""})
     assert one_of.accepts({"other": ""})
     assert not one_of.accepts({"zone": "a"})
-    assert not Shape((), (("zone", "b"),), ((zone,),)).accepts({"zone": "a"})
-    assert Shape(()).accepts({})
+    assert not PodShape((), (("zone", "b"),), ((zone,),)).accepts({"zone": "a"})
+    assert PodShape(()).accepts({})
 
 
 @pytest.mark.rule("capacity-fit")

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from informers import Snapshot
 from reconcile import Key, ObjectMeta
 from reconcile.blocks import Content, Copy, CopyStatus, Unusable, as_it_is
-from reconcile.blocks.copier.copies import Owner, label_value, owners_in
-from reconcile.blocks.copier.copy_plan import CopyPlan, Found, Verdict, checked, difference, plan_copies
+from reconcile.blocks.copier.copies import CopyOwner, label_value, owners_in
+from reconcile.blocks.copier.copy_plan import CopyPlan, CopyState, Verdict, checked, difference, plan_copies
 from reconcile.kinds import ConfigMap, Ingress, Namespace, Secret
 from reconcile.kinds.core import NamespaceStatus
 
 PASSWORD = "s3cr3t-pass"
-OWNER = Owner("tenants", "Tenant.example.com", "teams", "shop", "owner-uid")
+OWNER = CopyOwner("tenants", "Tenant.example.com", "teams", "shop", "owner-uid")
 SOURCE = Key("shared", "login")
 PLACES = [Key("test", "login"), Key("prod", "login")]
 COPIES = [Copy(place, SOURCE) for place in PLACES]
@@ -69,7 +69,7 @@ def planned(
     origin: Secret | None = None,
     existing: Sequence[Secret] = (),
     spaces: Sequence[Namespace] = SPACES,
-    owner: Owner = OWNER,
+    owner: CopyOwner = OWNER,
     missing: bool = False,
     **options: Any,
 ) -> CopyPlan:
@@ -77,7 +77,7 @@ def planned(
     if not missing:
         secrets[SOURCE] = origin or source()
     labelled = [secret for secret in existing if owner.owns(secret.metadata.labels)]
-    found = Found(secrets, {one.name: one for one in spaces}, labelled, options.pop("made", ()))
+    found = CopyState(secrets, {one.name: one for one in spaces}, labelled, options.pop("made", ()))
     found = evolve(found, needed=options.pop("needed", lambda name: False))
     return plan_copies(owner, copies, options.pop("namespaces", ()), found, **options)
 
@@ -226,7 +226,7 @@ def test_a_foreign_secret_in_the_place_is_a_conflict_and_stays() -> None:
 @pytest.mark.parametrize(
     "other", [evolve(OWNER, namespace="else"), evolve(OWNER, kind="Else.x"), evolve(OWNER, copier="else")]
 )
-def test_the_copy_of_another_owner_is_a_conflict_too(other: Owner) -> None:
+def test_the_copy_of_another_owner_is_a_conflict_too(other: CopyOwner) -> None:
     plan = planned(existing=copied(), owner=other)
     assert (len(plan.conflicts), plan.is_idle) == (2, True)
 
@@ -282,7 +282,7 @@ def test_two_copies_in_one_place_are_refused() -> None:
 
 # --- what is said -------------------------------------------------------------------------------------------
 
-FOUND = Verdict("SourceFound", "True", "Found")
+FOUND = Verdict("SourceFound", "True", "CopyState")
 ALONE = Verdict("Conflict", "False", "NoConflict")
 PROBLEMS = (Unusable("NotFound", "one"), Unusable("Empty", "other"), Unusable("NotFound", "one"))
 THEIRS = "not written, as these Secrets belong to someone else: test/login, prod/login; delete or rename them"
@@ -366,7 +366,7 @@ def test_a_copy_has_the_type_of_its_source_or_the_one_that_its_content_says() ->
 @pytest.mark.parametrize(("of", "kind"), [(ConfigMap, "ConfigMap"), (Ingress, "Ingress.networking.k8s.io")])
 def test_an_owner_is_named_by_its_kind_and_group(of: type[ConfigMap | Ingress], kind: str) -> None:
     obj = of(metadata=ObjectMeta("shop", "teams", uid="owner-uid"))
-    assert Owner.of("tenants", obj) == evolve(OWNER, kind=kind)
+    assert CopyOwner.of("tenants", obj) == evolve(OWNER, kind=kind)
 
 
 def test_an_object_is_found_by_the_labels_of_its_owner_and_by_all_of_them_only() -> None:

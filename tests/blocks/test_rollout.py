@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconcile.blocks import Bounds, RevisionSet, Rollout, bounds_of
+from reconcile.blocks import RevisionSet, Rollout, RolloutBounds, bounds_of
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -49,7 +49,7 @@ def after(rollout: Rollout, new: RevisionSet | None, *old: RevisionSet) -> dict[
 def test_shares_of_a_surge_are_rounded_up_and_those_that_may_be_missing_down(
     surge: int | str, unavailable: int | str, replicas: int, bounds: tuple[int, int]
 ) -> None:
-    assert bounds_of(surge, unavailable, replicas) == Bounds(*bounds)
+    assert bounds_of(surge, unavailable, replicas) == RolloutBounds(*bounds)
 
 
 @pytest.mark.rule("aibrix-3d-bounds")
@@ -305,8 +305,7 @@ AMOUNTS = st.integers(0, 4) | st.sampled_from(["0%", "25%", "50%", "100%"])
 ACTS = ("roll", "roll", "look", "work", "hear", "hear", "serve", "serve", "change", "scale")
 
 
-@pytest.mark.rule("aibrix-3d-rolling")
-@pytest.mark.rule("aibrix-fleet-bounds")
+@pytest.mark.rule("aibrix-3d-rolling", "aibrix-fleet-bounds")
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), surge=AMOUNTS, unavailable=AMOUNTS, replicas=st.integers(0, 7))
 def test_no_schedule_breaks_a_bound_and_every_rollout_comes_to_its_end(

@@ -9,7 +9,7 @@ import anyio
 from attrs import define, field, frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
-from controllers.autoscaling.demo.incident import Pages, Workload
+from controllers.autoscaling.demo.incident import DemoWorkload, MetricPages
 from reconcile import Client, LabelSelector, Manager, ObjectMeta
 from reconcile.blocks import AllowedHosts, Fetch, FetchFailed, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Event, Pod
@@ -32,7 +32,7 @@ class Net:
         return lambda: _Fetch(self)
 
     @asynccontextmanager
-    async def pages(self, metrics: Callable[[Pod], str]) -> AsyncIterator[Pages]:
+    async def pages(self, metrics: Callable[[Pod], str]) -> AsyncIterator[MetricPages]:
         self.metrics = metrics
         yield self
 
@@ -99,7 +99,7 @@ class Here:
     world: World
     net: Net
     metrics: Metrics
-    workload: Workload
+    workload: DemoWorkload
     requests: FaultyTransport
     probed: list[bool]
 
@@ -167,7 +167,7 @@ async def cluster(
     async with world(seed, crd or definition(), delays=Delays(0.2, 0.2)) as there:
         net, metrics = Net(), Metrics()
         net.metrics = metrics
-        workload = Workload(net, room)
+        workload = DemoWorkload(net, room)
         workload.begun = 3  # none of them is deaf
         async with anyio.create_task_group() as group:
             await group.start(Manager(workload.controller, transport=there.transport, clock=there.clock).run)

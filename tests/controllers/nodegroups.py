@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from controllers.nodegroups import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec, definition
-from controllers.nodegroups.cluster_reads import ClusterApi, Term, find_groups
+from controllers.nodegroups.cluster_reads import ClusterApi, DiscoveryTerm, find_groups
 from controllers.nodegroups.demo.simulated import SimulatedMachines
 from controllers.nodegroups.group_annotations import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS
-from controllers.nodegroups.machine import Machine, State
+from controllers.nodegroups.machine import Machine, MachineState
 from controllers.nodegroups.node_group import NodeGroup
 from reconcile import Client, ObjectMeta, Unstructured
 from reconcile.kinds import ConfigMap, Node
@@ -77,7 +77,9 @@ def group(
     }
 
 
-def machine(name: str, state: State = "running", *owners: str, created: datetime.datetime = MADE) -> Machine:
+def machine(
+    name: str, state: MachineState = "running", *owners: str, created: datetime.datetime = MADE
+) -> Machine:
     """A machine as it is read; one that is pending has no instance yet."""
     provider = "" if state == "pending" else f"x:/{name}"
     return Machine(name, name, STORED, created, provider, state=state, owners=owners)
@@ -169,7 +171,7 @@ def _reference(kind: str, owner: Unstructured) -> dict[str, Any]:
 
 async def groups_of(user: Client) -> dict[str, NodeGroup]:
     """The groups as a pass finds them, by name."""
-    found = await find_groups(user, API, [Term(NAMESPACE)])
+    found = await find_groups(user, API, [DiscoveryTerm(NAMESPACE)])
     return {one.name: one for one in found.groups}
 
 

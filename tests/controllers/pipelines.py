@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from controllers.registrysecrets import KuberoPipeline, KuberoPipelineSpec, make_controller
-from controllers.registrysecrets.models import Phase, Registry
+from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry
 from reconcile import ObjectMeta
 from reconcile.blocks import Consent
 from reconcile.kinds import Secret
@@ -38,8 +38,8 @@ def source(password: str = PASSWORD, namespace: str = NAMESPACE) -> Secret:
 def pipeline(*phases: str, name: str = "shop", mode: str = "copy", **spec: Any) -> KuberoPipeline:
     given = KuberoPipelineSpec(
         mainnamespace=NAMESPACE,
-        registry=Registry(create_secret=mode, host=HOST),
-        phases=tuple(Phase(phase, enabled=True) for phase in phases or ("test", "production")),
+        registry=PipelineRegistry(create_secret=mode, host=HOST),
+        phases=tuple(PipelinePhase(phase, enabled=True) for phase in phases or ("test", "production")),
     )
     return KuberoPipeline(metadata=ObjectMeta(name, NAMESPACE), spec=evolve(given, **spec))
 
@@ -57,7 +57,7 @@ def respec(**changes: Any) -> Callable[[KuberoPipeline], KuberoPipeline]:
 
 def mode(word: str, **said: Any) -> Callable[[KuberoPipeline], KuberoPipeline]:
     """The pipeline with another mode."""
-    return respec(registry=Registry(create_secret=word, host=HOST, **said))
+    return respec(registry=PipelineRegistry(create_secret=word, host=HOST, **said))
 
 
 def said(of: KuberoPipeline) -> dict[str, str]:

@@ -12,7 +12,7 @@ from tests.controllers.autoscaling import Net
 from tests.controllers.world import world
 
 
-def play(seed: int, logic: Logic, scenario: unready.Scenario) -> Verdict:
+def play(seed: int, logic: Logic, scenario: unready.LoadScenario) -> Verdict:
     async def run() -> Verdict:
         async with world(seed, definition(), delays=Delays(0.2, 0.2)) as here:
             return await unready.play(here.stage, logic, scenario, Net())
@@ -24,7 +24,7 @@ def play(seed: int, logic: Logic, scenario: unready.Scenario) -> Verdict:
 @pytest.mark.rule("kpa-incident")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_replicas_follow_the_load_with_the_windows_of_the_demo(seed: int) -> None:
-    verdict = play(seed, "ours", unready.Scenario())
+    verdict = play(seed, "ours", unready.LoadScenario())
     assert verdict.ok, verdict
     assert verdict.seconds < 30
 
@@ -37,7 +37,7 @@ def test_the_replicas_follow_the_load_with_the_default_windows() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_original_stays_where_it_is(seed: int) -> None:
-    verdict = play(seed, "original", unready.Scenario())
+    verdict = play(seed, "original", unready.LoadScenario())
     assert not verdict.ok
     assert re.match(r"(\d+) replicas under load, \1 after it", verdict.explanation)
 

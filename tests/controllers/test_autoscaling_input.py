@@ -8,7 +8,7 @@ import yaml
 from attrs import frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
-from controllers.autoscaling.demo.incident import Workload
+from controllers.autoscaling.demo.incident import DemoWorkload
 from reconcile import Manager, Object, ObjectMeta, TakeoverPolicy, resource
 from reconcile.blocks import ScrapeLimits
 from reconcile.errors import NotFound, PredecessorActive
@@ -254,7 +254,7 @@ def test_in_shadow_it_decides_and_changes_nothing() -> None:
         async with world(0, definition(), delays=Delays(0.2, 0.2)) as there:
             net, metrics = Net(), Metrics(load=3.0)
             net.metrics = metrics
-            workload = Workload(net, 20)
+            workload = DemoWorkload(net, 20)
             workload.begun = 3
             sizes = make_controller(every=EVERY, fetch=net.fetch)
             recorded = FaultyTransport(there.transport)

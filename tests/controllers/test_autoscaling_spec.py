@@ -10,7 +10,7 @@ from attrs import evolve
 
 from controllers.autoscaling import PodAutoscaler
 from controllers.autoscaling.hpa import manifest_of
-from controllers.autoscaling.models import Decision, ScheduledBounds
+from controllers.autoscaling.models import ScalingDecision, ScheduledBounds
 from controllers.autoscaling.pod_autoscaler_spec import PREFIX, behaviour_of, policy_of
 from controllers.autoscaling.pod_autoscaler_status import bounds_shown, claims_first, history_after
 from reconcile.blocks import (
@@ -18,16 +18,16 @@ from reconcile.blocks import (
     Behaviour,
     CustomMetric,
     ExternalMetric,
+    MetricSource,
     PageMetric,
     PodMetric,
     Rates,
     ReplicaBounds,
     ResourceMetric,
     Scaled,
+    ScaleTarget,
     Scaling,
     Schedule,
-    Source,
-    Target,
     Unusable,
     ZeroRules,
 )
@@ -69,7 +69,7 @@ def schedule(**fields: Any) -> dict[str, Any]:
 @pytest.mark.rule("autoscale-samples")
 def test_the_sample_of_apa_is_read_as_it_is() -> None:
     policy = policy_of(changed("apa"))
-    assert policy.target == Target("apps/v1", "Deployment", "deepseek-r1-distill-llama-8b")
+    assert policy.target == ScaleTarget("apps/v1", "Deployment", "deepseek-r1-distill-llama-8b")
     assert policy.sources == (
         PodMetric(metric="gpu_cache_usage_perc", target=500, port=8000, path="metrics"),
     )
@@ -283,7 +283,7 @@ def test_bounds_and_windows_may_be_as_small_and_as_large_as_is_said(spec: dict[s
 
 def test_a_target_without_a_version_is_of_the_core() -> None:
     ref = {"kind": "ReplicationController", "name": "model", "namespace": "default"}
-    assert policy_of(bare(scaleTargetRef=ref)).target == Target("v1", "ReplicationController", "model")
+    assert policy_of(bare(scaleTargetRef=ref)).target == ScaleTarget("v1", "ReplicationController", "model")
 
 
 def test_a_schedule_is_read_with_its_zone_its_days_and_its_bounds() -> None:
@@ -310,7 +310,7 @@ def test_a_schedule_in_utc_needs_no_time_zones_on_the_machine(name: str) -> None
     assert found.zone is datetime.UTC
 
 
-def the_source(**fields: str) -> Source:
+def the_source(**fields: str) -> MetricSource:
     hosts = AllowedHosts(["*"])
     (found,) = policy_of(bare(**source(**fields), scalingStrategy="KPA"), hosts).sources
     return found
@@ -445,9 +445,9 @@ def test_a_decision_is_kept_as_it_was_made() -> None:
     plain = bare()
     assert history_after(plain, Scaled(ReplicaBounds()), now) == ()
     made = history_after(plain, Scaled(ReplicaBounds(), change=Scaling(1, 2, "more")), now)
-    assert made == (Decision(1, 2, "more", True, now, error=None),)
+    assert made == (ScalingDecision(1, 2, "more", True, now, error=None),)
     refused = history_after(plain, Scaled(ReplicaBounds(), change=Scaling(1, 2, "more", "403")), now)
-    assert refused == (Decision(1, 2, "more", False, now, error="403"),)
+    assert refused == (ScalingDecision(1, 2, "more", False, now, error="403"),)
 
 
 @pytest.mark.rule("autoscale-history")

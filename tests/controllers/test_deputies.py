@@ -6,7 +6,7 @@ import anyio
 import pytest
 from attrs import evolve
 
-from controllers.nodegroups import Settings
+from controllers.nodegroups import NodeGroupSettings
 from controllers.workergroups import RayCluster
 from reconcile import ObjectMeta
 from reconcile.blocks import Grant
@@ -83,12 +83,12 @@ async def test_an_annotation_that_is_code_of_the_ingress_controller_is_not_passe
 
 @pytest.mark.rule("tenant-09")
 def test_an_autoscaler_of_nodes_sizes_groups_of_another_namespace_only_where_it_is_allowed() -> None:
-    allowed = Settings(namespaces=(Grant.parse("ops:prod-*"),))
+    allowed = NodeGroupSettings(namespaces=(Grant.parse("ops:prod-*"),))
     assert allowed.allows("ops", "prod-1")
     assert not allowed.allows("team", "prod-1")
     assert not allowed.allows("ops", "*")
-    assert Settings(namespaces=(Grant.parse("ops:*"),)).allows("ops", "*")
-    assert Settings().allows("ops", "ops")
+    assert NodeGroupSettings(namespaces=(Grant.parse("ops:*"),)).allows("ops", "*")
+    assert NodeGroupSettings().allows("ops", "ops")
 
 
 @pytest.mark.rule("tenant-09")

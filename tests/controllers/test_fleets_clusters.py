@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from controllers.fleets.replica_set_plan import Cluster, SetPlan, cluster_of, counts, next_available, plan_set
+from controllers.fleets.replica_set_plan import (
+    FleetCluster,
+    SetPlan,
+    cluster_of,
+    counts,
+    next_available,
+    plan_set,
+)
 from reconcile import Object, ObjectMeta
 from reconcile.models import decode, unstructured_kind
 from reconcile.replicas import DELETION_COST
@@ -27,10 +34,10 @@ def said(name: str, second: int | None = None, status: str | None = "True") -> d
     return one if second is None else {**one, "lastTransitionTime": f"2026-01-01T00:00:{second:02}Z"}
 
 
-def a(name: str, ready_for: float | None = 100.0, age: float = 100.0, **labels: str) -> Cluster:
+def a(name: str, ready_for: float | None = 100.0, age: float = 100.0, **labels: str) -> FleetCluster:
     since = None if ready_for is None else NOW - datetime.timedelta(seconds=ready_for)
     whole = WholeCluster(metadata=ObjectMeta(name))
-    return Cluster(name, NOW - datetime.timedelta(seconds=age), labels, whole, since)
+    return FleetCluster(name, NOW - datetime.timedelta(seconds=age), labels, whole, since)
 
 
 def test_a_cluster_tells_what_its_set_has_to_know() -> None:
@@ -43,9 +50,9 @@ def test_a_cluster_tells_what_its_set_has_to_know() -> None:
         finalizers=["example.com/held"],
     )
     since = CREATED + datetime.timedelta(seconds=7)
-    assert cluster_of(obj) == Cluster("x", CREATED, {"app": "ray"}, obj, since, True, False, 5)
+    assert cluster_of(obj) == FleetCluster("x", CREATED, {"app": "ray"}, obj, since, True, False, 5)
     bare = stored()
-    assert cluster_of(bare) == Cluster("x", CREATED, {}, bare, None, False, False, 0)
+    assert cluster_of(bare) == FleetCluster("x", CREATED, {}, bare, None, False, False, 0)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,7 @@ async def test_the_status_of_a_settled_fleet_counts_its_clusters_and_is_then_lef
     assert (again.writes, again.events, again.result.requeue_after) == ([], [], None)
 
 
-@pytest.mark.rule("aibrix-3d-selector")
-@pytest.mark.rule("aibrix-3d-heads")
+@pytest.mark.rule("aibrix-3d-selector", "aibrix-3d-heads")
 async def test_the_selector_is_text_and_finds_one_head_pod_for_each_replica() -> None:
     world = await settled(2)
     text = (await world.fleet()).status.scaling_target_selector

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.replica_set_plan import Cluster, cluster_of, plan_set
+from controllers.fleets.replica_set_plan import FleetCluster, cluster_of, plan_set
 from controllers.workergroups import RayCluster
 from reconcile import ObjectMeta
 from reconcile.models import decode, unstructured_kind
@@ -18,16 +18,18 @@ START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 WholeCluster = unstructured_kind("ray.io/v1", "RayCluster")
 
 
-def a(name: str, *, ready: bool = True, cost: int = 0, age: int = 100, since: int | None = None) -> Cluster:
+def a(
+    name: str, *, ready: bool = True, cost: int = 0, age: int = 100, since: int | None = None
+) -> FleetCluster:
     created = START - datetime.timedelta(seconds=age)
     seconds = age if since is None else since
     ready_since = START - datetime.timedelta(seconds=seconds) if ready else None
-    return Cluster(
+    return FleetCluster(
         name, created, {}, WholeCluster(metadata=ObjectMeta(name)), ready_since, deletion_cost=cost
     )
 
 
-def gone(replicas: int, *clusters: Cluster, min_ready: int = 0) -> list[str]:
+def gone(replicas: int, *clusters: FleetCluster, min_ready: int = 0) -> list[str]:
     return [one.name for one in plan_set(replicas, clusters, START, min_ready).delete]
 
 

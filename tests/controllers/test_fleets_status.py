@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from controllers.fleets.cluster_template import Fault
+from controllers.fleets.cluster_template import SpecFault
 from controllers.fleets.fleet_status import (
     COMPLETE,
     EXCEEDED,
@@ -26,8 +26,8 @@ from controllers.fleets.models import (
     FleetCondition,
     FleetStatus,
     RayClusterReplicaSet,
-    ReplicaSetSpec,
-    ReplicaSetStatus,
+    RayClusterReplicaSetSpec,
+    RayClusterReplicaSetStatus,
 )
 from reconcile import Condition, LabelSelector, ObjectMeta
 from reconcile.blocks import Revisions, RevisionSet, Rollout
@@ -133,8 +133,8 @@ def a_set(name: str, *numbers: int, ready: int = 0, **failed: str) -> RevisionSe
     off = Condition("ReplicaFailure", "False", "Off", "nothing")
     obj = RayClusterReplicaSet(
         metadata=ObjectMeta(name, "default"),
-        spec=ReplicaSetSpec(template(), LabelSelector(LABELS)),
-        status=ReplicaSetStatus(ready_replicas=ready, conditions=(other, *(conditions or (off,)))),
+        spec=RayClusterReplicaSetSpec(template(), LabelSelector(LABELS)),
+        status=RayClusterReplicaSetStatus(ready_replicas=ready, conditions=(other, *(conditions or (off,)))),
     )
     return RevisionSet(name, NOW, *numbers, object=obj)
 
@@ -277,7 +277,7 @@ def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> No
     failed, other = condition("ReplicaFailure", "True", "Quota", "x"), condition("Other", "Unknown", "R", "m")
     before = FleetStatus(replicas=2, conditions=(failed, condition(*SERVES), other), observed_generation=1)
     given = evolve(fleet(), status=before, metadata=ObjectMeta("fleet", "default", generation=4))
-    refused = refused_status(given, [Fault("spec.a", "no"), Fault("spec.b", "not 1")], NOW)
+    refused = refused_status(given, [SpecFault("spec.a", "no"), SpecFault("spec.b", "not 1")], NOW)
     assert refused == FleetStatus(
         replicas=2,
         conditions=(
@@ -287,7 +287,7 @@ def test_a_fleet_that_is_refused_says_all_faults_and_no_more_of_its_sets() -> No
         ),
         observed_generation=4,
     )
-    again = refused_status(evolve(given, status=refused), [Fault("spec.c", "no")], LATER)
+    again = refused_status(evolve(given, status=refused), [SpecFault("spec.c", "no")], LATER)
     assert again.conditions[2] == condition(PROGRESSING, "False", "InvalidSpec", "spec.c: no", NOW, NOW)
 
 

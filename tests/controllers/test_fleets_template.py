@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from controllers.fleets.cluster_template import (
-    Fault,
+    SpecFault,
     canonical,
     faults_of,
     is_of_template,
@@ -20,7 +20,7 @@ from controllers.fleets.models import (
     ClusterTemplate,
     FleetSpec,
     RayClusterReplicaSet,
-    ReplicaSetSpec,
+    RayClusterReplicaSetSpec,
     RollingUpdate,
     Strategy,
 )
@@ -100,7 +100,7 @@ def test_clusters_carry_the_hash_and_their_pods_the_fleet(
 
 def test_a_set_is_of_a_template_that_says_the_same() -> None:
     given = prepared(whole(BARE), "mine", "abc")
-    spec = ReplicaSetSpec(ClusterTemplate(given["spec"], given["metadata"]), LabelSelector(LABELS))
+    spec = RayClusterReplicaSetSpec(ClusterTemplate(given["spec"], given["metadata"]), LabelSelector(LABELS))
     made = RayClusterReplicaSet(metadata=ObjectMeta("x", "y"), spec=spec)
     assert is_of_template(made, canonical(whole(BARE)))
     assert not is_of_template(made, canonical(whole(KEPT)))
@@ -206,12 +206,12 @@ def test_every_fault_of_a_fleet_is_told_with_its_field(spec: dict[str, Any], fau
 def test_a_name_that_becomes_a_label_has_its_length() -> None:
     text = "more than 63 characters, and it becomes a label"
     assert list(faults_of(fleet(name="f" * 63))) == []
-    assert list(faults_of(fleet(name="f" * 64))) == [Fault("metadata.name", text)]
+    assert list(faults_of(fleet(name="f" * 64))) == [SpecFault("metadata.name", text)]
 
 
 def test_a_selector_may_be_of_expressions_alone() -> None:
     selector = structure(LabelSelector, {"matchExpressions": [{"key": "a", "operator": "Exists"}]})
     assert selector_faults(selector, {"labels": {"a": "b"}}) == []
     assert selector_faults(selector, {}) == [
-        Fault("spec.template.metadata.labels", "they do not fit spec.selector")
+        SpecFault("spec.template.metadata.labels", "they do not fit spec.selector")
     ]

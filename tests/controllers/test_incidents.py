@@ -28,15 +28,15 @@ from reconcile.simulation import (
 from reconcile.testing import simulate
 from tests.controllers.world import NAMESPACE, World, world
 
-SCENARIO = scaling.Scenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, seconds=4.0)
+SCENARIO = scaling.ScaleDownScenario(stop_seconds=2.0, flood=8.0, flood_heard=4.0, seconds=4.0)
 QUICK = Delays(start=0.2, stop=0.2)
 
 
 def scale_down(
     seed: int,
     logic: Logic,
-    scenario: scaling.Scenario = SCENARIO,
-    restart: scaling.Scenario | None = None,
+    scenario: scaling.ScaleDownScenario = SCENARIO,
+    restart: scaling.ScaleDownScenario | None = None,
 ) -> Verdict:
     async def run() -> Verdict:
         async with world(seed, clusters(), delays=QUICK) as here:

@@ -7,7 +7,7 @@ import pytest
 
 from controllers.nodegroups.group_annotations import DELETE_MACHINE, MARKED
 from controllers.nodegroups.group_writes import (
-    Removal,
+    NodeRemoval,
     decrease,
     delete_nodes,
     grow_to,
@@ -17,7 +17,7 @@ from controllers.nodegroups.group_writes import (
     shrink_to,
     unmark_strays,
 )
-from controllers.nodegroups.node_group import REMOVING, NodeGroup, Refused
+from controllers.nodegroups.node_group import REMOVING, GroupRefused, NodeGroup
 from reconcile import Object, ObjectMeta, Unstructured
 from reconcile.errors import (
     Forbidden,
@@ -113,7 +113,7 @@ async def test_growing_takes_nothing_away_from_what_another_wrote_meanwhile() ->
 @pytest.mark.rule("capi-2d-increase")
 async def test_an_increase_past_the_largest_size_writes_nothing() -> None:
     client, one = await three()
-    with pytest.raises(Refused, match="desired:11 max:10"):
+    with pytest.raises(GroupRefused, match="desired:11 max:10"):
         await increase(client, one, 8)
     assert await sized(client) == 3
 
@@ -124,7 +124,7 @@ async def test_a_decrease_stops_at_what_exists_now() -> None:
     await add_machines(client, "g", ("a", "b", "c"))
     one = (await groups_of(client))["g"]
     assert await decrease(client, one, -1) == 4
-    with pytest.raises(Refused):
+    with pytest.raises(GroupRefused):
         await decrease(client, one, -2)
     assert await shrink_to(client, one, 3) == 3
     sent = len(client.transport.writes)
@@ -142,11 +142,11 @@ async def test_what_is_still_to_be_done_for_nodes_to_go_and_what_is_refused() ->
     one = (await groups_of(client))["g"]
     plan = plan_removal(one, ["c", "b"], 3)
     assert ([machine.name for machine in plan.mark], plan.count) == (["c"], ("c",))
-    assert plan_removal(one, ["b"]) == Removal((), ())
-    with pytest.raises(Refused) as refused:
+    assert plan_removal(one, ["b"]) == NodeRemoval((), ())
+    with pytest.raises(GroupRefused) as refused:
         plan_removal(one, ["c", "a"])
     assert str(refused.value) == f"group {one.id} would have 0 nodes, fewer than 2"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(GroupRefused) as refused:
         plan_removal(one, ["z", "a", "y"])
     assert str(refused.value) == f"y, z: not in group {one.id}"
 
@@ -159,7 +159,7 @@ async def test_the_smallest_number_is_kept_by_the_size_that_the_server_has_and_n
     client, one = await three(bounds=("2" if size else "0", "10"))
     live = await client.get(API.kind("MachineDeployment"), "g", NAMESPACE, live=True)
     await client.merge(live, {"spec": {"replicas": size}}, guard={})
-    with pytest.raises(Refused, match=f"would have {size - 1} nodes"):
+    with pytest.raises(GroupRefused, match=f"would have {size - 1} nodes"):
         await delete_nodes(client, one, ["a"], STAMP)
     assert (await marked(client), await sized(client)) == (set(), size)
 
@@ -200,7 +200,7 @@ async def test_nodes_can_go_one_after_the_other_down_to_the_smallest_size() -> N
     client, _ = await three()
     for name in ("a", "b"):
         await delete_nodes(client, (await groups_of(client))["g"], [name], STAMP)
-    with pytest.raises(Refused, match="fewer than 1"):
+    with pytest.raises(GroupRefused, match="fewer than 1"):
         await delete_nodes(client, (await groups_of(client))["g"], ["c"], STAMP)
     assert (await marked(client), await sized(client)) == ({"a", "b"}, 1)
 
@@ -211,7 +211,7 @@ async def test_nodes_of_another_group_are_refused_before_anything_changes() -> N
     await add_machines(client, "g", ("a", "b", "c"))
     await add_machines(client, "h", ("x",))
     sent = len(client.transport.writes)
-    with pytest.raises(Refused, match="x: not in group"):
+    with pytest.raises(GroupRefused, match="x: not in group"):
         await delete_nodes(client, (await groups_of(client))["g"], ["a", "x"], STAMP)
     assert len(client.transport.writes) == sent
 
@@ -222,7 +222,7 @@ async def test_a_node_of_a_machine_pool_goes_if_its_instance_is_of_the_pool() ->
     pool["spec"]["providerIDList"] = ["x:///a", "x:///b"]
     client = await server(pool)
     one = (await groups_of(client))["g"]
-    with pytest.raises(Refused):
+    with pytest.raises(GroupRefused):
         await delete_nodes(client, one, ["x:/z"], STAMP)
     await delete_nodes(client, one, ["x:/a"], STAMP)
     await delete_nodes(client, one, ["x:/a"], STAMP)

@@ -13,8 +13,8 @@ from controllers.nodegroups.group_annotations import (
     MIN_SIZE,
     OPTIONS,
     BadAnnotation,
-    Bounds,
-    Options,
+    GroupBounds,
+    GroupOptions,
     bounds_of,
     options_of,
     template_of,
@@ -44,15 +44,15 @@ NO_NUMBER = "it is no number of nodes, 0 or more"
 @pytest.mark.parametrize(
     ("smallest", "largest", "found"),
     [
-        (None, None, Bounds(0, 0)),
-        (None, "3", Bounds(0, 3)),
-        ("0", "0", Bounds(0, 0)),
-        ("0", "1", Bounds(0, 1)),
-        ("2", "2", Bounds(2, 2)),
+        (None, None, GroupBounds(0, 0)),
+        (None, "3", GroupBounds(0, 3)),
+        ("0", "0", GroupBounds(0, 0)),
+        ("0", "1", GroupBounds(0, 1)),
+        ("2", "2", GroupBounds(2, 2)),
     ],
 )
 def test_bounds_are_read_and_one_that_is_missing_is_0(
-    smallest: str | None, largest: str | None, found: Bounds
+    smallest: str | None, largest: str | None, found: GroupBounds
 ) -> None:
     said = {MIN_SIZE: smallest, MAX_SIZE: largest}
     assert bounds_of({name: value for name, value in said.items() if value is not None}) == found
@@ -84,7 +84,7 @@ def test_of_a_bound_without_a_meaning_it_is_told_which_and_why(
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
 def test_any_two_numbers_in_order_are_bounds(one: int, other: int) -> None:
     smallest, largest = sorted((one, other))
-    assert bounds_of({MIN_SIZE: str(smallest), MAX_SIZE: str(largest)}) == Bounds(smallest, largest)
+    assert bounds_of({MIN_SIZE: str(smallest), MAX_SIZE: str(largest)}) == GroupBounds(smallest, largest)
 
 
 # Options.
@@ -101,10 +101,10 @@ def test_options_of_a_group_stand_over_the_defaults_and_bad_ones_are_named() -> 
         "maxnodestartuptime": "90s",
     }
     found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
-    assert (found, faults) == (Options(700, 100, 600.0, 3600.0, 1500.0, 90.0), [])
+    assert (found, faults) == (GroupOptions(700, 100, 600.0, 3600.0, 1500.0, 90.0), [])
     bad = {OPTIONS + "scaledownunneededtime": "soon", OPTIONS + "scaledownutilizationthreshold": "2"}
     found, faults = options_of(bad)
-    assert found == Options()
+    assert found == GroupOptions()
     assert [fault.split()[1] for fault in faults] == [
         OPTIONS + "scaledownutilizationthreshold",
         OPTIONS + "scaledownunneededtime",
@@ -116,12 +116,12 @@ def test_a_threshold_is_from_0_to_1_and_what_is_not_is_told() -> None:
     name = OPTIONS + "scaledownutilizationthreshold"
     found = {said: options_of({name: said}) for said in ("0", "0.001", "1", "1.001", "-0.001", "half")}
     assert {said: options for said, (options, _) in found.items()} == {
-        "0": Options(threshold=0),
-        "0.001": Options(threshold=1),
-        "1": Options(threshold=1000),
-        "1.001": Options(),
-        "-0.001": Options(),
-        "half": Options(),
+        "0": GroupOptions(threshold=0),
+        "0.001": GroupOptions(threshold=1),
+        "1": GroupOptions(threshold=1000),
+        "1.001": GroupOptions(),
+        "-0.001": GroupOptions(),
+        "half": GroupOptions(),
     }
     fault = [f"annotation {name} is no number from 0 to 1"]
     assert [faults for _, faults in found.values()] == [[], [], [], fault, fault, fault]
@@ -132,10 +132,10 @@ def test_a_time_is_a_duration_to_the_millisecond_and_what_is_not_is_told() -> No
     name = OPTIONS + "maxnodestartuptime"
     found = {said: options_of({name: said}) for said in ("1m30.5s", "0", "-1s", "soon")}
     assert {said: options for said, (options, _) in found.items()} == {
-        "1m30.5s": Options(startup=90.5),
-        "0": Options(startup=0.0),
-        "-1s": Options(),
-        "soon": Options(),
+        "1m30.5s": GroupOptions(startup=90.5),
+        "0": GroupOptions(startup=0.0),
+        "-1s": GroupOptions(),
+        "soon": GroupOptions(),
     }
     fault = [f"annotation {name} is no duration such as 10m"]
     assert [faults for _, faults in found.values()] == [[], [], fault, fault]
@@ -145,7 +145,7 @@ def test_a_time_is_a_duration_to_the_millisecond_and_what_is_not_is_told() -> No
 def test_one_option_without_a_meaning_leaves_those_after_it_as_they_are_said() -> None:
     said = {"scaledownutilizationthreshold": "x", "scaledownunneededtime": "x", "maxnodeprovisiontime": "25m"}
     found, faults = options_of({OPTIONS + name: value for name, value in said.items()})
-    assert found == Options(provision=1500.0)
+    assert found == GroupOptions(provision=1500.0)
     assert len(faults) == 2
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.nodegroups import ScaleDownSpec, Settings, make_controller
+from controllers.nodegroups import NodeGroupSettings, ScaleDownSpec, make_controller
 from controllers.nodegroups.demo.simulated import BEHAVIOUR
 from controllers.nodegroups.group_annotations import CAPACITY, MAX_SIZE
 from controllers.nodegroups.node_view import LEAVING
@@ -62,7 +62,7 @@ async def at_work(
             spec.setdefault("expanders", ("priority",))
         await here.user.create(autoscaler(**spec))
         recorded = FaultyTransport(here.transport, FaultPlan(faults))
-        ours = make_controller(Settings(API))
+        ours = make_controller(NodeGroupSettings(API))
         async with (
             Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
             Manager(ours, transport=recorded, clock=here.clock),

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from controllers.nodegroups import Settings, make_controller
+from controllers.nodegroups import NodeGroupSettings, make_controller
 from reconcile import Manager, ObjectMeta
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import NotFound
@@ -42,7 +42,7 @@ def test_groups_of_a_management_cluster_are_sized_by_the_pods_of_another() -> No
             await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
             await here.user.create(group("g", 0, ("0", "10"), **OFFER))
             await here.user.create(autoscaler(workload="work"))
-            ours = make_controller(Settings(API), management="manage")
+            ours = make_controller(NodeGroupSettings(API), management="manage")
             manager = Manager(ours, clusters={"manage": here.transport, "work": workload}, clock=here.clock)
             async with manager:
                 await ask(here, "not-this-one")
@@ -64,7 +64,7 @@ async def two_clusters(*faults: Fault) -> AsyncIterator[tuple[World, World]]:
         there = World(1, here.clock, workload, type(here.user)(workload, clock=here.clock))
         await there.user.create(Namespace(metadata=ObjectMeta(NAMESPACE)))
         await here.user.create(group("g", 2, ("0", "10"), **OFFER, **SOON))
-        ours = make_controller(Settings(API), management="manage")
+        ours = make_controller(NodeGroupSettings(API), management="manage")
         ways = {"manage": here.transport, "work": FaultyTransport(workload, FaultPlan(faults))}
         async with Manager(MACHINES.controller, transport=here.transport, clock=here.clock):
             await anyio.sleep(30)

@@ -9,15 +9,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.nodegroups.downscale import Candidate, ScaleDown, Situation, plan_scale_down
-from controllers.nodegroups.group_annotations import Options
-from controllers.nodegroups.group_health import Assessed, GroupState, Readiness
+from controllers.nodegroups.downscale import Candidate, ScaleDown, ScaleDownSituation, plan_scale_down
+from controllers.nodegroups.group_annotations import GroupOptions
+from controllers.nodegroups.group_health import GroupAssessment, GroupState, Readiness
 from controllers.nodegroups.machine import Machine
 from controllers.nodegroups.node_group import NodeGroup
-from controllers.nodegroups.node_view import NodeView, PodView, read_node
+from controllers.nodegroups.node_view import NodeView, PodPlacement, read_node
 from reconcile import ObjectMeta
 from reconcile.blocks import PodNeeds
-from reconcile.blocks.capacity.pod_needs import Shape
+from reconcile.blocks.capacity.pod_needs import PodShape
 from reconcile.kinds import Node, Pod
 from reconcile.models import decode
 from tests.controllers.nodegroups import STORED
@@ -47,42 +47,42 @@ def node(name: str, cpu: int = 4, gpus: int = 0, **given: Any) -> NodeView:
     return evolve(read_node(decode(Node, manifest)), **given)
 
 
-def pod(name: str, node: str, cpu: int = 1000, **given: Any) -> PodView:
+def pod(name: str, node: str, cpu: int = 1000, **given: Any) -> PodPlacement:
     """A pod of so many thousandths of a CPU."""
     amounts = {"cpu": cpu, "pods": 1000, "nvidia.com/gpu": 1000 * given.pop("gpus", 0)}
-    shape = Shape(
+    shape = PodShape(
         tuple((name, amount) for name, amount in amounts.items() if amount),
         unmodelled=given.pop("unmodelled", ()),
     )
     gone = NOW if given.pop("terminating", False) else None
-    return PodView(
+    return PodPlacement(
         PodNeeds(name, shape), node, Pod(metadata=ObjectMeta(name, deletion_timestamp=gone)), **given
     )
 
 
-def group(nodes: Sequence[NodeView], smallest: int = 0, name: str = "g", **given: Any) -> Assessed:
+def group(nodes: Sequence[NodeView], smallest: int = 0, name: str = "g", **given: Any) -> GroupAssessment:
     """A healthy group with a machine `m-NODE` for each of these nodes."""
     machines = tuple(Machine(f"m-{one.name}", one.name, STORED, LONG_AGO, one.provider) for one in nodes)
     found = NodeGroup(
         "MachineDeployment", "stage", name, name, len(nodes), smallest, 50, STORED, machines=machines
     )
-    return Assessed(evolve(found, **given), Readiness(len(nodes), nodes=tuple(nodes)), GroupState())
+    return GroupAssessment(evolve(found, **given), Readiness(len(nodes), nodes=tuple(nodes)), GroupState())
 
 
 def situation(
-    groups: Assessed | Sequence[Assessed],
-    pods: Iterable[PodView] = (),
+    groups: GroupAssessment | Sequence[GroupAssessment],
+    pods: Iterable[PodPlacement] = (),
     others: Iterable[NodeView] = (),
     **given: Any,
-) -> Situation:
+) -> ScaleDownSituation:
     """The nodes of these groups and others, all of the groups' nodes not needed for long unless said."""
-    several = [groups] if isinstance(groups, Assessed) else groups
+    several = [groups] if isinstance(groups, GroupAssessment) else groups
     own = [node for one in several for node in one.readiness.nodes]
-    by_node: dict[str, list[PodView]] = {}
+    by_node: dict[str, list[PodPlacement]] = {}
     for one in pods:
         by_node.setdefault(one.node, []).append(one)
     unneeded: Mapping[str, datetime.datetime] = {one.name: LONG_AGO for one in own}
-    return Situation(
+    return ScaleDownSituation(
         several,
         {one.name: one for one in (*own, *others)},
         by_node,
@@ -134,7 +134,7 @@ def test_a_node_goes_after_its_time_which_is_longer_for_one_that_is_not_ready(
     found = plan_scale_down(situation(group([node("a", ready=ready)]), unneeded={"a": ago(seconds)}))
     assert bool(found.delete) is goes
     assert found.unneeded == {"a": ago(seconds)}
-    group_says = group([node("a", ready=ready)], options=Options(unneeded=1.0, unready=2.0))
+    group_says = group([node("a", ready=ready)], options=GroupOptions(unneeded=1.0, unready=2.0))
     assert plan_scale_down(situation(group_says, unneeded={"a": ago(2)})).delete
     assert bool(plan_scale_down(situation(group_says, unneeded={"a": ago(1)})).delete) is ready
 
@@ -178,7 +178,7 @@ def test_a_node_is_kept_for_its_mark_its_pods_or_its_use(
     view: dict[str, Any], pods: list[dict[str, Any]], options: dict[str, int], why: str
 ) -> None:
     here = node("a", **view)
-    one = group([here], options=Options(**options))
+    one = group([here], options=GroupOptions(**options))
     on_it = [pod(f"p{number}", "a", **given) for number, given in enumerate(pods)]
     found = plan_scale_down(situation(one, on_it, [node("z", 8, 8)]))
     assert found.kept == ({"a": why} if why else {})
@@ -315,7 +315,7 @@ def test_of_two_that_are_emptied_the_first_by_name_goes_on_and_the_other_stays()
 
 @pytest.mark.rule("node-groups-shrink")
 def test_a_node_that_is_not_empty_after_a_quarter_of_an_hour_is_let_be_and_has_its_time_anew() -> None:
-    def plan(seconds: float, *pods: PodView) -> ScaleDown:
+    def plan(seconds: float, *pods: PodPlacement) -> ScaleDown:
         nodes = [node("a", draining=ago(seconds)), node("b")]
         return plan_scale_down(situation(group(nodes), [pod("pb", "b", 10), *pods], [node("Z")]))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.nodegroups.group_writes import evict, taint, untaint
-from controllers.nodegroups.node_view import PodView, read_node, read_pod
+from controllers.nodegroups.node_view import PodPlacement, read_node, read_pod
 from reconcile.errors import ApiError
 from reconcile.kinds import Node, Pod
 from reconcile.testing import FakeClient
@@ -62,7 +62,7 @@ BUDGET = {
 }
 
 
-async def a_pod(client: FakeClient) -> PodView:
+async def a_pod(client: FakeClient) -> PodPlacement:
     client.add(POD)
     view = read_pod(await client.get(Pod, "p", "default", live=True))
     assert view is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
+from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
 from controllers.nodegroups.demo import incident as conflicts
 from reconcile import Manager
 from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
@@ -82,7 +82,7 @@ async def told(plan: FaultPlan, seed: int, *, meddling: bool) -> None:
         await say(here, PRIORITIES)
         await here.user.create(autoscaler(expanders=("priority",), scale_down=QUICK))
         recorded = FaultyTransport(here.transport, plan)
-        ours = make_controller(Settings(API))
+        ours = make_controller(NodeGroupSettings(API))
         async with (
             Manager(MACHINES.controller, transport=here.transport, clock=here.clock),
             Manager(ours, transport=LateTransport(recorded, seed), clock=here.clock),
@@ -161,7 +161,7 @@ def test_the_original_takes_the_best_group_out_of_its_place(seed: int) -> None:
 def test_a_storm_that_did_not_come_is_no_proof() -> None:
     async def run() -> Verdict:
         async with world(0, *definitions(), delays=Delays()) as here:
-            calm = conflicts.Scenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)
+            calm = conflicts.ConflictScenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)
             return await conflicts.play(here.stage, "ours", calm)
         raise AssertionError("unreachable")
 

@@ -14,14 +14,14 @@ from controllers.nodegroups.group_annotations import (
     MAX_SIZE,
     OPTIONS,
     PAUSED,
-    Options,
+    GroupOptions,
 )
-from controllers.nodegroups.machine import Machine, State, provider_id, read_machine
+from controllers.nodegroups.machine import Machine, MachineState, provider_id, read_machine
 from controllers.nodegroups.node_group import (
     REMOVING,
+    GroupRefused,
     NodeGroup,
-    NoGroup,
-    Refused,
+    UnsizedObject,
     decreased,
     default_size,
     increased,
@@ -67,7 +67,7 @@ def test_a_group_has_its_name_bounds_options_and_what_its_nodes_will_offer() -> 
         2,
         9,
         STORED,
-        Options(unneeded=300.0),
+        GroupOptions(unneeded=300.0),
         found.template,
         removing=("b", "a"),
         faults=(f"annotation {OPTIONS}maxnodestartuptime is no duration such as 10m",),
@@ -93,36 +93,36 @@ def test_a_machine_pool_has_the_instances_that_it_lists() -> None:
         (
             manifest(kind="MachineSet", ownerReferences=[{"kind": "MachineDeployment"}]),
             {},
-            NoGroup("MachineSet/stage/g", "its MachineDeployment is sized"),
+            UnsizedObject("MachineSet/stage/g", "its MachineDeployment is sized"),
         ),
-        (manifest(deletionTimestamp="2026-01-01T00:00:00Z"), {}, NoGroup("", "it is being deleted")),
-        (manifest(annotations=None), {}, NoGroup("", "its largest size is 0")),
-        (manifest({"paused": True}), {}, NoGroup("", "it is paused")),
-        (group("g", **{PAUSED: ""}), {}, NoGroup("", "it is paused")),
+        (manifest(deletionTimestamp="2026-01-01T00:00:00Z"), {}, UnsizedObject("", "it is being deleted")),
+        (manifest(annotations=None), {}, UnsizedObject("", "its largest size is 0")),
+        (manifest({"paused": True}), {}, UnsizedObject("", "it is paused")),
+        (group("g", **{PAUSED: ""}), {}, UnsizedObject("", "it is paused")),
         (
             group("g", 0),
             {"capacity": {"cpu": "1"}},
-            NoGroup("", "it has no nodes, and nobody says what they would offer"),
+            UnsizedObject("", "it has no nodes, and nobody says what they would offer"),
         ),
         (
             group("g", None, ("2", "5")),
             {},
-            NoGroup("", "it has no replicas yet", default=2, object=STORED),
+            UnsizedObject("", "it has no replicas yet", default=2, object=STORED),
         ),
         (
             group("g", 1, ("1", "many")),
             {},
-            NoGroup("", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more", is_fault=True),
+            UnsizedObject("", f"annotation {MAX_SIZE}: it is no number of nodes, 0 or more", is_fault=True),
         ),
         (
             group("g"),
             {"capacity": {"cpu": "many"}},
-            NoGroup("", "its infrastructure template states a capacity that is none", is_fault=True),
+            UnsizedObject("", "its infrastructure template states a capacity that is none", is_fault=True),
         ),
     ],
 )
 def test_what_is_no_group_says_why_and_whether_somebody_made_a_mistake(
-    given: dict[str, Any], infrastructure: dict[str, Any], none: NoGroup
+    given: dict[str, Any], infrastructure: dict[str, Any], none: UnsizedObject
 ) -> None:
     assert read_group(given, STORED, infrastructure) == evolve(
         none, id=none.id or "MachineDeployment/stage/g"
@@ -189,7 +189,7 @@ def test_a_size_moves_by_what_is_asked_between_what_exists_and_the_largest(
     def asked(move: Any) -> int | str:
         try:
             return int(move(one, size, delta))
-        except Refused as error:
+        except GroupRefused as error:
             return str(error)
 
     more, fewer = asked(increased), asked(decreased)
@@ -223,7 +223,7 @@ def test_a_size_moves_by_what_is_asked_between_what_exists_and_the_largest(
 def test_of_the_machines_that_are_counted_as_going_no_more_go_than_the_size_is_short_of(
     counted: tuple[str, ...], size: int, going: tuple[str, ...]
 ) -> None:
-    states: Sequence[State] = ("running", "pending", "failed", "deleting", "running")
+    states: Sequence[MachineState] = ("running", "pending", "failed", "deleting", "running")
     one = plain(machines=tuple(map(machine, "abcde", states)))
     assert still_going(one, counted, size) == going
 

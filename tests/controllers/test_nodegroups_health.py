@@ -8,7 +8,7 @@ from attrs import evolve
 
 from controllers.nodegroups.group_health import (
     NOT_IN_TIME,
-    Assessed,
+    GroupAssessment,
     GroupState,
     Readiness,
     assess,
@@ -20,13 +20,13 @@ from controllers.nodegroups.machine import Machine
 from controllers.nodegroups.node_group import NodeGroup
 from controllers.nodegroups.node_view import NodeView
 from reconcile import ObjectMeta
-from reconcile.blocks import NodeTemplate, PoolBackoff, Terms
+from reconcile.blocks import BackoffTerms, NodeTemplate, PoolBackoff
 from reconcile.kinds import Node
 from tests.controllers.nodegroups import STORED, machine
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 LONG_AGO = NOW - datetime.timedelta(hours=5)
-TERMS = Terms()
+TERMS = BackoffTerms()
 
 
 def later(minutes: float) -> datetime.datetime:
@@ -51,7 +51,7 @@ def assessed(
     nodes: Iterable[NodeView],
     before: GroupState | None = None,
     now: datetime.datetime = NOW,
-) -> Assessed:
+) -> GroupAssessment:
     by_provider: Mapping[str, NodeView] = {one.provider: one for one in nodes}
     return assess(group, readiness_of(group, by_provider, now), before, now, TERMS)
 
@@ -285,7 +285,7 @@ def test_a_cluster_is_sized_with_up_to_45_percent_of_unready_nodes(
 @pytest.mark.rule("capi-2d-state-ok")
 def test_of_a_group_that_is_seen_first_all_is_remembered() -> None:
     group = a_group([machine("n0"), machine("n1", "pending")], 2, smallest=1)
-    assert assessed(group, [node("n0")]) == Assessed(
+    assert assessed(group, [node("n0")]) == GroupAssessment(
         group,
         Readiness(1, nodes=(node("n0"),)),
         GroupState("MachineDeployment/stage/g", 2, 1, 10, ready=1, upcoming=1, growing_since=NOW),
@@ -296,7 +296,7 @@ def test_of_a_group_that_is_seen_first_all_is_remembered() -> None:
 def test_what_is_new_about_machines_is_told_once_and_the_first_of_it_is_the_reason() -> None:
     group = a_group([machine("n0"), machine("n1", "failed"), machine("n2")], 3)
     found = assessed(group, [node("n0")])
-    assert found == Assessed(
+    assert found == GroupAssessment(
         group,
         Readiness(1, unregistered=("n2",), failed=1, nodes=(node("n0"),)),
         GroupState(
@@ -352,5 +352,5 @@ def test_a_back_off_is_remembered_and_doubled_by_its_terms() -> None:
     assert once.backoff == PoolBackoff(until, 300.0, NOW, "quota")
     twice = once.with_failure(later(6), "again", TERMS)
     assert twice.backoff == PoolBackoff(later(16), 600.0, later(6), "again")
-    assert once.with_failure(later(6), "again", Terms(longest=400.0)).backoff_seconds == 400
+    assert once.with_failure(later(6), "again", BackoffTerms(longest=400.0)).backoff_seconds == 400
     assert GroupState("g").backoff is None

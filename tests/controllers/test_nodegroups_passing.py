@@ -8,8 +8,8 @@ from attrs import define, field
 
 from controllers.nodegroups.group_health import GroupState
 from controllers.nodegroups.models import NodeAutoscaler, NodeAutoscalerStatus
-from controllers.nodegroups.sizing_run import Pass, Settings
-from reconcile.blocks import PoolBackoff, Terms
+from controllers.nodegroups.sizing_run import NodeGroupSettings, SizingRun
+from reconcile.blocks import BackoffTerms, PoolBackoff
 from reconcile.errors import ApiError, Forbidden, NotLeading, OutcomeUnknown, StaleVersion, TooManyRequests
 
 NOW = datetime.datetime(2026, 1, 1, 12, 5, 9, tzinfo=datetime.UTC)
@@ -34,10 +34,10 @@ class Heard:
         self.lines.append((text, more))
 
 
-def a_pass(heard: Heard, settings: Settings | None = None) -> Pass:
+def a_pass(heard: Heard, settings: NodeGroupSettings | None = None) -> SizingRun:
     context: Any = heard
     client: Any = None
-    return Pass(context, settings or Settings(), client, NOW)
+    return SizingRun(context, settings or NodeGroupSettings(), client, NOW)
 
 
 @pytest.mark.rule("node-groups-bad-input")
@@ -85,7 +85,7 @@ def test_a_pass_that_no_longer_leads_ends() -> None:
 @pytest.mark.rule("capi-2d-backoff", "capi-2d-quota")
 def test_a_group_without_capacity_is_left_alone_by_the_terms_of_the_manager_and_people_are_told() -> None:
     heard = Heard()
-    this = a_pass(heard, Settings(terms=Terms(first=60.0)))
+    this = a_pass(heard, NodeGroupSettings(terms=BackoffTerms(first=60.0)))
     this.states |= {"a": GroupState("a", 3), "b": GroupState("b")}
     this.lacks_capacity("a", "quota")
     assert this.states["a"].backoff == PoolBackoff(NOW + datetime.timedelta(seconds=60), 60.0, NOW, "quota")

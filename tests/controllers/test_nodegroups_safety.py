@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from controllers.nodegroups import NodeAutoscaler, Settings, make_controller
+from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
 from reconcile import Manager, TakeoverPolicy
 from reconcile.errors import PredecessorActive
 from reconcile.simulation import Delays
@@ -43,7 +43,7 @@ async def asked(here: World, takeover: TakeoverPolicy) -> FaultyTransport:
     await here.user.create(autoscaler())
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
     recorded = FaultyTransport(here.transport)
-    controller = make_controller(Settings(API))
+    controller = make_controller(NodeGroupSettings(API))
     manager = Manager(controller, transport=recorded, clock=here.clock, takeover=takeover)
     async with manager:
         await anyio.sleep(30)
@@ -86,7 +86,7 @@ def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
             found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
             await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
             recorded = FaultyTransport(here.transport)
-            controller = make_controller(Settings(API))
+            controller = make_controller(NodeGroupSettings(API))
             takeover = TakeoverPolicy(selector="mine=yes")
             async with Manager(controller, transport=recorded, clock=here.clock, takeover=takeover):
                 await anyio.sleep(30)

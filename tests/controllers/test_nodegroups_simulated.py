@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups import Settings, make_controller
+from controllers.nodegroups import NodeGroupSettings, make_controller
 from reconcile import Context, Controller, Write
 from reconcile.kinds import Pod
 from reconcile.models import encode
@@ -71,7 +71,7 @@ def scenario() -> Scenario:
 
     def controllers() -> list[Controller[Any]]:
         return [
-            make_controller(Settings(API)),
+            make_controller(NodeGroupSettings(API)),
             MACHINES.controller,
             Controller(
                 Pod,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.nodegroups.cluster_reads import BadDiscovery, Term
+from controllers.nodegroups.cluster_reads import BadDiscovery, DiscoveryTerm
 from controllers.nodegroups.group_annotations import (
     CAPACITY,
     MAX_SIZE,
@@ -14,11 +14,11 @@ from controllers.nodegroups.group_annotations import (
     BadAnnotation,
     template_of,
 )
-from controllers.nodegroups.machine import Machine, State, provider_id, read_machine
+from controllers.nodegroups.machine import Machine, MachineState, provider_id, read_machine
 from controllers.nodegroups.node_group import (
+    GroupRefused,
     NodeGroup,
-    NoGroup,
-    Refused,
+    UnsizedObject,
     decreased,
     default_size,
     increased,
@@ -28,11 +28,13 @@ from controllers.nodegroups.node_group import (
 from tests.controllers.nodegroups import CAPACITIES, STORED, group, machine
 
 
-def read(**given: Any) -> NodeGroup | NoGroup:
+def read(**given: Any) -> NodeGroup | UnsizedObject:
     return read_group(group("g", **given), STORED)
 
 
-def a_group(machines: Mapping[str, State], size: int, bounds: tuple[str, str] = ("1", "10")) -> NodeGroup:
+def a_group(
+    machines: Mapping[str, MachineState], size: int, bounds: tuple[str, str] = ("1", "10")
+) -> NodeGroup:
     """A group with machines by name and state."""
     found = read_group(group("g", size, bounds), STORED)
     assert isinstance(found, NodeGroup)
@@ -83,7 +85,7 @@ def test_a_group_can_grow_from_zero_where_cpu_and_memory_are_known(
 )
 def test_a_capacity_without_a_meaning_is_a_fault_that_names_its_annotation(name: str, value: str) -> None:
     found = read_group(group("g", 1, **{**CAPACITIES, CAPACITY + name: value}), STORED)
-    assert isinstance(found, NoGroup)
+    assert isinstance(found, UnsizedObject)
     assert (found.is_fault, CAPACITY + name in found.reason) == (True, True)
 
 
@@ -114,7 +116,7 @@ def test_a_paused_object_is_no_group_by_spec_or_by_annotation() -> None:
     by_annotation = read(**{PAUSED: "true"})
     paused = group("g")
     by_spec = read_group({**paused, "spec": {**paused["spec"], "paused": True}}, STORED)
-    assert [type(one) for one in (by_annotation, by_spec)] == [NoGroup, NoGroup]
+    assert [type(one) for one in (by_annotation, by_spec)] == [UnsizedObject, UnsizedObject]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_a_machine_set_of_a_machine_deployment_is_no_group_of_its_own() -> None:
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "d", "uid": "d"}
     owned["metadata"]["ownerReferences"] = [owner]
     found = read_group(owned, STORED)
-    assert isinstance(found, NoGroup)
+    assert isinstance(found, UnsizedObject)
     assert not found.is_fault
 
 
@@ -181,22 +183,22 @@ def test_replicas_do_not_come_of_bounds_without_a_meaning(bounds: tuple[str, str
 
 @pytest.mark.rule("node-groups-discovery")
 def test_discovery_goes_by_namespace_cluster_and_labels_together() -> None:
-    term = Term.parse("clusterapi:namespace=stage,clusterName=one,team=a", "own")
+    term = DiscoveryTerm.parse("clusterapi:namespace=stage,clusterName=one,team=a", "own")
     one = group("g")
     assert not term.means(one)
     one["metadata"]["labels"] = {"team": "a"}
     assert term.means(one)
-    assert not Term.parse("clusterapi:namespace=other", "stage").means(one)
-    assert not Term.parse("clusterapi:clusterName=two", "stage").means(one)
-    assert Term.parse("clusterapi:", "stage").means(one)
-    assert Term.parse("clusterapi:namespace=*", "x").means(one)
+    assert not DiscoveryTerm.parse("clusterapi:namespace=other", "stage").means(one)
+    assert not DiscoveryTerm.parse("clusterapi:clusterName=two", "stage").means(one)
+    assert DiscoveryTerm.parse("clusterapi:", "stage").means(one)
+    assert DiscoveryTerm.parse("clusterapi:namespace=*", "x").means(one)
 
 
 @pytest.mark.rule("node-groups-discovery")
 @pytest.mark.parametrize("text", ["", "clusterapi", "aws:namespace=a", "clusterapi:namespace"])
 def test_a_term_of_discovery_without_a_meaning_is_refused(text: str) -> None:
     with pytest.raises(BadDiscovery):
-        Term.parse(text, "own")
+        DiscoveryTerm.parse(text, "own")
 
 
 # Sizes.
@@ -207,13 +209,13 @@ def test_a_group_grows_by_one_or_more_and_not_past_its_largest_size() -> None:
     three = a_group(dict.fromkeys(("a", "b", "c"), "running"), 3)
     assert increased(three, 3, 1) == 4
     for delta in (-1, 0):
-        with pytest.raises(Refused):
+        with pytest.raises(GroupRefused):
             increased(three, 3, delta)
-    with pytest.raises(Refused, match="size increase too large - desired:11 max:10"):
+    with pytest.raises(GroupRefused, match="size increase too large - desired:11 max:10"):
         increased(three, 3, 8)
 
 
-RUNNING: Mapping[str, State] = {"a": "running", "b": "running", "c": "running"}
+RUNNING: Mapping[str, MachineState] = {"a": "running", "b": "running", "c": "running"}
 
 
 @pytest.mark.rule("capi-2d-decrease")
@@ -232,13 +234,13 @@ RUNNING: Mapping[str, State] = {"a": "running", "b": "running", "c": "running"}
     ],
 )
 def test_what_never_came_can_be_taken_back_and_nothing_else(
-    machines: Mapping[str, State], size: int, delta: int, left: int | None
+    machines: Mapping[str, MachineState], size: int, delta: int, left: int | None
 ) -> None:
     one = a_group(machines, size)
     if left is not None:
         assert decreased(one, size, delta) == left
         return
-    with pytest.raises(Refused):
+    with pytest.raises(GroupRefused):
         decreased(one, size, delta)
 
 

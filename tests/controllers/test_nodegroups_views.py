@@ -12,7 +12,7 @@ from controllers.nodegroups.node_view import (
     MIRROR,
     SAFE,
     NodeView,
-    PodView,
+    PodPlacement,
     as_template,
     occupied,
     read_node,
@@ -169,7 +169,7 @@ def condition(kind: str, status: str, **more: str) -> dict[str, str]:
     return {"type": kind, "status": status, **more}
 
 
-def asking(*containers: dict[str, str], **given: Any) -> PodView:
+def asking(*containers: dict[str, str], **given: Any) -> PodPlacement:
     requests = [{"name": "c", "image": "i", "resources": {"requests": one}} for one in containers]
     view = read_pod(pod(containers=requests, **given))
     assert view is not None
@@ -214,13 +214,13 @@ def test_a_node_that_says_little_is_not_ready_and_may_go(conditions: list[dict[s
 def test_a_pod_is_read_whole() -> None:
     controlled = [{**OWNED[0], "controller": False}, {**OWNED[0], "uid": "2", "kind": "StatefulSet"}]
     one = pod(owners=controlled, nodeName="n")
-    assert read_pod(one) == PodView(pod_needs(one), "n", one)
+    assert read_pod(one) == PodPlacement(pod_needs(one), "n", one)
     held = pod(safe="false", phase="Pending", conditions=[])
-    assert read_pod(held) == PodView(pod_needs(held), "", held, held="it is not safe to evict")
+    assert read_pod(held) == PodPlacement(pod_needs(held), "", held, held="it is not safe to evict")
     scheduled = condition("PodScheduled", "False", reason="Unschedulable")
     waiting = pod(phase="Pending", conditions=[condition("Ready", "False"), scheduled])
     view = read_pod(waiting)
-    assert view == PodView(pod_needs(waiting), "", waiting, is_waiting=True)
+    assert view == PodPlacement(pod_needs(waiting), "", waiting, is_waiting=True)
     assert view is not None
     assert view.name == "default/p"
 
@@ -231,7 +231,7 @@ def test_a_pod_that_each_node_has_is_local_and_never_holds_it(of: str) -> None:
     one = pod(owners=owners, safe="false", nodeName="n")
     if of == "the node":
         one = one.with_metadata(annotations={**one.metadata.annotations, MIRROR: "x"})
-    assert read_pod(one) == PodView(pod_needs(one), "n", one, is_local=True)
+    assert read_pod(one) == PodPlacement(pod_needs(one), "n", one, is_local=True)
 
 
 def test_a_pod_that_is_being_deleted_waits_for_no_node() -> None:

@@ -123,8 +123,7 @@ def test_a_controller_does_not_start_where_another_manager_has_just_written_a_st
     played(scenario)
 
 
-@pytest.mark.rule("takeover-ready-made")
-@pytest.mark.rule("takeover-selector")
+@pytest.mark.rule("takeover-ready-made", "takeover-selector")
 def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> None:
     async def scenario(here: Played) -> None:
         chosen = fleet(1, name="chosen").with_metadata(labels={"team": "a"})
@@ -138,8 +137,7 @@ def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> N
     played(scenario)
 
 
-@pytest.mark.rule("takeover-ready-made")
-@pytest.mark.rule("takeover-shadow")
+@pytest.mark.rule("takeover-ready-made", "takeover-shadow")
 def test_in_shadow_the_ready_made_controllers_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(fleet(2))

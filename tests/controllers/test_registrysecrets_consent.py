@@ -8,7 +8,7 @@ import yaml
 from controllers.registrysecrets import KuberoPipeline, make_controller
 from controllers.registrysecrets.consent_settings import consent_from
 from controllers.registrysecrets.desired_copies import copies_of, phase_namespaces
-from controllers.registrysecrets.models import Phase, Registry, SecretRef
+from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry, SecretRef
 from reconcile import Context, Controller, Key, ObjectMeta
 from reconcile.blocks import Consent, Copier, Unusable
 from reconcile.blocks.copier.consent import ALLOW_COPIES_FOR
@@ -72,7 +72,7 @@ async def test_the_label_on_the_secret_agrees_to_the_namespaces_that_it_names_an
 @pytest.mark.parametrize("word", ["copy", "create"])
 async def test_a_named_secret_of_the_own_namespace_needs_the_label_too(word: str) -> None:
     client = FakeClient(source(), pipeline("test"))
-    naming = Registry(create_secret=word, host=HOST, secret_ref=SecretRef("registry-login"))
+    naming = PipelineRegistry(create_secret=word, host=HOST, secret_ref=SecretRef("registry-login"))
     await client.modify(KuberoPipeline, "shop", NAMESPACE, respec(registry=naming))
     await once(client, namespaces=["*"])
     assert await copies(client) == {}
@@ -197,7 +197,7 @@ async def test_a_pipeline_of_strangers_without_consent_keeps_no_namespace_from_g
     mine = pipeline("test", removal="namespaces")
     strangers = KuberoPipeline(metadata=ObjectMeta("shop", "evil"), spec=pipeline("test", name="shop").spec)
     nonsense = KuberoPipeline(
-        metadata=ObjectMeta("bad", "evil"), spec=pipeline(phases=(Phase("", True),)).spec
+        metadata=ObjectMeta("bad", "evil"), spec=pipeline(phases=(PipelinePhase("", True),)).spec
     )
     client = FakeClient(source(), mine, strangers, nonsense)
     agreed = {"sources": ["*"], "namespaces": [f"{NAMESPACE}:shop-*"]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.registrysecrets import secret_contents as contents
-from controllers.registrysecrets.models import Keys, Registry
+from controllers.registrysecrets.models import Keys, PipelineRegistry
 from controllers.registrysecrets.secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from reconcile import ObjectMeta
 from reconcile.blocks import Content, Unusable
@@ -151,7 +151,7 @@ def test_of_a_secret_without_any_login_the_key_is_named_that_it_lacks() -> None:
 
 
 def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes() -> None:
-    registry = Registry(create_secret="create", host=HOST, username="robot", password=PASSWORD)
+    registry = PipelineRegistry(create_secret="create", host=HOST, username="robot", password=PASSWORD)
     config, credentials = contents.given_login(registry)
     made = text_of(config)[DOCKER_CONFIG_KEY]
     auth = b64(f"robot:{PASSWORD}")
@@ -166,7 +166,7 @@ def test_what_a_pipeline_says_itself_makes_the_config_that_kuberos_chart_makes()
 @pytest.mark.parametrize("empty", [None, ""])
 def test_credentials_that_are_incomplete_make_nothing(missing: str, empty: str | None) -> None:
     said = {"host": HOST, "username": "robot", "password": PASSWORD, missing: empty}
-    registry = Registry(create_secret="create", **said)  # type: ignore[arg-type]
+    registry = PipelineRegistry(create_secret="create", **said)  # type: ignore[arg-type]
     needed = f"spec.registry.{missing} is needed for createSecret create, or a secretRef; copies are kept"
     for made in contents.given_login(registry):
         assert isinstance(made, Unusable)
@@ -226,7 +226,7 @@ def test_of_a_secret_with_one_deploy_key_none_is_copied(missing: str) -> None:
 
 
 def test_no_value_is_in_what_a_content_or_a_registry_shows() -> None:
-    registry = Registry(host=HOST, username="robot", password=PASSWORD, extra={"token": PASSWORD})
+    registry = PipelineRegistry(host=HOST, username="robot", password=PASSWORD, extra={"token": PASSWORD})
     shown = repr((registry, contents.given_login(registry), Keys(priv=PASSWORD, pub=PASSWORD)))
     assert PASSWORD not in shown
     assert b64(PASSWORD) not in shown

@@ -9,7 +9,7 @@ import structlog
 from attrs import evolve
 
 from controllers.registrysecrets import KuberoPipeline
-from controllers.registrysecrets.models import Git, Keys, Phase, Registry, SecretRef
+from controllers.registrysecrets.models import Git, Keys, PipelinePhase, PipelineRegistry, SecretRef
 from reconcile import Key, ObjectMeta
 from reconcile.blocks.copier.copies import SOURCE_VERSION
 from reconcile.kinds import Event, Namespace, Secret
@@ -83,7 +83,7 @@ async def test_the_finalizer_is_added_and_cleanup_takes_the_copies_away_in_other
 
 
 async def test_a_pipeline_with_a_spec_that_has_no_meaning_says_so_and_can_still_go() -> None:
-    client = FakeClient(source(), pipeline(phases=(Phase("", enabled=True),)))
+    client = FakeClient(source(), pipeline(phases=(PipelinePhase("", enabled=True),)))
     made = await once(client)
     assert (made.error, made.conditions["Ready"]["reason"]) == (None, "InvalidSpec")
     again = await once(client)
@@ -166,7 +166,7 @@ async def test_a_mode_that_nobody_knows_is_said_and_nothing_is_touched() -> None
 @pytest.mark.parametrize("word", ["copy", "create"])
 async def test_a_pipeline_may_have_credentials_of_its_own_by_reference(word: str) -> None:
     own = source("own-password").with_metadata(name="own-login")
-    registry = Registry(create_secret=word, host=HOST, secret_ref=SecretRef("own-login"))
+    registry = PipelineRegistry(create_secret=word, host=HOST, secret_ref=SecretRef("own-login"))
     client = FakeClient(source(), own, pipeline("test", registry=registry), pipeline("test", name="blog"))
     await once(client)
     await run_once(controller, f"{NAMESPACE}/blog", client)
@@ -325,7 +325,7 @@ async def test_no_value_of_a_secret_is_said_anywhere(word: str, capsys: pytest.C
         422, "Invalid", f"Secret is invalid: data: Invalid value: {PASSWORD!r} {docker_config()}"
     )
     plan = FaultPlan((Fault(When("create", "*/secrets", nth=2), quoting),))
-    registry = Registry(create_secret=word, host=HOST, username="ci", password=PASSWORD)
+    registry = PipelineRegistry(create_secret=word, host=HOST, username="ci", password=PASSWORD)
     client = FakeClient(source(), pipeline(registry=registry), plan=plan)
     with structlog.testing.capture_logs() as logs:
         failed = await once(client)

@@ -9,7 +9,7 @@ import pytest
 from attrs import define, field
 
 from controllers.registrysecrets import KuberoPipeline, definition
-from controllers.registrysecrets.models import Phase, Registry
+from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry
 from controllers.registrysecrets.secret_contents import given_login
 from reconcile import Key, Manager, ObjectMeta
 from reconcile.blocks import Content
@@ -98,7 +98,7 @@ class People:
     async def rephase(self, number: int) -> None:
         """Other phases."""
         phases = tuple(
-            Phase(name, enabled=bool(number & bit)) for bit, name in ((1, "test"), (2, "production"))
+            PipelinePhase(name, enabled=bool(number & bit)) for bit, name in ((1, "test"), (2, "production"))
         )
         await self.here.user.modify(KuberoPipeline, "shop", NAMESPACE, respec(phases=phases))
 
@@ -112,7 +112,7 @@ class People:
 
 def _login(password: str) -> tuple[str, ...]:
     """What credentials of it hold, and what a docker config made of it does."""
-    registry = Registry(host=HOST, username="ci", password=password)
+    registry = PipelineRegistry(host=HOST, username="ci", password=password)
     return tuple(
         value for one in given_login(registry) if isinstance(one, Content) for value in one.data.values()
     )
@@ -132,7 +132,7 @@ async def played(here: World, recorded: FaultyTransport, chance: random.Random) 
     for number in range(1, 13):
         await anyio.sleep(chance.choice((0.02, 0.3, 2.0)))
         await chance.choice(acts)(number)
-    phases = tuple(Phase(name, enabled=True) for name in ("test", "production", "review"))
+    phases = tuple(PipelinePhase(name, enabled=True) for name in ("test", "production", "review"))
     await people.rotate(99)
     await here.user.modify(KuberoPipeline, "shop", NAMESPACE, mode("copy"))
     await here.user.modify(KuberoPipeline, "shop", NAMESPACE, respec(phases=phases))

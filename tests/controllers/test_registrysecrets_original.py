@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from controllers.registrysecrets import KuberoPipeline, KuberoPipelineSpec
 from controllers.registrysecrets.demo.original import RELEASE_TYPE, pipeline_of_release, plan_upgrade
-from controllers.registrysecrets.models import Phase, Registry
+from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry
 from reconcile import Key, ObjectMeta, Request
 from reconcile.kinds import Secret
 
@@ -15,8 +15,8 @@ SOURCE = Secret(
 
 
 def pipeline(mode: str) -> KuberoPipeline:
-    registry = Registry(create_secret=mode, host="h", username="u", password="p")
-    phases = (Phase("test", enabled=True), Phase("production", enabled=True))
+    registry = PipelineRegistry(create_secret=mode, host="h", username="u", password="p")
+    phases = (PipelinePhase("test", enabled=True), PipelinePhase("production", enabled=True))
     return KuberoPipeline(
         metadata=ObjectMeta("shop", "kubero"), spec=KuberoPipelineSpec(registry=registry, phases=phases)
     )

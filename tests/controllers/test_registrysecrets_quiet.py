@@ -5,7 +5,7 @@ import pytest
 from attrs import evolve
 
 from controllers.registrysecrets import KuberoPipeline, definition
-from controllers.registrysecrets.models import Registry
+from controllers.registrysecrets.models import PipelineRegistry
 from reconcile import Manager, ObjectMeta, Request
 from reconcile.kinds import Secret
 from reconcile.simulation import Delays
@@ -77,7 +77,7 @@ def test_ten_minutes_of_broken_watches_a_resync_and_a_hundred_forced_runs_ask_fo
 
 def given() -> KuberoPipeline:
     """A pipeline of the mode create."""
-    registry = Registry(create_secret="create", host=HOST, username="me", password="mine")
+    registry = PipelineRegistry(create_secret="create", host=HOST, username="me", password="mine")
     return pipeline(name="given", registry=registry)
 
 

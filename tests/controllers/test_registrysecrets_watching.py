@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from controllers.registrysecrets import KuberoPipeline, definition
-from controllers.registrysecrets.models import Phase
+from controllers.registrysecrets.models import PipelinePhase
 from reconcile import ObjectMeta
 from reconcile.kinds import Namespace, Secret
 from reconcile.simulation import Delays
@@ -108,7 +108,11 @@ def test_a_disabled_phase_loses_its_copies_and_an_enabled_one_gets_them() -> Non
         await here.user.create(source())
         await here.user.create(pipeline())
         await anyio.sleep(5)
-        phases = (Phase("test"), Phase("production", enabled=True), Phase("review", enabled=True))
+        phases = (
+            PipelinePhase("test"),
+            PipelinePhase("production", enabled=True),
+            PipelinePhase("review", enabled=True),
+        )
         change = respec(phases=phases)
         done = await written(recorded, lambda: here.user.modify(KuberoPipeline, "shop", NAMESPACE, change))
         assert done == ["create shop-review"] * 2 + ["delete shop-test"] * 2

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from controllers import autoscaling, fleets, registrysecrets, workergroups
-from controllers.nodegroups import Settings
+from controllers.nodegroups import NodeGroupSettings
 from controllers.nodegroups import make_controller as make_node_groups
 from reconcile import Client, Controller, Manager, ObjectMeta
 from reconcile.controller.permissions import permissions_of, predecessor_permissions
@@ -186,7 +186,7 @@ def test_node_groups_work_under_their_rights() -> None:
         await anyio.sleep(60)
         assert await machines.size_of(admin, "best") > 0
 
-    given = make_node_groups(settings=Settings(machines.API))
+    given = make_node_groups(settings=NodeGroupSettings(machines.API))
     no, written = refused([given], machines.definitions(), story, [machines.MACHINES.controller])
     assert no == set()
     wrote(written, "patch /machinedeployments/best/scale")

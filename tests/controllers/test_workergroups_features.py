@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups import RayCluster, definition, make_controller
-from controllers.workergroups.controller import Settings
+from controllers.workergroups.controller import WorkerGroupSettings
 from controllers.workergroups.models import HeadGroupSpec
 from controllers.workergroups.suspension import Suspension, plan_suspension
 from reconcile import ObjectMeta
@@ -213,7 +213,7 @@ async def test_under_the_autoscaler_nothing_is_deleted_at_random_unless_wanted(
     client = FakeClient(cluster(2, enable_in_tree_autoscaling=True))
     await once(client)
     await change(client, worker_group_specs=with_group(replicas=0).spec.worker_group_specs)
-    controller = make_controller(Settings(random_delete=random_delete))
+    controller = make_controller(WorkerGroupSettings(random_delete=random_delete))
     await run_once(controller, "default/ray", client)
     assert len(await pods(client)) == left
 

@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups.pod_plan import (
-    GroupPlan,
     HeadPlan,
-    Plan,
-    Removal,
+    PodRemoval,
+    RayClusterPlan,
+    WorkerGroupPlan,
     desired_replicas,
     plan_cluster,
     plan_group_at_random,
@@ -17,7 +17,7 @@ from controllers.workergroups.pod_plan import (
     plan_no_pods,
 )
 from controllers.workergroups.pod_upgrade import HASH_VERSION
-from controllers.workergroups.ray_pod_view import PodView
+from controllers.workergroups.ray_pod_view import RayPodView
 from reconcile.blocks import NewReplica
 from tests.controllers.test_workergroups_plan import START, cluster, head, small, worker
 
@@ -36,21 +36,21 @@ NO_RESTART = {"ray.io/disable-provisioned-head-restart": "true"}
         ([UP], HeadPlan()),
         ([GOING], HeadPlan(create=True, waiting=(GOING,))),
         ([UP, GOING], HeadPlan(waiting=(GOING,))),
-        ([BROKEN], HeadPlan(create=True, delete=(Removal(BROKEN, "unhealthy"),), failures=1)),
-        ([UP, BROKEN], HeadPlan(delete=(Removal(BROKEN, "unhealthy"),))),
+        ([BROKEN], HeadPlan(create=True, delete=(PodRemoval(BROKEN, "unhealthy"),), failures=1)),
+        ([UP, BROKEN], HeadPlan(delete=(PodRemoval(BROKEN, "unhealthy"),))),
         ([UP, OTHER], HeadPlan(surplus=(OTHER, UP))),
         (
             [UP, evolve(BROKEN, terminating=True), OTHER, BROKEN, GOING],
             HeadPlan(
                 surplus=(OTHER, UP),
-                delete=(Removal(BROKEN, "unhealthy"),),
+                delete=(PodRemoval(BROKEN, "unhealthy"),),
                 waiting=(evolve(BROKEN, terminating=True), GOING),
             ),
         ),
         ([worker("w"), evolve(UP, owner_uid="another"), evolve(UP, node_type=None)], HeadPlan(create=True)),
     ],
 )
-def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[PodView], plan: HeadPlan) -> None:
+def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[RayPodView], plan: HeadPlan) -> None:
     assert plan_head(cluster(), pods, START) == plan
 
 
@@ -59,11 +59,11 @@ def test_there_is_one_head_and_of_several_none_is_chosen(pods: list[PodView], pl
     [
         ([BROKEN, GOING], HeadPlan(waiting=(GOING,))),
         ([], HeadPlan()),
-        ([UP, BROKEN], HeadPlan(delete=(Removal(BROKEN, "unhealthy"),))),
+        ([UP, BROKEN], HeadPlan(delete=(PodRemoval(BROKEN, "unhealthy"),))),
         ([UP, OTHER], HeadPlan(surplus=(OTHER, UP))),
     ],
 )
-def test_a_head_that_shall_not_restart_is_left_as_it_ended(pods: list[PodView], plan: HeadPlan) -> None:
+def test_a_head_that_shall_not_restart_is_left_as_it_ended(pods: list[RayPodView], plan: HeadPlan) -> None:
     view = cluster(annotations=NO_RESTART)
     assert plan_head(view, pods, START, provisioned=True) == plan
     assert plan_head(view, [], START).create
@@ -76,14 +76,14 @@ def test_a_head_that_breaks_in_a_row_is_made_ever_later_and_counts_how_often() -
     assert plan_head(cluster(), [again], START) == HeadPlan(after=25.0)
     later = evolve(again, created=START - timedelta(seconds=40))
     plan = plan_head(cluster(), [later], START)
-    assert plan == HeadPlan(create=True, delete=(Removal(later, "unhealthy"),), failures=4)
+    assert plan == HeadPlan(create=True, delete=(PodRemoval(later, "unhealthy"),), failures=4)
 
 
 @pytest.mark.rule("kuberay-1d-12")
 def test_the_head_of_another_operator_is_marked_where_specs_are_compared() -> None:
     theirs = evolve(UP, upgrade_hash="theirs", operator_version="v1.5.1")
     assert plan_head(cluster(recreates=True), [theirs, BROKEN], START) == HeadPlan(
-        mark=theirs, delete=(Removal(BROKEN, "unhealthy"),)
+        mark=theirs, delete=(PodRemoval(BROKEN, "unhealthy"),)
     )
     assert plan_head(cluster(), [theirs], START) == HeadPlan()
 
@@ -96,14 +96,14 @@ MADE = (NewReplica(0, (0, 1)), NewReplica(1, (0,)))
 
 def test_workers_go_before_those_of_no_group_and_the_head_last() -> None:
     removals = [
-        Removal(A, "listed"),
-        Removal(B, "newest"),
-        Removal(C, "group-removed"),
-        Removal(UP, "upgraded"),
+        PodRemoval(A, "listed"),
+        PodRemoval(B, "newest"),
+        PodRemoval(C, "group-removed"),
+        PodRemoval(UP, "upgraded"),
     ]
-    plan = Plan(
+    plan = RayClusterPlan(
         head=HeadPlan(delete=(removals[3],)),
-        groups=(GroupPlan("one", delete=(removals[0],)), GroupPlan("two", delete=(removals[1],))),
+        groups=(WorkerGroupPlan("one", delete=(removals[0],)), WorkerGroupPlan("two", delete=(removals[1],))),
         abandoned=(removals[2],),
     )
     assert list(plan.removals) == removals
@@ -112,56 +112,72 @@ def test_workers_go_before_those_of_no_group_and_the_head_last() -> None:
 @pytest.mark.parametrize(
     ("plan", "idle", "replaces"),
     [
-        (Plan(), True, False),
-        (Plan(head=HeadPlan(create=True)), False, False),
-        (Plan(head=HeadPlan(waiting=(GOING,), mark=UP, after=1)), True, False),
-        (Plan(head=HeadPlan(create=True, waiting=(GOING,))), False, True),
-        (Plan(head=HeadPlan(delete=(Removal(UP, "upgraded"),))), False, False),
-        (Plan(groups=(GroupPlan("g"), GroupPlan("h", create=MADE))), False, False),
-        (Plan(groups=(GroupPlan("g", waiting=(A,)), GroupPlan("h", create=MADE))), False, True),
-        (Plan(head=HeadPlan(create=True), groups=(GroupPlan("g", waiting=(A,)),)), False, True),
-        (Plan(head=HeadPlan(waiting=(GOING,)), groups=(GroupPlan("h", create=MADE),)), False, True),
-        (Plan(groups=(GroupPlan("g", waiting=(A,)),)), True, False),
+        (RayClusterPlan(), True, False),
+        (RayClusterPlan(head=HeadPlan(create=True)), False, False),
+        (RayClusterPlan(head=HeadPlan(waiting=(GOING,), mark=UP, after=1)), True, False),
+        (RayClusterPlan(head=HeadPlan(create=True, waiting=(GOING,))), False, True),
+        (RayClusterPlan(head=HeadPlan(delete=(PodRemoval(UP, "upgraded"),))), False, False),
+        (RayClusterPlan(groups=(WorkerGroupPlan("g"), WorkerGroupPlan("h", create=MADE))), False, False),
+        (
+            RayClusterPlan(groups=(WorkerGroupPlan("g", waiting=(A,)), WorkerGroupPlan("h", create=MADE))),
+            False,
+            True,
+        ),
+        (
+            RayClusterPlan(head=HeadPlan(create=True), groups=(WorkerGroupPlan("g", waiting=(A,)),)),
+            False,
+            True,
+        ),
+        (
+            RayClusterPlan(head=HeadPlan(waiting=(GOING,)), groups=(WorkerGroupPlan("h", create=MADE),)),
+            False,
+            True,
+        ),
+        (RayClusterPlan(groups=(WorkerGroupPlan("g", waiting=(A,)),)), True, False),
     ],
 )
 def test_a_plan_is_idle_or_makes_pods_or_makes_them_while_others_go(
-    plan: Plan, idle: bool, replaces: bool
+    plan: RayClusterPlan, idle: bool, replaces: bool
 ) -> None:
     assert (plan.is_idle, plan.replaces) == (idle, replaces)
 
 
 def test_the_next_look_is_due_when_the_first_wait_is_over() -> None:
-    groups = (GroupPlan("g", after=7.0), GroupPlan("h"), GroupPlan("i", after=5.0))
-    assert Plan(groups=groups).after == 5.0
-    assert Plan(head=HeadPlan(after=0.0), groups=groups).after == 0.0
-    assert (Plan().after, Plan(head=HeadPlan(after=3.0)).after) == (None, 3.0)
-    assert GroupPlan("g", create=MADE).creates == 3
+    groups = (WorkerGroupPlan("g", after=7.0), WorkerGroupPlan("h"), WorkerGroupPlan("i", after=5.0))
+    assert RayClusterPlan(groups=groups).after == 5.0
+    assert RayClusterPlan(head=HeadPlan(after=0.0), groups=groups).after == 0.0
+    assert (RayClusterPlan().after, RayClusterPlan(head=HeadPlan(after=3.0)).after) == (None, 3.0)
+    assert WorkerGroupPlan("g", create=MADE).creates == 3
 
 
 def test_a_group_is_planned_whole() -> None:
     dead, going = worker("dead", phase="Failed"), worker("going", terminating=True)
     pods = [A, B, dead, going]
     assert plan_cluster(cluster(small(4)), [UP, *pods], START).groups == (
-        GroupPlan(
+        WorkerGroupPlan(
             "small",
             create=(NewReplica(0, (0,), 1), NewReplica(1, (0,))),
-            delete=(Removal(dead, "unhealthy"),),
+            delete=(PodRemoval(dead, "unhealthy"),),
             waiting=(going,),
         ),
     )
     suspended = plan_group_at_random(cluster(), small(4, suspend=True), pods, START)
-    assert suspended.delete == (Removal(dead, "unhealthy"), Removal(A, "suspended"), Removal(B, "suspended"))
+    assert suspended.delete == (
+        PodRemoval(dead, "unhealthy"),
+        PodRemoval(A, "suspended"),
+        PodRemoval(B, "suspended"),
+    )
     hosts = [worker(f"r-{number}", replica="r", host_index=number) for number in range(2)]
     (whole,) = plan_cluster(cluster(small(1, num_of_hosts=2)), [UP, *hosts], START).groups
-    assert whole == GroupPlan("small", mark=(hosts[0],))
+    assert whole == WorkerGroupPlan("small", mark=(hosts[0],))
     again = worker("again", phase="Failed", failures=2)
     (held,) = plan_cluster(cluster(small(1)), [UP, again], START).groups
-    assert held == GroupPlan("small", after=20.0)
+    assert held == WorkerGroupPlan("small", after=20.0)
 
 
 def test_a_suspended_group_goes_also_under_the_autoscaler() -> None:
     (planned,) = plan_cluster(cluster(small(2, suspend=True), autoscaler={}), [UP, A], START).groups
-    assert planned.delete == (Removal(A, "suspended"),)
+    assert planned.delete == (PodRemoval(A, "suspended"),)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +198,9 @@ def test_those_of_no_group_go_in_the_order_of_their_names_whatever_their_state()
         evolve(C, name="neither", node_type=None),
     ]
     plan = plan_cluster(cluster(small(0)), [UP, *left, *others], START)
-    assert plan == Plan(
-        groups=(GroupPlan("small"),),
-        abandoned=(Removal(left[1], "group-removed"), Removal(left[0], "group-removed")),
+    assert plan == RayClusterPlan(
+        groups=(WorkerGroupPlan("small"),),
+        abandoned=(PodRemoval(left[1], "group-removed"), PodRemoval(left[0], "group-removed")),
     )
 
 
@@ -192,9 +208,9 @@ def test_those_of_no_group_go_in_the_order_of_their_names_whatever_their_state()
 def test_all_pods_go_but_those_of_others_and_those_that_are_going() -> None:
     others = [GOING, evolve(A, owner_uid="another"), evolve(A, node_type=None)]
     plan = plan_no_pods(cluster(), [B, *others, UP, A, C, OTHER], "suspended")
-    assert plan == Plan(
-        head=HeadPlan(delete=(Removal(OTHER, "suspended"), Removal(UP, "suspended"))),
-        abandoned=(Removal(A, "suspended"), Removal(B, "suspended"), Removal(C, "suspended")),
+    assert plan == RayClusterPlan(
+        head=HeadPlan(delete=(PodRemoval(OTHER, "suspended"), PodRemoval(UP, "suspended"))),
+        abandoned=(PodRemoval(A, "suspended"), PodRemoval(B, "suspended"), PodRemoval(C, "suspended")),
     )
     old = evolve(UP, upgrade_hash="old", operator_version=HASH_VERSION)
     view = cluster(recreates=True, upgrade_hash="new")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.workergroups.pod_plan import desired_workers
-from controllers.workergroups.ray_pod_view import PodView, is_unhealthy
+from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
 from controllers.workergroups.raycluster_view import GroupView
 from reconcile.replicas import is_active
 from tests.controllers.test_workergroups_plan import (
@@ -25,7 +25,7 @@ PHASES = ("Pending", "Running", "Failed", "Succeeded")
 
 
 @st.composite
-def worker_pods(draw: st.DrawFn) -> list[PodView]:
+def worker_pods(draw: st.DrawFn) -> list[RayPodView]:
     count = draw(st.integers(0, 8))
     return [
         worker(
@@ -66,7 +66,7 @@ GROUPS = st.builds(
 
 @given(GROUPS, worker_pods(), HEADS, st.randoms(use_true_random=False))
 def test_a_plan_carried_out_leaves_nothing_to_do(
-    group: GroupView, workers: list[PodView], heads: list[PodView], chance: random.Random
+    group: GroupView, workers: list[RayPodView], heads: list[RayPodView], chance: random.Random
 ) -> None:
     whole = cluster(group, evolve(group, name="large", workers_to_delete=()))
     pods = [*workers, *heads]
@@ -76,7 +76,7 @@ def test_a_plan_carried_out_leaves_nothing_to_do(
 
 @given(GROUPS, worker_pods())
 def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
-    group: GroupView, pods: list[PodView]
+    group: GroupView, pods: list[RayPodView]
 ) -> None:
     plan = plan_group(UID, group, pods)
     chosen = [one for one in plan.delete if one.reason not in ("unhealthy", "listed")]
@@ -85,7 +85,7 @@ def test_no_healthy_pod_is_deleted_unlisted_while_others_are_made(
 
 @given(GROUPS, worker_pods())
 def test_no_more_healthy_pods_are_deleted_than_are_surplus_or_listed(
-    group: GroupView, pods: list[PodView]
+    group: GroupView, pods: list[RayPodView]
 ) -> None:
     own = [pod for pod in pods if pod.owner_uid == UID and pod.group == group.name]
     healthy = [pod for pod in own if is_active(pod) and not is_unhealthy(pod)]
@@ -96,7 +96,7 @@ def test_no_more_healthy_pods_are_deleted_than_are_surplus_or_listed(
 
 
 @given(GROUPS, worker_pods())
-def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[PodView]) -> None:
+def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[RayPodView]) -> None:
     whole = cluster(group)
     changed = after(plan_cluster(whole, pods), pods, lambda pod: True)
     own = [pod for pod in changed if pod.owner_uid == UID and pod.group == group.name and is_active(pod)]
@@ -105,7 +105,7 @@ def test_a_group_ends_at_its_desired_size(group: GroupView, pods: list[PodView])
 
 @given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
 def test_a_group_that_has_converged_is_within_its_bounds(
-    group: GroupView, pods: list[PodView], chance: random.Random
+    group: GroupView, pods: list[RayPodView], chance: random.Random
 ) -> None:
     whole = cluster(group)
     for _ in range(3):
@@ -116,7 +116,7 @@ def test_a_group_that_has_converged_is_within_its_bounds(
 
 @given(GROUPS, worker_pods(), st.booleans(), st.randoms(use_true_random=False))
 def test_however_often_it_is_planned_there_is_one_deletion_for_each_unit(
-    group: GroupView, pods: list[PodView], autoscaled: bool, chance: random.Random
+    group: GroupView, pods: list[RayPodView], autoscaled: bool, chance: random.Random
 ) -> None:
     """Whatever of the deleted pods lingers: of the healthy ones no more go than are too many or listed."""
     whole = cluster(group, autoscaler={} if autoscaled else None)
@@ -133,7 +133,7 @@ def test_however_often_it_is_planned_there_is_one_deletion_for_each_unit(
 
 @given(GROUPS, worker_pods(), st.randoms(use_true_random=False))
 def test_the_order_of_the_pods_does_not_matter(
-    group: GroupView, pods: list[PodView], chance: random.Random
+    group: GroupView, pods: list[RayPodView], chance: random.Random
 ) -> None:
     shuffled = chance.sample(pods, len(pods))
     assert plan_group(UID, group, shuffled) == plan_group(UID, group, pods)

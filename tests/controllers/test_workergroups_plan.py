@@ -10,26 +10,26 @@ from attrs import evolve
 
 from controllers.workergroups.demo.original import plan_group_like_v1_3_0
 from controllers.workergroups.pod_plan import (
-    GroupPlan,
-    Plan,
     PlanGroup,
-    Removal,
+    PodRemoval,
+    RayClusterPlan,
+    WorkerGroupPlan,
     desired_workers,
     plan_group_at_random,
     plan_no_pods,
 )
 from controllers.workergroups.pod_plan import plan_cluster as plan_cluster_at
 from controllers.workergroups.pod_plan import plan_group as plan_group_at
-from controllers.workergroups.ray_pod_view import PodView, is_unhealthy
+from controllers.workergroups.ray_pod_view import RayPodView, is_unhealthy
 from controllers.workergroups.raycluster_view import ClusterView, GroupView, Unsupported, group_view
 
 START = datetime(2025, 5, 3, tzinfo=UTC)
 UID = "cluster-uid"
 
 
-def worker(name: str, *, age: int = 0, group: str = "small", **changes: Any) -> PodView:
+def worker(name: str, *, age: int = 0, group: str = "small", **changes: Any) -> RayPodView:
     """A Ready worker; `age` in seconds, greater is older."""
-    pod = PodView(
+    pod = RayPodView(
         name=name,
         namespace="default",
         uid=f"uid-of-{name}",
@@ -43,11 +43,11 @@ def worker(name: str, *, age: int = 0, group: str = "small", **changes: Any) -> 
     return evolve(pod, **changes)
 
 
-def head(name: str = "head", **changes: Any) -> PodView:
+def head(name: str = "head", **changes: Any) -> RayPodView:
     return worker(name, group="headgroup", node_type="head", **changes)
 
 
-def five_workers() -> list[PodView]:
+def five_workers() -> list[RayPodView]:
     return [worker(f"pod{number}") for number in range(1, 6)]
 
 
@@ -59,19 +59,23 @@ def cluster(*groups: GroupView, **changes: Any) -> ClusterView:
     return evolve(ClusterView("ray", "default", UID, groups=groups or (small(),)), **changes)
 
 
-def plan_group(uid: str, group: GroupView, pods: Sequence[PodView], **cluster: Any) -> GroupPlan:
+def plan_group(uid: str, group: GroupView, pods: Sequence[RayPodView], **cluster: Any) -> WorkerGroupPlan:
     return plan_group_at(ClusterView("ray", "default", uid, groups=(group,), **cluster), group, pods, START)
 
 
-def plan_cluster(view: ClusterView, pods: Sequence[PodView], planner: PlanGroup = plan_group_at) -> Plan:
+def plan_cluster(
+    view: ClusterView, pods: Sequence[RayPodView], planner: PlanGroup = plan_group_at
+) -> RayClusterPlan:
     return plan_cluster_at(view, pods, START, planner)
 
 
-def names(removals: Iterable[Removal]) -> list[str]:
+def names(removals: Iterable[PodRemoval]) -> list[str]:
     return [removal.pod.name for removal in removals]
 
 
-def after(plan: Plan, pods: Sequence[PodView], lingers: Callable[[PodView], bool]) -> list[PodView]:
+def after(
+    plan: RayClusterPlan, pods: Sequence[RayPodView], lingers: Callable[[RayPodView], bool]
+) -> list[RayPodView]:
     """The pods once the plan is carried out; a deleted one is gone, or Terminating if it `lingers`."""
     doomed = {removal.pod.uid for removal in plan.removals}
     left = [evolve(pod, terminating=pod.terminating or pod.uid in doomed) for pod in pods]
@@ -85,7 +89,7 @@ def after(plan: Plan, pods: Sequence[PodView], lingers: Callable[[PodView], bool
     return [*kept, *made, *heads]
 
 
-def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[PodView], passes: int) -> set[str]:
+def deletions_of(planner: PlanGroup, group: GroupView, pods: Sequence[RayPodView], passes: int) -> set[str]:
     """The pods that as many passes delete while every deleted one stays Terminating."""
     doomed: set[str] = set()
     for _ in range(passes):
@@ -239,7 +243,7 @@ def test_listed_names_reach_no_pod_of_another_group_or_cluster() -> None:
         worker("orphan", owner_uid=""),
     ]
     plan = plan_group(UID, small(0, "theirs", "foreign", "orphan"), others)
-    assert plan == GroupPlan("small")
+    assert plan == WorkerGroupPlan("small")
 
 
 # Who goes first.

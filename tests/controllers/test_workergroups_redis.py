@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from controllers.workergroups import RayCluster, make_controller
-from controllers.workergroups.controller import Settings
+from controllers.workergroups.controller import WorkerGroupSettings
 from controllers.workergroups.fault_tolerance import (
     FINALIZER,
-    Farewell,
+    CleanupStep,
     cleanup_name,
     deletion_timeout,
     job_state,
@@ -59,7 +59,7 @@ async def test_ray_finds_its_state_in_redis() -> None:
 @pytest.mark.rule("kuberay-1d-redis")
 async def test_without_the_clean_up_there_is_no_finalizer() -> None:
     client = FakeClient(tolerant())
-    await run_once(make_controller(Settings(redis_cleanup=False)), "default/ray", client)
+    await run_once(make_controller(WorkerGroupSettings(redis_cleanup=False)), "default/ray", client)
     assert (await live(client)).metadata.finalizers == ()
 
 
@@ -118,19 +118,19 @@ DONE = {"type": "Complete", "status": "True"}
 @pytest.mark.parametrize(
     ("pods_live", "heads", "job", "age", "farewell"),
     [
-        (2, 1, "none", 0, Farewell("delete-pods", 300)),
-        (1, 0, "none", 299, Farewell("delete-pods", 1)),
-        (0, 1, "none", 5, Farewell("wait", 295)),
-        (0, 0, "none", 10, Farewell("create-job", 290)),
-        (0, 0, "running", 20, Farewell("wait", 280)),
-        (0, 0, "finished", 30, Farewell("release")),
-        (0, 1, "none", 300, Farewell("give-up")),
-        (2, 1, "running", 301, Farewell("give-up")),
-        (0, 0, "finished", 300, Farewell("release")),
+        (2, 1, "none", 0, CleanupStep("delete-pods", 300)),
+        (1, 0, "none", 299, CleanupStep("delete-pods", 1)),
+        (0, 1, "none", 5, CleanupStep("wait", 295)),
+        (0, 0, "none", 10, CleanupStep("create-job", 290)),
+        (0, 0, "running", 20, CleanupStep("wait", 280)),
+        (0, 0, "finished", 30, CleanupStep("release")),
+        (0, 1, "none", 300, CleanupStep("give-up")),
+        (2, 1, "running", 301, CleanupStep("give-up")),
+        (0, 0, "finished", 300, CleanupStep("release")),
     ],
 )
 def test_what_is_left_to_do_for_a_cluster_that_goes(
-    pods_live: int, heads: int, job: Any, age: int, farewell: Farewell
+    pods_live: int, heads: int, job: Any, age: int, farewell: CleanupStep
 ) -> None:
     since = NOW - timedelta(seconds=age)
     found = plan_farewell(live=pods_live, heads=heads, job=job, since=since, now=NOW, timeout=300)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.workergroups.pod_upgrade import spec_hash
-from controllers.workergroups.ray_pod_view import PodView, pod_view
+from controllers.workergroups.ray_pod_view import RayPodView, pod_view
 from controllers.workergroups.raycluster_spec import cluster_view, is_managed
 from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView
 from reconcile.replicas import is_active
@@ -192,7 +192,7 @@ def test_a_pod_is_read_from_its_object() -> None:
             ],
         },
     }
-    assert pod_view(stored) == PodView(
+    assert pod_view(stored) == RayPodView(
         name="w",
         namespace="default",
         uid="u",
@@ -230,7 +230,7 @@ def test_a_fresh_pod_without_status_is_pending_and_active(
     view = pod_view(
         {"metadata": {**FRESH, **kept}, "spec": {"containers": [{"name": "ray"}]}, "status": status}
     )
-    assert view == PodView("w", "", "u", datetime(2025, 5, 3, 10, tzinfo=UTC))
+    assert view == RayPodView("w", "", "u", datetime(2025, 5, 3, 10, tzinfo=UTC))
     assert is_active(view)
     assert pod_view({"metadata": FRESH}) == view
 

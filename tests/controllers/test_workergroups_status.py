@@ -7,12 +7,12 @@ import pytest
 from attrs import evolve
 
 from controllers.workergroups.models import HeadInfo, RayClusterStatus
-from controllers.workergroups.pod_plan import HeadPlan, Plan
-from controllers.workergroups.ray_pod_view import PodView
+from controllers.workergroups.pod_plan import HeadPlan, RayClusterPlan
+from controllers.workergroups.ray_pod_view import RayPodView
 from controllers.workergroups.raycluster_status import (
-    ClusterStatus,
     ConditionValue,
-    Failure,
+    ObservedStatus,
+    ReplicaFailure,
     differs,
     failure_of,
     is_gpu,
@@ -20,7 +20,13 @@ from controllers.workergroups.raycluster_status import (
     status_of,
     with_times,
 )
-from controllers.workergroups.raycluster_view import ClusterView, GroupView, HeadView, Invalid, Unsupported
+from controllers.workergroups.raycluster_view import (
+    ClusterView,
+    GroupView,
+    HeadView,
+    InvalidField,
+    Unsupported,
+)
 from controllers.workergroups.suspension import Phase
 from reconcile import Condition
 
@@ -41,8 +47,8 @@ def cluster(*groups: GroupView, head: dict[str, Any] | None = None) -> ClusterVi
     return ClusterView("ray", "default", UID, head=HeadView(template=head or template({})), groups=groups)
 
 
-def pod(name: str, **changes: Any) -> PodView:
-    ready = PodView(
+def pod(name: str, **changes: Any) -> RayPodView:
+    ready = RayPodView(
         name=name,
         namespace="default",
         uid=f"uid-of-{name}",
@@ -56,11 +62,11 @@ def pod(name: str, **changes: Any) -> PodView:
     return evolve(ready, **changes)
 
 
-def head(**changes: Any) -> PodView:
+def head(**changes: Any) -> RayPodView:
     return evolve(pod("ray-head", node_type="head", group="headgroup", ip="10.0.0.9"), **changes)
 
 
-def condition(status: ClusterStatus, kind: str) -> ConditionValue:
+def condition(status: ObservedStatus, kind: str) -> ConditionValue:
     (found,) = [one for one in status.conditions if one.type == kind]
     return found
 
@@ -119,7 +125,7 @@ def test_the_head_pod_is_named_with_its_address() -> None:
         ([head(terminating=True)], "False", "HeadPodNotFound"),
     ],
 )
-def test_the_head_condition_follows_the_pods(heads: list[PodView], status: str, reason: str) -> None:
+def test_the_head_condition_follows_the_pods(heads: list[RayPodView], status: str, reason: str) -> None:
     found = condition(status_of(cluster(), heads), "HeadPodReady")
     assert (found.status, found.reason) == (status, reason)
 
@@ -141,13 +147,13 @@ def test_provisioned_stays_true_after_a_worker_turns_not_ready() -> None:
 
 
 @pytest.mark.parametrize("extra", [pod("c"), head(name="second")])
-def test_a_cluster_with_a_pod_too_many_is_not_ready(extra: PodView) -> None:
+def test_a_cluster_with_a_pod_too_many_is_not_ready(extra: RayPodView) -> None:
     assert status_of(cluster(group()), [head(), pod("a"), pod("b"), extra]).state == ""
 
 
 @pytest.mark.rule("kuberay-1d-14")
 def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
-    failed = status_of(cluster(), [], failure=Failure("FailedCreateWorkerPod", "exceeded quota"))
+    failed = status_of(cluster(), [], failure=ReplicaFailure("FailedCreateWorkerPod", "exceeded quota"))
     assert condition(failed, "ReplicaFailure") == ConditionValue(
         "ReplicaFailure", "True", "FailedCreateWorkerPod", "exceeded quota"
     )
@@ -156,11 +162,15 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
 
 
 def test_a_plan_that_needs_a_person_says_so() -> None:
-    assert failure_of(Plan()) is None
-    refused = failure_of(Plan(refused=(Unsupported("spec.suspend", "later"), Invalid("spec.a", "is bad"))))
-    assert refused == Failure("Refused", "spec.suspend is not supported: later; spec.a: is bad")
-    heads = failure_of(Plan(head=HeadPlan(surplus=(head(), head(name="second")))))
-    assert heads == Failure("TooManyHeadPods", "keep one head pod and delete the others: ray-head, second")
+    assert failure_of(RayClusterPlan()) is None
+    refused = failure_of(
+        RayClusterPlan(refused=(Unsupported("spec.suspend", "later"), InvalidField("spec.a", "is bad")))
+    )
+    assert refused == ReplicaFailure("Refused", "spec.suspend is not supported: later; spec.a: is bad")
+    heads = failure_of(RayClusterPlan(head=HeadPlan(surplus=(head(), head(name="second")))))
+    assert heads == ReplicaFailure(
+        "TooManyHeadPods", "keep one head pod and delete the others: ray-head, second"
+    )
 
 
 def test_the_desired_resources_are_those_of_the_head_and_all_desired_workers() -> None:
@@ -307,7 +317,7 @@ def test_the_conditions_tell_where_a_suspension_stands(
 def test_a_cluster_that_is_being_suspended_is_not_ready(phase: Phase | None, state: str) -> None:
     whole = cluster(group(replicas=1))
     assert status_of(whole, [head(), pod("a")], phase=phase).state == state
-    failed = status_of(whole, [head(), pod("a")], phase=phase, failure=Failure("Why", "because"))
+    failed = status_of(whole, [head(), pod("a")], phase=phase, failure=ReplicaFailure("Why", "because"))
     assert (failed.state, failed.reason) == ("failed", "because")
 
 
@@ -326,7 +336,7 @@ def test_the_whole_status_follows_from_spec_and_pods() -> None:
         pod("l", group="large", phase="Pending"),
         pod("of-nothing", node_type=None),
     ]
-    assert status_of(whole, pods) == ClusterStatus(
+    assert status_of(whole, pods) == ObservedStatus(
         state="",
         reason="",
         desired_worker_replicas=5,
@@ -349,7 +359,7 @@ def test_the_whole_status_follows_from_spec_and_pods() -> None:
 
 def test_a_cluster_without_pods_has_a_status_too() -> None:
     bare = ClusterView("ray", "default", UID, head=HeadView(template={"spec": None}))
-    assert status_of(bare, []) == ClusterStatus(
+    assert status_of(bare, []) == ObservedStatus(
         "", "", 0, 0, 0, 0, 0, "", "", "0", "0", "0", "0", 0, "", (ABSENT, NEVER, FINE)
     )
 
@@ -369,7 +379,9 @@ def test_of_several_heads_the_oldest_is_told_and_then_the_first_by_name() -> Non
     "workers",
     [[pod("a")], [pod("a"), pod("b"), pod("c")], [pod("a"), pod("b", group="large")], []],
 )
-def test_a_cluster_is_ready_only_with_as_many_workers_of_each_group_as_wanted(workers: list[PodView]) -> None:
+def test_a_cluster_is_ready_only_with_as_many_workers_of_each_group_as_wanted(
+    workers: list[RayPodView],
+) -> None:
     assert status_of(cluster(group(), group("large", replicas=0)), [head(), *workers]).state == ""
 
 

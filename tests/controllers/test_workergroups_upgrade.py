@@ -8,7 +8,7 @@ from attrs import evolve
 
 from controllers.workergroups.pod_plan import plan_cluster
 from controllers.workergroups.pod_upgrade import HASH_VERSION, plan_upgrade, spec_hash
-from controllers.workergroups.ray_pod_view import PodView
+from controllers.workergroups.ray_pod_view import RayPodView
 from controllers.workergroups.raycluster_view import ClusterView
 from tests.controllers.test_workergroups_plan import START, UID, cluster, head, small, worker
 
@@ -23,7 +23,7 @@ def view(**changes: Any) -> ClusterView:
     return evolve(cluster(small(1), recreates=True, upgrade_hash="new"), **changes)
 
 
-def marked(said: str, version: str = HASH_VERSION) -> PodView:
+def marked(said: str, version: str = HASH_VERSION) -> RayPodView:
     return head(upgrade_hash=said, operator_version=version)
 
 
@@ -41,7 +41,7 @@ def marked(said: str, version: str = HASH_VERSION) -> PodView:
     ],
 )
 def test_pods_are_made_anew_only_for_another_spec_under_the_same_operator(
-    changes: dict[str, Any], pods: list[PodView], upgrade: str
+    changes: dict[str, Any], pods: list[RayPodView], upgrade: str
 ) -> None:
     assert plan_upgrade(view(**changes), pods) == upgrade
 

@@ -27,7 +27,7 @@ from reconcile.testing import LateTransport, PodPages
 
 from ... import OPERATOR
 from ..controller import make_controller
-from ..models import MetricSource, PodAutoscaler, PodAutoscalerSpec, TargetRef
+from ..models import MetricSourceSpec, PodAutoscaler, PodAutoscalerSpec, TargetRef
 from .original import make_original_controller
 
 APP = "model"
@@ -39,7 +39,7 @@ PATIENCE = 20.0
 
 
 @frozen
-class Scenario:
+class LoadScenario:
     """How the incident is played. Times in seconds.
 
     `wanted` replicas are the maximum, of which the nodes have room for `room`; one of those that are Ready
@@ -61,7 +61,7 @@ class Scenario:
     patience_original: float = 4.0
 
 
-DEFAULTS = Scenario(
+DEFAULTS = LoadScenario(
     window=180, panic=60, cooldown=300, every=10.0, rest=120.0, patience=1800.0, patience_original=1800.0
 )
 """The same with the windows that an autoscaler has where nothing is said: half an hour."""
@@ -72,12 +72,12 @@ class Network(Protocol):
 
     @property
     def fetch(self) -> Callable[[], Fetch]: ...
-    def pages(self, metrics: Callable[[Pod], str]) -> AbstractAsyncContextManager["Pages"]:
+    def pages(self, metrics: Callable[[Pod], str]) -> AbstractAsyncContextManager["MetricPages"]:
         """While it lasts, pods answer with `metrics`."""
         ...
 
 
-class Pages(Protocol):
+class MetricPages(Protocol):
     """The pages of pods."""
 
     async def begin(self, pod: Pod) -> str: ...
@@ -92,7 +92,7 @@ class Loopback:
     fetch: Callable[[], Fetch] = field(default=partial(HttpFetch, hosts=AllowedHosts(["127.0.0.0/8"])))
 
     @asynccontextmanager
-    async def pages(self, metrics: Callable[[Pod], str]) -> AsyncIterator[Pages]:
+    async def pages(self, metrics: Callable[[Pod], str]) -> AsyncIterator[MetricPages]:
         pages = PodPages(metrics, port=PORT)
         try:
             yield pages
@@ -102,13 +102,13 @@ class Loopback:
 
 
 @define(eq=False)
-class Workload:
+class DemoWorkload:
     """Plays the controller of Deployments and the nodes, which have room for so many pods.
 
     The third pod that runs is Ready and takes no connections.
     """
 
-    pages: Pages
+    pages: MetricPages
     room: int
     running: dict[str, str] = field(factory=dict, init=False)
     deaf: str = field(default="", init=False)
@@ -165,13 +165,13 @@ class _Load:
 
 
 async def play(
-    stage: Stage, logic: Logic, scenario: Scenario = Scenario(), network: Network = Loopback()
+    stage: Stage, logic: Logic, scenario: LoadScenario = LoadScenario(), network: Network = Loopback()
 ) -> Verdict:
     """Let the load fall while pods wait for nodes and one is deaf; see whether the replicas follow."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
     load = _Load(scenario.high)
-    workload: list[Workload] = []
+    workload: list[DemoWorkload] = []
 
     def metrics(pod: Pod) -> str:
         share = min(1.0, load.pods / max(1, len(workload[0].running)))
@@ -181,7 +181,7 @@ async def play(
         network.pages(metrics) as pages,
         observe(stage.observer, Deployment, Pod, namespace=stage.namespace, clock=stage.clock) as observer,
     ):
-        workload.append(Workload(pages, scenario.room))
+        workload.append(DemoWorkload(pages, scenario.room))
         async with _manager(stage, workload[0].controller, stage.observer):
             stage.report(f"{scenario.wanted} pods, of which {scenario.room} find a node and one is deaf")
             await user.create(_deployment(stage.namespace, scenario.wanted))
@@ -209,7 +209,7 @@ async def play(
     )
 
 
-def _sizer(logic: Logic, scenario: Scenario, network: Network) -> Controller[PodAutoscaler]:
+def _sizer(logic: Logic, scenario: LoadScenario, network: Network) -> Controller[PodAutoscaler]:
     if logic == "original":
         return make_original_controller(network.fetch, scenario.every)
     limits = ScrapeLimits(pod_seconds=0.5, pass_seconds=1.0, backoff=max(0.5, scenario.every))
@@ -261,8 +261,8 @@ def _meta(namespace: str, **annotations: str) -> ObjectMeta:
     return ObjectMeta(APP, namespace, annotations=annotations)
 
 
-def _spec(scenario: Scenario) -> PodAutoscalerSpec:
-    source = MetricSource(
+def _spec(scenario: LoadScenario) -> PodAutoscalerSpec:
+    source = MetricSourceSpec(
         metric_source_type="pod",
         protocol_type="http",
         port=str(PORT),
@@ -281,7 +281,7 @@ def _spec(scenario: Scenario) -> PodAutoscalerSpec:
     )
 
 
-def _autoscaler(namespace: str, scenario: Scenario) -> PodAutoscaler:
+def _autoscaler(namespace: str, scenario: LoadScenario) -> PodAutoscaler:
     cooldown = {"autoscaling.aibrix.ai/scale-down-cooldown-window": f"{scenario.cooldown}s"}
     return PodAutoscaler(metadata=_meta(namespace, **cooldown), spec=_spec(scenario))
 

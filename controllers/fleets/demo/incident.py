@@ -29,18 +29,18 @@ TICK = 0.1
 
 
 @frozen
-class Scenario:
+class HpaScenario:
     """To which numbers the autoscaler goes from 1, and by which verb; how long (s) each may take."""
 
     steps: tuple[tuple[int, str], ...] = ((4, "PUT"), (2, "PATCH"), (0, "PUT"), (1, "PATCH"))
     patience: float = 12.0
 
 
-class Refused(Exception):
+class ScaleRefused(Exception):
     """The server did not answer as an autoscaler needs it."""
 
 
-async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
+async def play(stage: Stage, logic: Logic, scenario: HpaScenario = HpaScenario()) -> Verdict:
     """Size a fleet through /scale as the HorizontalPodAutoscaler controller does, down to 0 and back."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -50,14 +50,14 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
         try:
             explanation = await _autoscale(stage, user, scenario)
             ok = True
-        except Refused as refused:
+        except ScaleRefused as refused:
             explanation, ok = str(refused), False
         await user.delete(fleet)
     return Verdict(ok=ok, seconds=round(anyio.current_time() - started, 1), explanation=explanation)
 
 
-async def _autoscale(stage: Stage, user: Client, scenario: Scenario) -> str:
-    autoscaler = Autoscaler(stage.observer, f"{_path(stage.namespace)}/{FLEET}/scale")
+async def _autoscale(stage: Stage, user: Client, scenario: HpaScenario) -> str:
+    autoscaler = HpaClient(stage.observer, f"{_path(stage.namespace)}/{FLEET}/scale")
     await _reached(autoscaler, user, stage.namespace, 1, scenario.patience)
     for wanted, verb in scenario.steps:
         stage.report(f"{verb} of /scale: {wanted}")
@@ -72,7 +72,7 @@ async def _autoscale(stage: Stage, user: Client, scenario: Scenario) -> str:
 
 
 @frozen
-class Autoscaler:
+class HpaClient:
     """What the HorizontalPodAutoscaler controller does with a target: it reads and writes its /scale."""
 
     transport: Transport
@@ -86,13 +86,13 @@ class Autoscaler:
         answer = await self.transport.request(method, self.path, {}, headers, encoded)
         said: dict[str, Any] = msgspec.json.decode(answer.body)
         if answer.status >= 400:
-            raise Refused(f"FailedGetScale: {method} {self.path}: {answer.status} {said.get('message', '')}")
+            raise ScaleRefused(
+                f"FailedGetScale: {method} {self.path}: {answer.status} {said.get('message', '')}"
+            )
         return said
 
 
-async def _reached(
-    autoscaler: Autoscaler, user: Client, namespace: str, wanted: int, patience: float
-) -> None:
+async def _reached(autoscaler: HpaClient, user: Client, namespace: str, wanted: int, patience: float) -> None:
     """Wait until /scale says that many, and its selector finds as many pods. Raises Refused."""
     seen = "nothing"
     with anyio.move_on_after(patience):
@@ -107,7 +107,7 @@ async def _reached(
                 if said == len(pods) == wanted == scale["spec"].get("replicas", 0):
                     return
             await anyio.sleep(TICK)
-    raise Refused(f"{wanted} replicas were not reached within {patience:g} s: {seen}")
+    raise ScaleRefused(f"{wanted} replicas were not reached within {patience:g} s: {seen}")
 
 
 # --- what is played with ------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ async def _define(transport: Transport, definition: dict[str, Any]) -> None:
     headers = {"accept": "application/json", "content-type": "application/json"}
     answer = await transport.request("PUT", DEFINITION, {}, headers, body)
     if answer.status >= 400:
-        raise Refused(f"the definition could not be changed: {answer.body.decode()}")
+        raise ScaleRefused(f"the definition could not be changed: {answer.body.decode()}")
 
 
 def _manager(stage: Stage, logic: Logic) -> Manager:

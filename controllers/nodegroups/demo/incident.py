@@ -16,7 +16,7 @@ from ..cluster_reads import PRIORITIES
 from ..controller import make_controller
 from ..group_annotations import CAPACITY, MAX_SIZE, MIN_SIZE
 from ..models import NodeAutoscaler, NodeAutoscalerSpec, ScaleDownSpec
-from ..sizing_run import Settings
+from ..sizing_run import NodeGroupSettings
 from ..upscale import GROW
 from .original import LIKE_7872
 from .simulated import DEPLOYMENT, SimulatedMachines
@@ -29,7 +29,7 @@ PLANNED = 400
 
 
 @frozen
-class Scenario:
+class ConflictScenario:
     """How hard it is played. `refused` of 100 writes are answered 409; a write is `slow` seconds under way.
 
     The group grows from `start` to `goal`, one node after the other, and the run counts only with
@@ -47,11 +47,11 @@ class Scenario:
 
 
 @define
-class Played:
+class GroupPlay:
     """The groups while they are played with."""
 
     stage: Stage
-    scenario: Scenario
+    scenario: ConflictScenario
     machines: SimulatedMachines
     user: Client
     recorded: FaultyTransport
@@ -96,14 +96,14 @@ class Played:
             self.rewritten += 1
 
 
-async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
+async def play(stage: Stage, logic: Logic, scenario: ConflictScenario = ConflictScenario()) -> Verdict:
     """Have pods ask for one node after the other, while the best group is hard to write."""
     started = anyio.current_time()
-    settings = Settings()
+    settings = NodeGroupSettings()
     machines = SimulatedMachines(seconds=0.1, api=settings.api)
     user = Client(stage.transport, field_manager="demo-user", clock=stage.clock)
     recorded = FaultyTransport(stage.transport, FaultPlan(tuple(_faults(stage, scenario))))
-    played = Played(stage, scenario, machines, user, recorded)
+    played = GroupPlay(stage, scenario, machines, user, recorded)
     await _install(user, machines)
     controller = make_controller(settings, growth=GROW if logic == "ours" else LIKE_7872)
     ours = Manager(
@@ -132,7 +132,7 @@ async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> V
     return verdict
 
 
-async def _round(played: Played, trigger: Callable[[], None]) -> bool:
+async def _round(played: GroupPlay, trigger: Callable[[], None]) -> bool:
     """Pods come one by one, each of which needs a node; whether the best group grew for all of them."""
     stage, scenario = played.stage, played.scenario
     if played.rounds > 1:
@@ -149,13 +149,13 @@ async def _round(played: Played, trigger: Callable[[], None]) -> bool:
     return True
 
 
-async def _has_grown(played: Played, wanted: int) -> bool:
+async def _has_grown(played: GroupPlay, wanted: int) -> bool:
     size = await played.size(BEST)
     played.largest = max(played.largest, size)
     return size >= wanted
 
 
-async def _start_over(played: Played) -> None:
+async def _start_over(played: GroupPlay) -> None:
     """The pods go, and their nodes with them."""
     for number in range(played.scenario.goal):
         pod = _pod(played.stage.namespace, number)
@@ -164,7 +164,7 @@ async def _start_over(played: Played) -> None:
     await anyio.sleep(10 * TICK)
 
 
-async def _judge(played: Played, seconds: float) -> Verdict:
+async def _judge(played: GroupPlay, seconds: float) -> Verdict:
     found = await played.user.get(NodeAutoscaler, "all", played.stage.namespace, live=True)
     backed_off = [one.name for one in found.status.groups if one.backoff_until is not None]
     best, second = await played.size(BEST), await played.size(SECOND)
@@ -186,7 +186,7 @@ async def _judge(played: Played, seconds: float) -> Verdict:
 # --- what is played with ------------------------------------------------------------------------
 
 
-def _faults(stage: Stage, scenario: Scenario) -> Iterator[Fault]:
+def _faults(stage: Stage, scenario: ConflictScenario) -> Iterator[Fault]:
     """So many of 100 writes, by chance; and each write to a group takes its time."""
     for number in range(1, PLANNED):
         if stage.clock.random() * 100 < scenario.refused:
@@ -203,7 +203,7 @@ async def _install(user: Client, machines: SimulatedMachines) -> None:
             continue
 
 
-async def _set_up(played: Played) -> None:
+async def _set_up(played: GroupPlay) -> None:
     namespace, user = played.stage.namespace, played.user
     priorities = f"10:\n- .*{SECOND}$\n50:\n- .*{BEST}$\n"
     await user.create(ConfigMap(metadata=ObjectMeta(PRIORITIES, namespace), data={"priorities": priorities}))
@@ -215,14 +215,14 @@ async def _set_up(played: Played) -> None:
     await user.create(NodeAutoscaler(metadata=ObjectMeta("all", namespace), spec=spec))
 
 
-async def _tidy(played: Played) -> None:
+async def _tidy(played: GroupPlay) -> None:
     """Nodes have no namespace, so they do not go with it."""
     for node in await played.user.list(Node):
         if node.metadata.labels.get("demo-pool") == played.stage.namespace:
             await played.user.delete(node)
 
 
-def _group(namespace: str, name: str, size: int, played: Played) -> dict[str, Any]:
+def _group(namespace: str, name: str, size: int, played: GroupPlay) -> dict[str, Any]:
     annotations = {
         MIN_SIZE: "0",
         MAX_SIZE: str(played.scenario.goal),

@@ -16,7 +16,7 @@ from reconcile.testing import FaultyTransport, LateTransport
 
 from ..controller import make_controller
 from ..desired_copies import CREDENTIALS, PULL_SECRET, SOURCE_NAME
-from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
+from ..models import KuberoPipeline, KuberoPipelineSpec, PipelinePhase, PipelineRegistry
 from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .original import make_original_controller
 
@@ -27,7 +27,7 @@ PATIENCE = 20.0
 
 
 @frozen
-class Scenario:
+class CopyScenario:
     """Seconds in which a rotation is carried out, and in which then nothing may be written.
 
     The control shows its storm in fewer.
@@ -46,7 +46,7 @@ class Scenario:
 
 
 @frozen
-class Counted:
+class SecretCounts:
     """How often each Secret changed in the rotation; changes and requests for one in the quiet after it.
 
     A request may change nothing, and a change may need no request of the manager's; both must be 0.
@@ -59,7 +59,7 @@ class Counted:
     complete: bool
 
 
-async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
+async def play(stage: Stage, logic: Logic, scenario: CopyScenario = CopyScenario()) -> Verdict:
     """Have a pipeline of each mode, and rotate the source; count what is written then, and what after it."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -106,11 +106,11 @@ def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
 
 async def _count(
     observer: Observer, recorded: FaultyTransport, namespace: str, seconds: float, rotated: dict[Key, int]
-) -> Counted:
+) -> SecretCounts:
     before, sent = len(observer.changes), _sent(recorded)
     await anyio.sleep(seconds)
     heard = [change for change in observer.changes[before:] if _concerns(change, namespace)]
-    return Counted(rotated, len(heard), _sent(recorded) - sent, seconds, observer.complete)
+    return SecretCounts(rotated, len(heard), _sent(recorded) - sent, seconds, observer.complete)
 
 
 def _sent(recorded: FaultyTransport) -> int:
@@ -118,7 +118,7 @@ def _sent(recorded: FaultyTransport) -> int:
     return sum(not request.path.endswith("/events") for request in recorded.writes)
 
 
-def _judge(counted: Counted, namespace: str, seconds: float) -> Verdict:
+def _judge(counted: SecretCounts, namespace: str, seconds: float) -> Verdict:
     copies = _secrets(namespace, "copy")
     once = counted.rotated == dict.fromkeys(copies, 1)
     explanation = (
@@ -200,7 +200,7 @@ def _source(namespace: str) -> Secret:
 
 
 def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
-    registry = Registry(create_secret=mode, host=HOST)
+    registry = PipelineRegistry(create_secret=mode, host=HOST)
     if mode == "create":
         registry = evolve(registry, username="demo", password="not-a-secret")
     spec = KuberoPipelineSpec(
@@ -208,7 +208,7 @@ def _pipeline(namespace: str, mode: str) -> KuberoPipeline:
         deploymentstrategy="git",
         mainnamespace=namespace,
         registry=registry,
-        phases=tuple(Phase(name, enabled=True) for name in PHASES),
+        phases=tuple(PipelinePhase(name, enabled=True) for name in PHASES),
     )
     return KuberoPipeline(metadata=ObjectMeta(_name(mode), namespace), spec=spec)
 

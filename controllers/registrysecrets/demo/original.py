@@ -17,7 +17,7 @@ from reconcile.kinds import Namespace, Secret
 from ... import OPERATOR
 from ..controller import NAME
 from ..desired_copies import CREDENTIALS, MAIN_NAMESPACE, PULL_SECRET, SOURCE_NAME, phase_namespaces
-from ..models import KuberoPipeline, Registry
+from ..models import KuberoPipeline, PipelineRegistry
 from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE, given_login
 
 RELEASE_TYPE = "helm.sh/release.v1"
@@ -107,7 +107,7 @@ def _main_namespace(pipeline: KuberoPipeline) -> str:
 
 
 def _rendered(pipeline: KuberoPipeline, lookup: Secret | None) -> list[Secret]:
-    registry = pipeline.spec.registry or Registry()
+    registry = pipeline.spec.registry or PipelineRegistry()
     if registry.create_secret not in ("copy", "create"):
         return []
     config, login = given_login(registry)

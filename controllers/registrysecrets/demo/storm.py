@@ -13,7 +13,7 @@ from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, obse
 from reconcile.testing import LateTransport
 
 from ..desired_copies import SOURCE_NAME
-from ..models import KuberoPipeline, KuberoPipelineSpec, Phase, Registry
+from ..models import KuberoPipeline, KuberoPipelineSpec, PipelinePhase, PipelineRegistry
 from ..secret_contents import DOCKER_CONFIG_KEY, DOCKER_CONFIG_TYPE
 from .original import make_original_controller
 
@@ -25,7 +25,7 @@ PATIENCE = 20.0
 
 
 @frozen
-class Scenario:
+class StormScenario:
     """Seconds within which the storm has to be told of, and in which then next to nothing may be written.
 
     The control shows its storm in fewer.
@@ -42,7 +42,7 @@ class Scenario:
         return (self.told, self.calm) if logic == "ours" else (self.told_original, self.calm_original)
 
 
-async def play(stage: Stage, logic: Logic, scenario: Scenario = Scenario()) -> Verdict:
+async def play(stage: Stage, logic: Logic, scenario: StormScenario = StormScenario()) -> Verdict:
     """Let the original copy, with the storm guard or, as the control, without; count what is written."""
     started = anyio.current_time()
     told, seconds_of_calm = scenario.of(logic)
@@ -124,8 +124,8 @@ def _pipeline(namespace: str) -> KuberoPipeline:
         name=f"{namespace}-copy",
         deploymentstrategy="git",
         mainnamespace=namespace,
-        registry=Registry(create_secret="copy", host="registry.example.com"),
-        phases=(Phase(PHASE, enabled=True),),
+        registry=PipelineRegistry(create_secret="copy", host="registry.example.com"),
+        phases=(PipelinePhase(PHASE, enabled=True),),
     )
     return KuberoPipeline(metadata=ObjectMeta("pipeline-storm", namespace), spec=spec)
 

@@ -36,7 +36,7 @@ TICK = 0.05
 
 
 @frozen
-class Scenario:
+class ScaleDownScenario:
     """How hard the incident is played. Times in seconds.
 
     `flood` events a second are sent, of which the observer must hear `flood_heard`: without them
@@ -54,7 +54,7 @@ class Scenario:
     cluster: str = "raycluster-demo"
 
 
-RESTART = Scenario(
+RESTART = ScaleDownScenario(
     workers=10,
     goal=9,
     stop_seconds=1.5,
@@ -67,7 +67,7 @@ RESTART = Scenario(
 
 
 @frozen
-class Counted:
+class WorkerCounts:
     """What the observer heard from the order to scale on; `events` are changes of any pod."""
 
     deleted: int
@@ -78,7 +78,10 @@ class Counted:
 
 
 async def play(
-    stage: Stage, logic: Logic, scenario: Scenario = Scenario(), restart: Scenario | None = RESTART
+    stage: Stage,
+    logic: Logic,
+    scenario: ScaleDownScenario = ScaleDownScenario(),
+    restart: ScaleDownScenario | None = RESTART,
 ) -> Verdict:
     """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes.
 
@@ -91,7 +94,9 @@ async def play(
     return verdict if restart is None or again is None else _with_restart(verdict, again, restart)
 
 
-async def _act(stage: Stage, logic: Logic, scenario: Scenario, scale_down: "Act") -> Counted | None:
+async def _act(
+    stage: Stage, logic: Logic, scenario: ScaleDownScenario, scale_down: "Act"
+) -> WorkerCounts | None:
     """One cluster from its making to its end; None if its workers did not become Ready."""
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
     async with observe(stage.observer, Pod, namespace=stage.namespace, clock=stage.clock) as observer:
@@ -109,7 +114,7 @@ async def _act(stage: Stage, logic: Logic, scenario: Scenario, scale_down: "Act"
 class _Play:
     stage: Stage
     logic: Logic
-    scenario: Scenario
+    scenario: ScaleDownScenario
     observer: Observer
     user: Client
 
@@ -122,11 +127,11 @@ class _Play:
         pods = [pod for pod in self.observer.objects(Pod) if _is_worker(pod, self.scenario)]
         return {pod.uid for pod in pods if pod_view(pod.to_dict()).ready}
 
-    def counted(self, before: set[str], mark: int, started: float) -> Counted:
+    def counted(self, before: set[str], mark: int, started: float) -> WorkerCounts:
         """What there was to hear since so many changes."""
         changes, seconds = self.observer.changes[mark:], anyio.current_time() - started
         gone, new = count_pods(changes, before, self.scenario)
-        return Counted(len(gone), len(new), len(changes), seconds, self.observer.complete)
+        return WorkerCounts(len(gone), len(new), len(changes), seconds, self.observer.complete)
 
     async def order(self) -> None:
         """Have the group scaled."""
@@ -138,10 +143,10 @@ class _Play:
         return _manager(self.stage, self.logic, self.scenario)
 
 
-Act = Callable[[_Play], Awaitable[Counted | None]]
+Act = Callable[[_Play], Awaitable[WorkerCounts | None]]
 
 
-def _manager(stage: Stage, logic: Logic, scenario: Scenario) -> Manager:
+def _manager(stage: Stage, logic: Logic, scenario: ScaleDownScenario) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     transport = LateTransport(stage.transport, seed, lag=scenario.lag)
     planner = plan_group if logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
@@ -154,7 +159,7 @@ def _manager(stage: Stage, logic: Logic, scenario: Scenario) -> Manager:
     )
 
 
-async def _scale_down(play: _Play) -> Counted | None:
+async def _scale_down(play: _Play) -> WorkerCounts | None:
     stage, scenario, observer = play.stage, play.scenario, play.observer
     async with play.manager():
         if not await play.ready():
@@ -170,7 +175,7 @@ async def _scale_down(play: _Play) -> Counted | None:
         return play.counted(before, mark, started)
 
 
-async def _scale_down_across_a_restart(play: _Play) -> Counted | None:
+async def _scale_down_across_a_restart(play: _Play) -> WorkerCounts | None:
     observer, scenario = play.observer, play.scenario
     async with anyio.create_task_group() as first:
         await first.start(play.manager().run)
@@ -189,14 +194,16 @@ async def _scale_down_across_a_restart(play: _Play) -> Counted | None:
         return play.counted(before, mark, started)
 
 
-def count_pods(changes: Sequence[Change], before: set[str], scenario: Scenario) -> tuple[set[str], set[str]]:
+def count_pods(
+    changes: Sequence[Change], before: set[str], scenario: ScaleDownScenario
+) -> tuple[set[str], set[str]]:
     """The uids of the workers that were deleted, marked or gone, and of those made since `before`."""
     pods = [change for change in changes if _is_worker(change.last, scenario)]
     gone = {change.last.uid for change in pods if change.new is None or change.new.terminating}
     return gone, {change.last.uid for change in pods} - before
 
 
-def _judge(counted: Counted | None, scenario: Scenario, seconds: float) -> Verdict:
+def _judge(counted: WorkerCounts | None, scenario: ScaleDownScenario, seconds: float) -> Verdict:
     if counted is None:
         why = f"the {scenario.workers} workers were not Ready within {PATIENCE:g} s"
         return Verdict(ok=False, seconds=seconds, explanation=why)
@@ -215,12 +222,12 @@ def _judge(counted: Counted | None, scenario: Scenario, seconds: float) -> Verdi
     )
 
 
-def _is_right(counted: Counted, scenario: Scenario) -> bool:
+def _is_right(counted: WorkerCounts, scenario: ScaleDownScenario) -> bool:
     surplus = scenario.workers - scenario.goal
     return (counted.deleted, counted.created) == (surplus, 0) and counted.complete
 
 
-def _with_restart(verdict: Verdict, counted: Counted, scenario: Scenario) -> Verdict:
+def _with_restart(verdict: Verdict, counted: WorkerCounts, scenario: ScaleDownScenario) -> Verdict:
     what = f"{counted.deleted} deleted, {counted.created} created"
     said = f"{scenario.workers} to {scenario.goal} with the manager killed meanwhile: {what}"
     ok = verdict.ok and _is_right(counted, scenario)
@@ -270,7 +277,7 @@ def _bystander(namespace: str, number: int) -> Pod:
 # --- the cluster ------------------------------------------------------------------------------------
 
 
-def _cluster(namespace: str, scenario: Scenario) -> RayCluster:
+def _cluster(namespace: str, scenario: ScaleDownScenario) -> RayCluster:
     slow_to_stop = {"annotations": {STOP_SECONDS: f"{scenario.stop_seconds:g}"}}
     workers = WorkerGroupSpec(
         group_name=GROUP,
@@ -292,7 +299,7 @@ def _scaled(cluster: RayCluster, replicas: int) -> RayCluster:
     return RayCluster(metadata=cluster.metadata, spec=spec, status=cluster.status)
 
 
-def _is_worker(pod: Snapshot, scenario: Scenario) -> bool:
+def _is_worker(pod: Snapshot, scenario: ScaleDownScenario) -> bool:
     return (pod.labels.get(CLUSTER_LABEL), pod.labels.get(GROUP_LABEL)) == (scenario.cluster, GROUP)
 
 

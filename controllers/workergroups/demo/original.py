@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from reconcile.blocks import NewReplica
 
-from ..pod_plan import GroupPlan, PlanGroup, Removal, desired_workers
-from ..ray_pod_view import PodView, is_unhealthy
+from ..pod_plan import PlanGroup, PodRemoval, WorkerGroupPlan, desired_workers
+from ..ray_pod_view import RayPodView, is_unhealthy
 from ..raycluster_view import ClusterView, GroupView
 
 
@@ -20,29 +20,29 @@ def plan_group_like_v1_3_0(random: Callable[[], float]) -> PlanGroup:
     """The original as a stand-in for `plan.plan_group`; `random` (of the injected Clock) orders its lists."""
 
     def plan_group(
-        cluster: ClusterView, group: GroupView, pods: Sequence[PodView], now: datetime.datetime
-    ) -> GroupPlan:
+        cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
+    ) -> WorkerGroupPlan:
         listing = _unordered(
             [pod for pod in pods if pod.node_type == "worker" and pod.group == group.name], random
         )
-        unhealthy = tuple(Removal(pod, "unhealthy") for pod in listing if is_unhealthy(pod))
+        unhealthy = tuple(PodRemoval(pod, "unhealthy") for pod in listing if is_unhealthy(pod))
         if unhealthy:
-            return GroupPlan(group.name, delete=unhealthy)
+            return WorkerGroupPlan(group.name, delete=unhealthy)
         return _by_difference(group, listing)
 
     return plan_group
 
 
-def _by_difference(group: GroupView, listing: Sequence[PodView]) -> GroupPlan:
-    listed = tuple(Removal(pod, "listed") for pod in listing if pod.name in group.workers_to_delete)
+def _by_difference(group: GroupView, listing: Sequence[RayPodView]) -> WorkerGroupPlan:
+    listed = tuple(PodRemoval(pod, "listed") for pod in listing if pod.name in group.workers_to_delete)
     running = [pod for pod in listing if pod.name not in group.workers_to_delete]
     missing = desired_workers(group) - len(running)
-    victims = tuple(Removal(pod, "random") for pod in running[: max(0, -missing)])
+    victims = tuple(PodRemoval(pod, "random") for pod in running[: max(0, -missing)])
     create = tuple(NewReplica(index, (0,)) for index in range(max(0, missing)))
-    return GroupPlan(group.name, create=create, delete=(*listed, *victims))
+    return WorkerGroupPlan(group.name, create=create, delete=(*listed, *victims))
 
 
-def _unordered(pods: Sequence[PodView], random: Callable[[], float]) -> list[PodView]:
+def _unordered(pods: Sequence[RayPodView], random: Callable[[], float]) -> list[RayPodView]:
     """The order of an informer's map: none. Names fix it beforehand, so that a seed decides."""
     drawn = [(random(), pod) for pod in sorted(pods, key=lambda pod: pod.name)]
     return [pod for _, pod in sorted(drawn, key=lambda pair: pair[0])]

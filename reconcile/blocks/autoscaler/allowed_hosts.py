@@ -25,12 +25,12 @@ _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 
 
 @frozen
-class _Entry:
+class _HostPattern:
     pattern: str
     port: int | None
 
     @classmethod
-    def parse(cls, text: str) -> "_Entry":
+    def parse(cls, text: str) -> "_HostPattern":
         host, port = split_host(text.strip().lower())
         return cls(host.rstrip("."), port)
 
@@ -46,8 +46,8 @@ class _Entry:
             return False
 
 
-def _entries(given: "Iterable[str | _Entry]") -> tuple[_Entry, ...]:
-    return tuple(one if isinstance(one, _Entry) else _Entry.parse(one) for one in given)
+def _entries(given: "Iterable[str | _HostPattern]") -> tuple[_HostPattern, ...]:
+    return tuple(one if isinstance(one, _HostPattern) else _HostPattern.parse(one) for one in given)
 
 
 @frozen
@@ -59,7 +59,7 @@ class AllowedHosts:
     asked, whatever name leads to it, unless an entry names its address or network. Raises ValueError.
     """
 
-    entries: tuple[_Entry, ...] = field(default=(), converter=_entries)
+    entries: tuple[_HostPattern, ...] = field(default=(), converter=_entries)
 
     def allows(self, host: str, port: int) -> bool:
         """Whether a host may be asked at a port, by the name as it is written."""

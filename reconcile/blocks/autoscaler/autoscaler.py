@@ -14,19 +14,19 @@ from attrs import define, evolve, field, frozen
 from informers import Forbidden, Invalid, NotFound, ServerError
 from reconcile.blocks.autoscaler.decision import (
     Behaviour,
+    DesiredReplicas,
     Measured,
     Memory,
-    Situation,
-    Wish,
+    TargetState,
     decide,
 )
 from reconcile.blocks.autoscaler.metric_pages import Fetch, HttpFetch
-from reconcile.blocks.autoscaler.metric_sources import Sight, Source
+from reconcile.blocks.autoscaler.metric_sources import MetricSource, Sight
 from reconcile.blocks.autoscaler.readings import Reading, Samples
 from reconcile.blocks.autoscaler.replica_bounds import (
     ReplicaBounds,
+    ScaleStep,
     Schedule,
-    Step,
     active_schedule,
     asks_probe,
     step_to,
@@ -46,7 +46,7 @@ UNPLACED_SECONDS = 180.0
 
 
 @frozen
-class Target:
+class ScaleTarget:
     """What is sized: an object with a /scale, in the namespace of the one that says so."""
 
     api_version: str
@@ -64,8 +64,8 @@ class Policy:
     Where pods have found no node for `unplaced_seconds`, a condition says so.
     """
 
-    target: Target
-    sources: Sequence[Source]
+    target: ScaleTarget
+    sources: Sequence[MetricSource]
     how: Behaviour = field(factory=Behaviour)
     unplaced_seconds: float = UNPLACED_SECONDS
 
@@ -96,11 +96,11 @@ class Scaled:
     change: Scaling | None = None
 
 
-Probe = Callable[[Context[Any], Target], Awaitable[bool]]
+Probe = Callable[[Context[Any], ScaleTarget], Awaitable[bool]]
 """Whether something takes requests in the place of a target that has no replicas."""
 
 
-async def always_ready(ctx: Context[Any], target: Target) -> bool:
+async def always_ready(ctx: Context[Any], target: ScaleTarget) -> bool:
     """The probe where nothing takes requests in the place of a target that has no replicas."""
     return True
 
@@ -196,7 +196,7 @@ class Autoscaler(Generic[T]):
         )
         measured = await measure(policy.sources, sight)
         now = round(anyio.current_time() * 1000)
-        there = Situation(current, len(candidates.ready), now)
+        there = TargetState(current, len(candidates.ready), now)
         wish, known.memory = decide(policy.how, scaled.bounds, known.memory, measured, there)
         _say_metrics(ctx, wish, measured)
         _say_places(ctx, candidates, policy.unplaced_seconds)
@@ -224,8 +224,8 @@ class Autoscaler(Generic[T]):
         return evolve(scaled, desired=replicas, change=change)
 
     async def _step(
-        self, ctx: Context[T], policy: Policy, wish: Wish, memory: Memory, scaled: Scaled, now: int
-    ) -> Step:
+        self, ctx: Context[T], policy: Policy, wish: DesiredReplicas, memory: Memory, scaled: Scaled, now: int
+    ) -> ScaleStep:
         zero, activity = policy.how.zero, memory.activity
         assert activity is not None, "a decision always leaves one"
         answered = True
@@ -251,7 +251,7 @@ class _NotScalable(Exception):
         self.reason = reason
 
 
-async def _read_scale(ctx: Context[Any], target: Target) -> tuple[Unstructured, dict[str, Any]]:
+async def _read_scale(ctx: Context[Any], target: ScaleTarget) -> tuple[Unstructured, dict[str, Any]]:
     """The target, by name and uid, and its Scale. Raises _NotScalable."""
     metadata = {"name": target.name, "namespace": ctx.object.namespace}
     manifest = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata}
@@ -282,12 +282,12 @@ async def _read_scale(ctx: Context[Any], target: Target) -> tuple[Unstructured, 
     }
 
 
-async def measure(sources: Sequence[Source], sight: Sight) -> list[Measured]:
+async def measure(sources: Sequence[MetricSource], sight: Sight) -> list[Measured]:
     """All sources at once, in their order."""
     found: dict[int, Measured] = {}
     names = [source.name for source in sources]
 
-    async def one(number: int, source: Source) -> None:
+    async def one(number: int, source: MetricSource) -> None:
         # What is remembered of a source goes by its name, so two of one name are told apart.
         name = source.name if names.count(source.name) == 1 else f"{source.name} ({number + 1})"
         found[number] = Measured(name, source.target, await source.read(sight))
@@ -298,7 +298,7 @@ async def measure(sources: Sequence[Source], sight: Sight) -> list[Measured]:
     return [found[number] for number in sorted(found)]
 
 
-def _why(wish: Wish, before: int, after: int) -> str:
+def _why(wish: DesiredReplicas, before: int, after: int) -> str:
     if wish.missing and after < before:
         return "it is above its bounds"
     if after < before:
@@ -306,7 +306,7 @@ def _why(wish: Wish, before: int, after: int) -> str:
     return "a burst asks for more" if wish.panicking else "the metrics ask for more"
 
 
-def _say_metrics(ctx: Context[Any], wish: Wish, measured: Sequence[Measured]) -> None:
+def _say_metrics(ctx: Context[Any], wish: DesiredReplicas, measured: Sequence[Measured]) -> None:
     if not measured:
         _say(ctx, "ScalingActive", False, "NoSources", "there is no metric to go by")
         return
@@ -363,9 +363,9 @@ __all__ = [
     "Autoscaler",
     "Policy",
     "Probe",
+    "ScaleTarget",
     "Scaled",
     "Scaling",
-    "Target",
     "Unusable",
     "always_ready",
 ]

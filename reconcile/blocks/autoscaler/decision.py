@@ -80,7 +80,7 @@ class Memory:
 
 
 @frozen
-class Wish:
+class DesiredReplicas:
     """How many replicas are wanted, within the bounds (`UNKNOWN`: what is there now, not even that known).
 
     `missing` says for each source without a value why; `held`: one of them keeps it from going down.
@@ -93,7 +93,7 @@ class Wish:
 
 
 @frozen
-class Situation:
+class TargetState:
     """What there is: the replicas of the target by its spec, how many of its pods are Ready, the time."""
 
     current: int
@@ -102,8 +102,8 @@ class Situation:
 
 
 def decide(
-    how: Behaviour, bounds: ReplicaBounds, memory: Memory, measured: Sequence[Measured], there: Situation
-) -> tuple[Wish, Memory]:
+    how: Behaviour, bounds: ReplicaBounds, memory: Memory, measured: Sequence[Measured], there: TargetState
+) -> tuple[DesiredReplicas, Memory]:
     """The wish, and the memory after it.
 
     Of several sources the highest wish counts. Where one is missing the others take nothing away; where all
@@ -124,23 +124,23 @@ def decide(
     if not wishes:
         wanted = UNKNOWN if there.current == 0 else bounds.within(there.current)
         activity = activity_after(wanted, there.current, there.ready, how.zero, memory.activity, there.now)
-        return Wish(wanted, missing, bool(missing), panicking), Memory(sources, seen, activity)
+        return DesiredReplicas(wanted, missing, bool(missing), panicking), Memory(sources, seen, activity)
     raw = max(wishes)
     held = bool(missing) and raw < there.current
     seen = seen.add(there.now, bounds.within(there.current if held else raw))
     wanted = bounds.within(seen.within(there.current, there.now))
     activity = activity_after(wanted, there.current, there.ready, how.zero, memory.activity, there.now)
-    return Wish(wanted, missing, held, panicking), Memory(sources, seen, activity)
+    return DesiredReplicas(wanted, missing, held, panicking), Memory(sources, seen, activity)
 
 
-def _fitting(how: Behaviour, seen: Recommendations | None, there: Situation) -> Recommendations:
+def _fitting(how: Behaviour, seen: Recommendations | None, there: TargetState) -> Recommendations:
     """The recommendations so far; at first what is there, so that a new start takes nothing away at once."""
     if seen is None:
         return Recommendations.of(up=how.up_window, down=how.down_window).add(there.now - 1, there.current)
     return seen.over(up=how.up_window, down=how.down_window)
 
 
-def _memory_of(how: Behaviour, memory: SourceMemory | None, there: Situation) -> SourceMemory:
+def _memory_of(how: Behaviour, memory: SourceMemory | None, there: TargetState) -> SourceMemory:
     if (
         memory is not None
         and memory.stable.length == how.stable_window
@@ -158,7 +158,7 @@ def _window(length: int) -> AverageWindow:
 
 
 def _wish_of(
-    how: Behaviour, memory: SourceMemory, one: Measured, there: Situation
+    how: Behaviour, memory: SourceMemory, one: Measured, there: TargetState
 ) -> tuple[int | Missing, SourceMemory]:
     found = _estimate(how, one, there)
     if isinstance(found, Missing):
@@ -168,7 +168,7 @@ def _wish_of(
     return _by_demand(how, memory, one, found, there)
 
 
-def _estimate(how: Behaviour, one: Measured, there: Situation) -> Estimate | Missing:
+def _estimate(how: Behaviour, one: Measured, there: TargetState) -> Estimate | Missing:
     match one.reading:
         case Missing() as missing:
             return missing
@@ -182,12 +182,12 @@ def _estimate(how: Behaviour, one: Measured, there: Situation) -> Estimate | Mis
             return _of_total(how, total, one.target, there)
 
 
-def _of_total(how: Behaviour, total: Sum, target: int, there: Situation) -> Estimate:
+def _of_total(how: Behaviour, total: Sum, target: int, there: TargetState) -> Estimate:
     return Estimate(total.milli, there.current, how.rates.close(total.milli, there.current * target))
 
 
 def _by_ratio(
-    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: Situation
+    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: TargetState
 ) -> tuple[int, SourceMemory]:
     """By the average total of the window: averages per pod would count what few carried for many later."""
     memory = evolve(memory, stable=memory.stable.write(there.now, found.total))
@@ -199,7 +199,7 @@ def _by_ratio(
 
 
 def _by_demand(
-    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: Situation
+    how: Behaviour, memory: SourceMemory, one: Measured, found: Estimate, there: TargetState
 ) -> tuple[int | Missing, SourceMemory]:
     stable, panic = (window.write(there.now, found.total) for window in (memory.stable, memory.panic))
     memory = evolve(memory, stable=stable, panic=panic)

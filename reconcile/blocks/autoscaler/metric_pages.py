@@ -130,7 +130,7 @@ class HttpFetch:
 
 
 @frozen
-class Series:
+class MetricSeries:
     """Which value of a page is meant: a metric's name, and labels that its series must have.
 
     Of several series the values add up. A name without a `:` also means a metric with some prefix, as
@@ -194,8 +194,8 @@ class Series:
 
 
 def read_series(name: str, page: bytes) -> int | Missing:
-    """The value of a metric of a page, in thousandths; see `Series`."""
-    return Series(name).value(page)
+    """The value of a metric of a page, in thousandths; see `MetricSeries`."""
+    return MetricSeries(name).value(page)
 
 
 _NOT_TEXT = Missing("NotPrometheusText", "its page is not Prometheus text with finite numbers")

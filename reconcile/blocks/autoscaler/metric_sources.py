@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from informers import ApiError, get_logger
 from informers.resource import is_path_segment
-from reconcile.blocks.autoscaler.metric_pages import Series
+from reconcile.blocks.autoscaler.metric_pages import MetricSeries
 from reconcile.blocks.autoscaler.readings import MILLI, Missing, Reading, Samples, Sum, ceil_div, milli_of
 from reconcile.blocks.autoscaler.scraper import Candidates, Scraper
 from reconcile.blocks.copier.copies import Unusable
@@ -41,7 +41,7 @@ class Sight:
     not_made: int = 0
 
 
-class Source(Protocol):
+class MetricSource(Protocol):
     """One metric. `target` is what one pod is to have of it, in thousandths; `name` tells it from others."""
 
     @property
@@ -84,7 +84,7 @@ class PodMetric:
         return await sight.scraper.ask(
             sight.candidates,
             self.url_of,
-            Series(self.metric, self.labels).value,
+            MetricSeries(self.metric, self.labels).value,
             sampled=self.sampled,
             not_made=sight.not_made,
         )
@@ -116,7 +116,7 @@ class PageMetric:
 
     async def read(self, sight: Sight) -> Sum | Missing:
         """The total."""
-        value = await sight.scraper.page(self.url, Series(self.metric, self.labels).value)
+        value = await sight.scraper.page(self.url, MetricSeries(self.metric, self.labels).value)
         if isinstance(value, Missing):
             _log.info("page not read", metric=self.metric, reason=value.reason)
             return _UNREAD
@@ -270,9 +270,9 @@ def _samples(values: Sequence[int | Missing], sight: Sight) -> Samples:
 __all__ = [
     "CustomMetric",
     "ExternalMetric",
+    "MetricSource",
     "PageMetric",
     "PodMetric",
     "ResourceMetric",
     "Sight",
-    "Source",
 ]

@@ -103,7 +103,7 @@ class ZeroRules:
 
 
 @frozen
-class Step:
+class ScaleStep:
     """How many replicas are desired, and whether that is to be written now."""
 
     desired: int
@@ -119,10 +119,10 @@ def step_to(
     now: int,
     *,
     answered: bool = True,
-) -> Step:
+) -> ScaleStep:
     """What is done about a wish for `wanted` replicas (`UNKNOWN`: nothing). `answered`: the probe did."""
     if wanted < 0 and bounds.initialized:
-        return Step(wanted, False)
+        return ScaleStep(wanted, False)
     step = _towards_zero(bounds.within(max(0, wanted)), zero, activity, now, answered, bounds)
     return evolve(step, write=step.write and step.desired != current)
 
@@ -149,16 +149,16 @@ def activity_after(
 
 def _towards_zero(
     desired: int, zero: ZeroRules, activity: Activity, now: int, answered: bool, bounds: ReplicaBounds
-) -> Step:
+) -> ScaleStep:
     passed = now - activity.since
     if desired > 0 or (not bounds.initialized and bounds.initial == 0):
-        return Step(desired, True)
+        return ScaleStep(desired, True)
     if not zero.allowed:
-        return Step(1, True)
+        return ScaleStep(1, True)
     if activity.phase == "activating":
         over = passed >= zero.activation_timeout
-        return Step(0 if over else UNKNOWN, over)
+        return ScaleStep(0 if over else UNKNOWN, over)
     if activity.phase == "active":
         idle = passed >= zero.idle
-        return Step(0 if idle else 1, not idle)
-    return Step(0, answered and passed >= max(zero.grace, zero.retention))
+        return ScaleStep(0 if idle else 1, not idle)
+    return ScaleStep(0, answered and passed >= max(zero.grace, zero.retention))

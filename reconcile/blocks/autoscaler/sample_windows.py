@@ -15,7 +15,7 @@ _MILLION = 1_000_000
 
 
 @frozen
-class _Bucket:
+class _WindowStep:
     index: int
     total: int
     count: int
@@ -32,7 +32,7 @@ class AverageWindow:
     length: int = field(validator=validators.gt(0))
     step: int = field(default=1000, validator=validators.gt(0))
     silence: Literal["zero", "unknown"] = "zero"
-    _buckets: tuple[_Bucket, ...] = ()
+    _buckets: tuple[_WindowStep, ...] = ()
     _first: int = 0
 
     @property
@@ -44,13 +44,13 @@ class AverageWindow:
         """The window with one more value; what comes too late for the window is dropped."""
         index = at // self.step
         if not self._buckets or index - self._buckets[-1].index >= self.steps:
-            return evolve(self, buckets=(_Bucket(index, value, 1),), first=index)
+            return evolve(self, buckets=(_WindowStep(index, value, 1),), first=index)
         newest = max(index, self._buckets[-1].index)
         if newest - index >= self.steps:
             return self
         there = {bucket.index: bucket for bucket in self._buckets}
-        old = there.get(index, _Bucket(index, 0, 0))
-        there[index] = _Bucket(index, old.total + value, old.count + 1)
+        old = there.get(index, _WindowStep(index, 0, 0))
+        there[index] = _WindowStep(index, old.total + value, old.count + 1)
         buckets = tuple(there[key] for key in sorted(there))
         return evolve(self, buckets=buckets[-self.steps :], first=min(self._first, index))
 
@@ -83,7 +83,7 @@ class AverageWindow:
     def _without_any(self) -> int | None:
         return 0 if self._buckets and self.silence == "zero" else None
 
-    def _kept(self, now: int) -> Sequence[_Bucket]:
+    def _kept(self, now: int) -> Sequence[_WindowStep]:
         """The steps of the window at that time in which something was written."""
         return [bucket for bucket in self._buckets if self._newest(now) - bucket.index < self.steps]
 

@@ -142,12 +142,12 @@ class Demand:
     excess: int
 
 
-Verdict: TypeAlias = tuple[Demand, Panic]
+DemandVerdict: TypeAlias = tuple[Demand, Panic]
 
 
 def by_demand(
     rules: DemandRules, stable: Sum | Missing, panic: Sum | Missing, ready: int | None, now: int, state: Panic
-) -> Verdict | Missing:
+) -> DemandVerdict | Missing:
     """How many replicas the totals of both windows ask for, and the panic after it.
 
     `ready` is how many pods are Ready, None where that is not known. What is missing decides nothing.

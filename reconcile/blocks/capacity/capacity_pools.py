@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
-from reconcile.blocks.capacity.expanders import Chosen, Expander, Option, choose, least_waste
+from reconcile.blocks.capacity.expanders import Expander, ExpanderChoice, ExpanderOption, choose, least_waste
 from reconcile.blocks.capacity.node_template import NodeTemplate
 from reconcile.blocks.capacity.packing import by_shape, fill, pack_groups
 from reconcile.blocks.capacity.pod_needs import PodNeeds
@@ -45,7 +45,7 @@ class Growth:
 
 
 @frozen
-class Decision:
+class CapacityDecision:
     """What is to be done for the pods: `growths`, in order.
 
     `housed` are pods with room on nodes that are there, or are coming. `left` says of each other pod for
@@ -81,7 +81,7 @@ class CapacityPools:
         nodes: Iterable[NodeTemplate],
         pools: Iterable[Pool],
         now: datetime.datetime,
-    ) -> Decision:
+    ) -> CapacityDecision:
         """Which pools grow. Pods with room on `nodes`, or on nodes that are coming, need no new ones.
 
         A pool in back-off, one that is held, or as large as it may be is out of the question, and no
@@ -98,7 +98,7 @@ class CapacityPools:
         skipped = {pool.name: why for pool in pools if (why := out_of_question(pool, now))}
         open_pools = [pool for pool in pools if pool.name not in skipped]
         growths: list[Growth] = []
-        said: list[Chosen] = []
+        said: list[ExpanderChoice] = []
         while waiting:
             chosen, reasons = self._choose(waiting, open_pools)
             said.append(chosen)
@@ -111,7 +111,7 @@ class CapacityPools:
             open_pools = [pool for pool in open_pools if pool.name != growths[-1].pool]
         for pod in waiting:
             left.setdefault(pod.name, "no pool is left that could grow" if pools else "there are no pools")
-        return Decision(
+        return CapacityDecision(
             tuple(growths),
             tuple(sorted({**there, **then})),
             left,
@@ -120,7 +120,9 @@ class CapacityPools:
             tuple(dict.fromkeys(one.notice for one in said if one.notice)),
         )
 
-    def _choose(self, pods: Sequence[PodNeeds], pools: Sequence[Pool]) -> tuple[Chosen, dict[str, str]]:
+    def _choose(
+        self, pods: Sequence[PodNeeds], pools: Sequence[Pool]
+    ) -> tuple[ExpanderChoice, dict[str, str]]:
         options, reasons, groups = [], dict[str, list[str]](), by_shape(pods)
         for pool in pools:
             assert pool.template is not None
@@ -128,7 +130,7 @@ class CapacityPools:
             for pod, why in packing.left.items():
                 reasons.setdefault(pod, []).append(f"{pool.name}: {why}")
             if packing.placed:
-                options.append(Option(pool.name, pool.template, packing))
+                options.append(ExpanderOption(pool.name, pool.template, packing))
         texts = {pod: "; ".join(whys) for pod, whys in reasons.items()}
         return choose(options, self.expanders), texts
 
@@ -154,6 +156,6 @@ def _modelled(pods: Iterable[PodNeeds]) -> tuple[list[PodNeeds], dict[str, str]]
     return waiting, left
 
 
-def _growth(option: Option, pools: Iterable[Pool]) -> Growth:
+def _growth(option: ExpanderOption, pools: Iterable[Pool]) -> Growth:
     pool = next(one for one in pools if one.name == option.pool)
     return Growth(pool.name, pool.size, pool.size + option.packing.nodes, option.packing.placed)

@@ -18,7 +18,7 @@ ExpanderName = Literal["priority", "least-waste", "random"]
 
 
 @frozen
-class Option:
+class ExpanderOption:
     """A pool that could take pods, and how."""
 
     pool: str
@@ -36,15 +36,15 @@ class Option:
 
 
 @frozen
-class Chosen:
+class ExpanderChoice:
     """What an expander left, and what it has to tell: pools that it knows nothing of, what is wrong."""
 
-    options: tuple[Option, ...]
+    options: tuple[ExpanderOption, ...]
     unmatched: tuple[str, ...] = ()
     notice: str = ""
 
 
-Expander: TypeAlias = Callable[[Sequence[Option]], Chosen]
+Expander: TypeAlias = Callable[[Sequence[ExpanderOption]], ExpanderChoice]
 """Chooses which of several pools grows; of those that it leaves, the next expander chooses."""
 
 
@@ -74,16 +74,18 @@ class Priorities:
             raise BadPriorities("no mapping of numbers to lists of expressions")
         return cls(tuple(sorted(_level(number, patterns) for number, patterns in said.items())[::-1]))
 
-    def __call__(self, options: Sequence[Option]) -> Chosen:
+    def __call__(self, options: Sequence[ExpanderOption]) -> ExpanderChoice:
         """Those of the highest number. A pool that nothing matches is out, unless that goes for all."""
         if not self.levels:
-            return Chosen(tuple(options), notice=self.fault or "there are no priorities")
+            return ExpanderChoice(tuple(options), notice=self.fault or "there are no priorities")
         unmatched = tuple(one.pool for one in options if self.of(one.pool) is None)
         for number, _ in self.levels:
             best = tuple(one for one in options if self.of(one.pool) == number)
             if best:
-                return Chosen(best, unmatched)
-        return Chosen(tuple(options), unmatched, "no priority matches any of the pools that are possible")
+                return ExpanderChoice(best, unmatched)
+        return ExpanderChoice(
+            tuple(options), unmatched, "no priority matches any of the pools that are possible"
+        )
 
     def of(self, pool: str) -> int | None:
         """The highest number with an expression that matches."""
@@ -93,26 +95,26 @@ class Priorities:
         return None
 
 
-def least_waste(options: Sequence[Option]) -> Chosen:
+def least_waste(options: Sequence[ExpanderOption]) -> ExpanderChoice:
     """Those that leave the least of cpu and memory unused."""
     if not options:
-        return Chosen(())
+        return ExpanderChoice(())
     least = min(one.waste for one in options)
-    return Chosen(tuple(one for one in options if one.waste == least))
+    return ExpanderChoice(tuple(one for one in options if one.waste == least))
 
 
 def at_random(chance: Callable[[], float]) -> Expander:
     """One, by `chance` (from 0 to below 1)."""
 
-    def choose(options: Sequence[Option]) -> Chosen:
-        return Chosen((options[int(chance() * len(options))],) if options else ())
+    def choose(options: Sequence[ExpanderOption]) -> ExpanderChoice:
+        return ExpanderChoice((options[int(chance() * len(options))],) if options else ())
 
     return choose
 
 
-def choose(options: Sequence[Option], expanders: Iterable[Expander]) -> Chosen:
+def choose(options: Sequence[ExpanderOption], expanders: Iterable[Expander]) -> ExpanderChoice:
     """One option at most, with all that the expanders said; of what they leave, the first by name."""
-    left: tuple[Option, ...] = tuple(sorted(options, key=lambda option: option.pool))
+    left: tuple[ExpanderOption, ...] = tuple(sorted(options, key=lambda option: option.pool))
     unmatched: list[str] = []
     notices: list[str] = []
     for expander in expanders:
@@ -122,7 +124,7 @@ def choose(options: Sequence[Option], expanders: Iterable[Expander]) -> Chosen:
         left = chosen.options
         unmatched.extend(chosen.unmatched)
         notices.extend(filter(None, [chosen.notice]))
-    return Chosen(left[:1], tuple(dict.fromkeys(unmatched)), "; ".join(notices))
+    return ExpanderChoice(left[:1], tuple(dict.fromkeys(unmatched)), "; ".join(notices))
 
 
 def _level(number: Any, patterns: Any) -> tuple[int, tuple[re.Pattern[str], ...]]:

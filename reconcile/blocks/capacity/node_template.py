@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from reconcile.blocks.capacity.pod_needs import Amounts, HostPort, Shape, Toleration, amounts_of, less
+from reconcile.blocks.capacity.pod_needs import Amounts, HostPort, PodShape, Toleration, amounts_of, less
 from reconcile.models import Object, encode
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -46,7 +46,7 @@ class NodeTemplate:
     taints: tuple[Taint, ...] = ()
     ports: tuple[HostPort, ...] = ()
 
-    def bars(self, shape: Shape) -> str:
+    def bars(self, shape: PodShape) -> str:
         """Why no pod of that shape could run there even if it were empty; empty where one could."""
         if shape.unmodelled:
             return f"not modelled: {', '.join(shape.unmodelled)}"
@@ -57,7 +57,7 @@ class NodeTemplate:
                 return f"taint {taint}"
         return ""
 
-    def lacks(self, shape: Shape) -> str:
+    def lacks(self, shape: PodShape) -> str:
         """Of what there is too little for one more pod of that shape; empty where there is enough."""
         for name, amount in shape.amounts:
             if self.free.get(name, 0) < amount:
@@ -66,7 +66,7 @@ class NodeTemplate:
             return "host ports"
         return ""
 
-    def with_pod(self, shape: Shape) -> "NodeTemplate":
+    def with_pod(self, shape: PodShape) -> "NodeTemplate":
         """The same with one more pod of that shape."""
         return evolve(self, free=less(self.free, dict(shape.amounts)), ports=(*self.ports, *shape.ports))
 

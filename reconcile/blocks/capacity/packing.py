@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from attrs import field, frozen
 
 from reconcile.blocks.capacity.node_template import NodeTemplate
-from reconcile.blocks.capacity.pod_needs import Amounts, HostPort, PodNeeds, Shape, add
+from reconcile.blocks.capacity.pod_needs import Amounts, HostPort, PodNeeds, PodShape, add
 
-Group: TypeAlias = tuple[Shape, list[str]]
+Group: TypeAlias = tuple[PodShape, list[str]]
 CPU, MEMORY = "cpu", "memory"
 TURNS = 16
 """So many shapes are handled between two looks for nodes that are full."""
@@ -149,23 +149,23 @@ def fill(pods: Iterable[PodNeeds], nodes: Sequence[NodeTemplate]) -> dict[str, i
 
 def by_shape(pods: Iterable[PodNeeds]) -> list[Group]:
     """The names of pods, by shape."""
-    found: dict[Shape, list[str]] = {}
+    found: dict[PodShape, list[str]] = {}
     for pod in pods:
         found.setdefault(pod.shape, []).append(pod.name)
     return [(shape, sorted(names)) for shape, names in found.items()]
 
 
-def _size(shape: Shape, free: Amounts) -> int:
+def _size(shape: PodShape, free: Amounts) -> int:
     """The shares of cpu and memory added up, times both amounts there are: exact, and only to sort by."""
     asked = dict(shape.amounts)
     return asked.get("cpu", 0) * free.get("memory", 1) + asked.get("memory", 0) * free.get("cpu", 1)
 
 
-def _rank(shape: Shape, first: str, free: Amounts) -> tuple[Any, ...]:
+def _rank(shape: PodShape, first: str, free: Amounts) -> tuple[Any, ...]:
     return (-_size(shape, free), shape.amounts, first)
 
 
-def _floors(shapes: Sequence[Shape]) -> list[tuple[tuple[str, int], ...]]:
+def _floors(shapes: Sequence[PodShape]) -> list[tuple[tuple[str, int], ...]]:
     """For each, the least that it or any after it takes of each resource."""
     floors: list[tuple[tuple[str, int], ...]] = []
     least: dict[str, int] | None = None

@@ -74,7 +74,7 @@ class HostPort:
 
 
 @frozen
-class Shape:
+class PodShape:
     """What pods of one kind have in common: two of a shape fit on the same nodes.
 
     `amounts` has an entry `pods`. Of `terms` one must hold, with all its requirements; without any,
@@ -100,7 +100,7 @@ class PodNeeds:
     """A pod by name (`namespace/name`), and its shape."""
 
     name: str
-    shape: Shape
+    shape: PodShape
 
     @property
     def amounts(self) -> Amounts:
@@ -115,7 +115,7 @@ def pod_needs(pod: Object | Mapping[str, Any]) -> PodNeeds:
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    shape = Shape(
+    shape = PodShape(
         amounts=tuple(sorted(requests_of(spec).items())),
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         terms=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),

@@ -51,7 +51,7 @@ def class_of(error: ApiError) -> ErrorClass:
 
 
 @frozen
-class Terms:
+class BackoffTerms:
     """How long a back-off is, in seconds: at first, at most, and after what time all is forgotten.
 
     Those of cluster-autoscaler: 5 min, doubled up to 30 min, forgotten after 3 h.
@@ -75,13 +75,13 @@ class PoolBackoff:
         """Whether it has not ended."""
         return now < self.until
 
-    def is_stale(self, now: datetime.datetime, terms: Terms = Terms()) -> bool:
+    def is_stale(self, now: datetime.datetime, terms: BackoffTerms = BackoffTerms()) -> bool:
         """Whether so much time has passed without a failure that the next one is a first one."""
         return (now - self.failed).total_seconds() > terms.forgotten
 
 
 def after_failure(
-    before: PoolBackoff | None, now: datetime.datetime, reason: str = "", terms: Terms = Terms()
+    before: PoolBackoff | None, now: datetime.datetime, reason: str = "", terms: BackoffTerms = BackoffTerms()
 ) -> PoolBackoff:
     """The back-off after one more failure: twice as long as the last, and no longer within one."""
     if before is None or before.is_stale(now, terms):

@@ -14,24 +14,23 @@ from reconcile.blocks.copier.copies import (
     OWNER_NAMESPACE,
     SOURCE_VERSION,
     Copy,
-    Owner,
-    Removal,
+    CopyOwner,
+    CopyRemoval,
     Unusable,
     owners_in,
 )
 from reconcile.blocks.copier.copy_plan import (
     CopyPlan,
+    CopyState,
     CopyStatus,
-    Found,
+    CopyWrite,
     Verdict,
-    Write,
     checked,
     difference,
     plan_copies,
 )
 from reconcile.controller.context import Context
-from reconcile.controller.declaration import Watch
-from reconcile.controller.declaration import Write as Permitted
+from reconcile.controller.declaration import Watch, Write
 from reconcile.kinds import Namespace, Secret
 from reconcile.models import Object, ObjectMeta, encode, kind_of
 
@@ -54,7 +53,7 @@ class Copied:
     ready: bool = False
 
 
-def _always_copies(obj: Any) -> Removal:
+def _always_copies(obj: Any) -> CopyRemoval:
     return "copies"
 
 
@@ -96,7 +95,7 @@ class Copier(Generic[T]):
     kind: type[T]
     copies: Callable[[T], Iterable[Copy]]
     namespaces: Callable[[T], Iterable[str]] = field(default=_no_namespaces, kw_only=True)
-    removal: Callable[[T], Removal] = field(default=_always_copies, kw_only=True)
+    removal: Callable[[T], CopyRemoval] = field(default=_always_copies, kw_only=True)
     adopts: Callable[[T, Secret], bool] = field(default=_adopts_nothing, kw_only=True)
     name: str = field(default="", kw_only=True)
     consent: Consent | None = field(default=None, kw_only=True)
@@ -111,12 +110,12 @@ class Copier(Generic[T]):
         )
 
     @property
-    def writes(self) -> tuple[Permitted, ...]:
+    def writes(self) -> tuple[Write, ...]:
         """What a controller has to declare for it: Secrets, and Namespaces where it makes or deletes some."""
         verbs = ["create"] if self.namespaces is not _no_namespaces else []
         verbs += ["delete"] if self.removal is not _always_copies else []
-        secrets = Permitted(Secret, ("get", "create", "patch", "delete"))
-        return (secrets, Permitted(Namespace, verbs)) if verbs else (secrets,)
+        secrets = Write(Secret, ("get", "create", "patch", "delete"))
+        return (secrets, Write(Namespace, verbs)) if verbs else (secrets,)
 
     async def keep(self, ctx: Context[T]) -> Copied:
         """Make the copies of `ctx.object` what they should be; each is written at most once.
@@ -142,7 +141,7 @@ class Copier(Generic[T]):
             refused=self._refused(obj, copies, spaces, found),
         )
         try:
-            plan = plan.held_up(await _Work(ctx, self._owner(obj)).carry_out(plan))
+            plan = plan.held_up(await _PlanExecution(ctx, self._owner(obj)).carry_out(plan))
         except CopyFailed as failed:
             _say(ctx, (Verdict("Ready", "False", "WriteFailed", str(failed)),), keep=CONDITIONS)
             raise
@@ -160,12 +159,12 @@ class Copier(Generic[T]):
             return
         owner = self._owner(ctx.object)
         made = await _labelled(ctx, Namespace, owner) if removal == "namespaces" else ()
-        found = Found(
+        found = CopyState(
             labelled=await _labelled(ctx, Secret, owner),
             made=made,
             needed=await self._needed_by_others(ctx, made) if made else _nobody,
         )
-        await _Work(ctx, owner).carry_out(plan_copies(owner, (), (), found, removal=removal))
+        await _PlanExecution(ctx, owner).carry_out(plan_copies(owner, (), (), found, removal=removal))
 
     # --- what was agreed to --------------------------------------------------------------------------
 
@@ -181,7 +180,7 @@ class Copier(Generic[T]):
             )
         return copies, spaces
 
-    def _agreed(self, obj: T, copies: Sequence[Copy], found: Found) -> Sequence[Copy]:
+    def _agreed(self, obj: T, copies: Sequence[Copy], found: CopyState) -> Sequence[Copy]:
         """The copies; one whose source may not be copied says so in the place of its content."""
         if self.consent is None:
             return copies
@@ -195,7 +194,9 @@ class Copier(Generic[T]):
             agreed.append(copy)
         return agreed
 
-    def _refused(self, obj: T, copies: Sequence[Copy], spaces: Sequence[str], found: Found) -> Sequence[str]:
+    def _refused(
+        self, obj: T, copies: Sequence[Copy], spaces: Sequence[str], found: CopyState
+    ) -> Sequence[str]:
         consent = self.consent
         if consent is None:
             return ()
@@ -206,7 +207,7 @@ class Copier(Generic[T]):
             if not consent.allows_target(obj.namespace, name, spaces_found.get(name))
         ]
 
-    async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: Found) -> Collection[Key]:
+    async def _orphans(self, ctx: Context[T], copies: Sequence[Copy], found: CopyState) -> Collection[Key]:
         """Which copies of others stand in the way and have no right to: else they would do so for ever."""
         if self.consent is None:
             return ()
@@ -215,7 +216,7 @@ class Copier(Generic[T]):
         foreign = [one for one in standing if not mine.owns(one.metadata.labels)]
         return {secret.key for secret in foreign if await self._is_orphan(ctx, mine, secret, found)}
 
-    async def _is_orphan(self, ctx: Context[T], mine: Owner, secret: Secret, found: Found) -> bool:
+    async def _is_orphan(self, ctx: Context[T], mine: CopyOwner, secret: Secret, found: CopyState) -> bool:
         labels, ours = secret.metadata.labels, mine.selector()
         if self.consent is None or any(labels.get(name) != ours[name] for name in (COPIER, OWNER_KIND)):
             return False
@@ -232,8 +233,8 @@ class Copier(Generic[T]):
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def _owner(self, obj: T) -> Owner:
-        return Owner.of(self.name or kind_of(self.kind).resource.kind.lower(), obj)
+    def _owner(self, obj: T) -> CopyOwner:
+        return CopyOwner.of(self.name or kind_of(self.kind).resource.kind.lower(), obj)
 
     def _secrets_of(self, obj: T) -> Sequence[Key]:
         """The Secrets that an object depends on: its sources, and whatever stands where its copies belong."""
@@ -254,7 +255,7 @@ class Copier(Generic[T]):
         except Unusable:
             return ()
 
-    async def _find(self, ctx: Context[T], copies: Sequence[Copy], spaces: Sequence[str]) -> Found:
+    async def _find(self, ctx: Context[T], copies: Sequence[Copy], spaces: Sequence[str]) -> CopyState:
         owner, client = self._owner(ctx.object), ctx.client
         keys = dict.fromkeys(key for copy in copies for key in (copy.source, copy.to) if key is not None)
         secrets = {key: await client.find(Secret, key.name, key.namespace) for key in keys}
@@ -263,7 +264,7 @@ class Copier(Generic[T]):
         dropping = self.removal(ctx.object) == "namespaces"
         made = await _labelled(ctx, Namespace, owner) if dropping else ()
         left = any(space.name not in names for space in made)
-        return Found(
+        return CopyState(
             {key: secret for key, secret in secrets.items() if secret is not None},
             {name: space for name, space in namespaces.items() if space is not None},
             await _labelled(ctx, Secret, owner),
@@ -308,7 +309,7 @@ def _places(copies: Iterable[Copy], spaces: Iterable[str]) -> dict[str, None]:
     return dict.fromkeys((*spaces, *(copy.to.namespace for copy in copies)))
 
 
-async def _labelled(ctx: Context[Any], kind: type[O], owner: Owner) -> Sequence[O]:
+async def _labelled(ctx: Context[Any], kind: type[O], owner: CopyOwner) -> Sequence[O]:
     """This owner's objects: by an index of the cache where there is one, since a cluster has many Secrets."""
     resource, cache = kind_of(kind).resource, ctx.client.cache
     informer = None if cache is None else cache.find(resource)
@@ -325,11 +326,11 @@ async def _labelled(ctx: Context[Any], kind: type[O], owner: Owner) -> Sequence[
 
 
 @define
-class _Work:
+class _PlanExecution:
     """One plan being carried out. What fails is collected, so that it holds up nothing else."""
 
     ctx: Context[Any]
-    owner: Owner
+    owner: CopyOwner
     _failures: list[str] = field(factory=list, init=False)
     _waiting: dict[Key, str] = field(factory=dict, init=False)
 
@@ -356,7 +357,7 @@ class _Work:
                 return False  # another object was faster, or a person: one Namespace serves all
         return tried.done
 
-    async def _write(self, write: Write) -> bool:
+    async def _write(self, write: CopyWrite) -> bool:
         with self._trying(f"Secret {write.to}", write.to) as tried:
             if write.verb == "update" and write.stands is not None:
                 await self._update(write, write.stands)
@@ -364,13 +365,13 @@ class _Work:
                 await self._create(write)
         return tried.done
 
-    async def _update(self, write: Write, stands: Secret) -> None:
+    async def _update(self, write: CopyWrite, stands: Secret) -> None:
         patch = difference(self.owner, write.content, stands)
         metadata = {**patch.get("metadata", {}), "annotations": {SOURCE_VERSION: write.source_version}}
         guard = {"uid": stands.uid, "resourceVersion": stands.metadata.resource_version}
         await self.ctx.client.merge(stands, {**patch, "metadata": metadata}, guard=guard)
 
-    async def _create(self, write: Write) -> None:
+    async def _create(self, write: CopyWrite) -> None:
         kept: Mapping[str, str] = {}
         noted: Mapping[str, str] = {}
         if write.stands is not None:

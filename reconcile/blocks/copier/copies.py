@@ -21,7 +21,7 @@ OWNER_UID = "reconcile-runtime/owner-uid"
 SOURCE_VERSION = "reconcile-runtime/source-version"
 """The annotation that says from which resourceVersion of its source a copy was last written."""
 
-Removal: TypeAlias = Literal["copies", "keep", "namespaces"]
+CopyRemoval: TypeAlias = Literal["copies", "keep", "namespaces"]
 """What goes when it is wanted no more: the copies, nothing, or also the namespaces made for them."""
 
 _LONGEST_LABEL = 63
@@ -95,7 +95,7 @@ class Copy:
 
 
 @frozen
-class Owner:
+class CopyOwner:
     """Whose copies they are: which copier's, and which object's."""
 
     copier: str
@@ -105,7 +105,7 @@ class Owner:
     uid: str
 
     @classmethod
-    def of(cls, copier: str, obj: Object) -> "Owner":
+    def of(cls, copier: str, obj: Object) -> "CopyOwner":
         """The owner that an object is to a copier."""
         resource = kind_of(obj).resource
         kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
@@ -140,7 +140,7 @@ _SELECTING = (COPIER, OWNER_KIND, OWNER_NAMESPACE, OWNER_NAME)
 
 
 def owners_in(snapshot: Snapshot) -> tuple[tuple[str, ...], ...]:
-    """The index of who owns an object: what `Owner.index_value` says, of its labels."""
+    """The index of who owns an object: what `CopyOwner.index_value` says, of its labels."""
     labels = snapshot.labels
     if not all(name in labels for name in _SELECTING):
         return ()

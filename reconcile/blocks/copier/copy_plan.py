@@ -12,7 +12,15 @@ from attrs import define, evolve, field, frozen
 
 from informers import Key
 from reconcile.blocks.copier.consent import target_refused
-from reconcile.blocks.copier.copies import SOURCE_VERSION, Content, Copy, Owner, Removal, Unusable, type_of
+from reconcile.blocks.copier.copies import (
+    SOURCE_VERSION,
+    Content,
+    Copy,
+    CopyOwner,
+    CopyRemoval,
+    Unusable,
+    type_of,
+)
 from reconcile.kinds import Namespace, Secret
 
 Word = Literal["True", "False", "Unknown"]
@@ -41,7 +49,7 @@ class Verdict:
 
 
 @frozen
-class Write:
+class CopyWrite:
     """A copy to create, update in place, or replace: delete `stands`, then create."""
 
     to: Key
@@ -53,7 +61,7 @@ class Write:
 
 
 @frozen
-class Found:
+class CopyState:
     """What there is: the sources and what stands where copies belong, by key; the namespaces, by name.
 
     `labelled` and `made` are the Secrets and the Namespaces that say they are this owner's. A namespace
@@ -73,7 +81,7 @@ class CopyPlan:
 
     namespaces: tuple[str, ...] = ()
     delete: tuple[Secret, ...] = ()
-    write: tuple[Write, ...] = ()
+    write: tuple[CopyWrite, ...] = ()
     delete_namespaces: tuple[Namespace, ...] = ()
     held: tuple[CopyStatus, ...] = ()
     problems: tuple[Unusable, ...] = ()
@@ -100,7 +108,7 @@ class CopyPlan:
 
     def _source(self) -> Verdict:
         if not self.problems:
-            return Verdict("SourceFound", "True", "Found")
+            return Verdict("SourceFound", "True", "CopyState")
         message = "; ".join(dict.fromkeys(problem.message for problem in self.problems))
         return Verdict("SourceFound", "False", self.problems[0].reason, message)
 
@@ -133,12 +141,12 @@ def checked(copies: Iterable[Copy]) -> tuple[Copy, ...]:
 
 
 def plan_copies(
-    owner: Owner,
+    owner: CopyOwner,
     copies: Sequence[Copy],
     namespaces: Sequence[str],
-    found: Found,
+    found: CopyState,
     *,
-    removal: Removal = "copies",
+    removal: CopyRemoval = "copies",
     adopts: Callable[[Secret], bool] = lambda secret: False,
     refused: Sequence[str] = (),
 ) -> CopyPlan:
@@ -172,11 +180,11 @@ def plan_copies(
 class _Planning:
     """What a plan comes to, one copy after the other."""
 
-    owner: Owner
-    found: Found
+    owner: CopyOwner
+    found: CopyState
     adopts: Callable[[Secret], bool]
     making: Collection[str]
-    write: list[Write] = field(factory=list, init=False)
+    write: list[CopyWrite] = field(factory=list, init=False)
     held: list[CopyStatus] = field(factory=list, init=False)
     problems: list[Unusable] = field(factory=list, init=False)
     conflicts: list[Key] = field(factory=list, init=False)
@@ -208,11 +216,11 @@ class _Planning:
             self.held.append(CopyStatus(*copy.to, version))
             return
         version = None if source is None else source.metadata.resource_version
-        self.write.append(Write(copy.to, content, _verb(content, stands), version, stands, foreign))
+        self.write.append(CopyWrite(copy.to, content, _verb(content, stands), version, stands, foreign))
         self.held.append(CopyStatus(*copy.to, version))
 
 
-def difference(owner: Owner, content: Content, stands: Secret) -> dict[str, Any]:
+def difference(owner: CopyOwner, content: Content, stands: Secret) -> dict[str, Any]:
     """What a merge patch has to change, so that `stands` has exactly the content and at least our labels."""
     data: dict[str, str | None] = {
         key: value for key, value in content.data.items() if stands.data.get(key) != value
@@ -235,13 +243,13 @@ def _verb(content: Content, stands: Secret | None) -> Literal["create", "update"
     return "replace" if fixed or type_of(stands) != content.type else "update"
 
 
-def _ending(found: Found, name: str) -> bool:
+def _ending(found: CopyState, name: str) -> bool:
     """Whether a namespace is on its way out; either sign of it counts."""
     space = found.namespaces.get(name)
     return space is not None and (space.terminating or space.status.phase == "Terminating")
 
 
-def _namespace_wait(name: str, made: Collection[str], found: Found) -> str:
+def _namespace_wait(name: str, made: Collection[str], found: CopyState) -> str:
     if _ending(found, name):
         return f"Namespace {name} is being deleted"
     if name not in found.namespaces and name not in made:
@@ -249,14 +257,14 @@ def _namespace_wait(name: str, made: Collection[str], found: Found) -> str:
     return ""
 
 
-def _retired(copies: Sequence[Copy], found: Found) -> tuple[Secret, ...]:
+def _retired(copies: Sequence[Copy], found: CopyState) -> tuple[Secret, ...]:
     """This owner's Secrets where none is wanted any more."""
     wanted = {copy.to for copy in copies}
     gone = [one for one in found.labelled if one.key not in wanted and not one.terminating]
     return tuple(sorted(gone, key=lambda secret: secret.key))
 
 
-def _left(copies: Sequence[Copy], namespaces: Sequence[str], found: Found) -> tuple[Namespace, ...]:
+def _left(copies: Sequence[Copy], namespaces: Sequence[str], found: CopyState) -> tuple[Namespace, ...]:
     """The Namespaces that were made for this owner and that nobody wants any more."""
     wanted = {*namespaces, *(copy.to.namespace for copy in copies)}
     left = [space for space in found.made if space.name not in wanted and not _ending(found, space.name)]

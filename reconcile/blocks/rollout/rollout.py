@@ -95,14 +95,14 @@ def revision_set_of(obj: Object, revision: int = 0) -> RevisionSet:
 
 
 @frozen
-class Bounds:
+class RolloutBounds:
     """How many replicas there may be beyond the wanted ones, and how many of those may be missing."""
 
     surge: int
     unavailable: int
 
 
-def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> Bounds:
+def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> RolloutBounds:
     """The bounds in numbers: shares of a surge are rounded up, those of what may be missing down.
 
     Where both come to nothing one may be missing, since nothing could move otherwise (Kubernetes,
@@ -110,7 +110,7 @@ def bounds_of(max_surge: Amount, max_unavailable: Amount, replicas: int) -> Boun
     """
     surge = _amount(max_surge, replicas, up=True)
     unavailable = _amount(max_unavailable, replicas, up=False)
-    return Bounds(surge, unavailable or (0 if surge else 1))
+    return RolloutBounds(surge, unavailable or (0 if surge else 1))
 
 
 @frozen
@@ -151,9 +151,9 @@ class Rollout:
         bounds_of(self.max_surge, self.max_unavailable, self.replicas)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> RolloutBounds:
         """Those that hold now."""
-        return Bounds(0, 0) if self.recreate else self._rolling_bounds
+        return RolloutBounds(0, 0) if self.recreate else self._rolling_bounds
 
     @property
     def limit(self) -> int:
@@ -284,7 +284,7 @@ class Rollout:
             room -= max(0, one.replicas + more - one.most)
 
     @property
-    def _rolling_bounds(self) -> Bounds:
+    def _rolling_bounds(self) -> RolloutBounds:
         return bounds_of(self.max_surge, self.max_unavailable, self.replicas)
 
 
@@ -310,9 +310,9 @@ __all__ = [
     "LIMIT",
     "NEW",
     "Amount",
-    "Bounds",
     "RevisionSet",
     "Rollout",
+    "RolloutBounds",
     "RolloutPlan",
     "bounds_of",
     "revision_set_of",
