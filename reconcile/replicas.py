@@ -15,7 +15,7 @@ from attrs import frozen
 from reconcile.models import Object, encode
 
 __all__ = [
-    "DELETION_COST",
+    "DELETION_COST_ANNOTATION",
     "FINAL_PHASES",
     "Removal",
     "Replica",
@@ -28,7 +28,7 @@ __all__ = [
     "replica_of",
 ]
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which users say which pods are cheaper to lose (an integer, 0 without)."""
 
 _COST = re.compile(r"-[0-9]{1,10}|0|[1-9][0-9]{0,9}")
@@ -99,7 +99,7 @@ def replica_of(obj: Object) -> Replica:
 
 def deletion_cost(annotations: Mapping[str, str]) -> int:
     """What a pod's annotations say of its cost, as Kubernetes reads it: what is no 32-bit integer is 0."""
-    text = annotations.get(DELETION_COST)
+    text = annotations.get(DELETION_COST_ANNOTATION)
     cost = int(text) if text is not None and _COST.fullmatch(text) else 0
     return cost if -(2**31) <= cost < 2**31 else 0
 

@@ -1,6 +1,7 @@
 """`reconcile init`: a small operator that is right, to begin with."""
 
 import importlib.metadata
+import importlib.resources
 import importlib.util
 import keyword
 import re
@@ -22,7 +23,7 @@ from reconcile.commands.models_command import source_of_definition
 from reconcile.commands.problems import Problem, writing_files
 from reconcile.commands.progress import progress
 
-_TEMPLATES = Path(__file__).parent / "templates"
+_TEMPLATES = importlib.resources.files("reconcile.commands") / "templates"
 _WHEELS = "wheels"
 _ABOUT_WHEELS = """\
 reconcile-runtime was not installed from a package index, so `wheels/` has it as it was when this folder was
@@ -166,7 +167,7 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
     }
 
     def filled(template: str) -> str:
-        text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
+        text = _TEMPLATES.joinpath(f"{template}.txt").read_text(encoding="utf-8")
         return re.sub(r"@@(\w+)@@", lambda found: values[found[1]], text)
 
     return {

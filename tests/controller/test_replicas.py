@@ -14,7 +14,7 @@ from reconcile import Context, Controller, ObjectMeta
 from reconcile.kinds import ConfigMap
 from reconcile.models import Object, decode, unstructured_kind
 from reconcile.replicas import (
-    DELETION_COST,
+    DELETION_COST_ANNOTATION,
     Replica,
     diff_replicas,
     is_active,
@@ -152,7 +152,7 @@ async def test_a_pod_is_read_as_a_replica() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "p", "annotations": {DELETION_COST: "-5"}},
+        "metadata": {"name": "p", "annotations": {DELETION_COST_ANNOTATION: "-5"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
@@ -165,7 +165,7 @@ async def test_a_pod_is_read_as_a_replica() -> None:
     async with client.editing(read, subresource="status") as draft:
         draft["status"] = {"phase": "Failed"}
     async with client.editing(await client.get(model, "p", "default")) as draft:
-        draft["metadata"]["annotations"][DELETION_COST] = "cheap"
+        draft["metadata"]["annotations"][DELETION_COST_ANNOTATION] = "cheap"
     failed = replica_of(await client.get(model, "p", "default"))
     assert (failed.ready, failed.finished, failed.deletion_cost) == (False, True, 0)
     said = "^ConfigMap 'default/c' has no creationTimestamp: it was not read$"
@@ -209,7 +209,7 @@ def test_a_pod_that_is_being_deleted_does_not_count() -> None:
 )
 def test_a_cost_is_read_as_kubernetes_reads_it(text: str, cost: int) -> None:
     """ParseInt of 32 bits; a plus or a zero in front makes it none (GetDeletionCostFromPodAnnotations)."""
-    assert replica_of(pod(metadata={"annotations": {DELETION_COST: text}})).deletion_cost == cost
+    assert replica_of(pod(metadata={"annotations": {DELETION_COST_ANNOTATION: text}})).deletion_cost == cost
     assert replica_of(pod()).deletion_cost == 0
 
 

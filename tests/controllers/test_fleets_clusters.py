@@ -15,7 +15,7 @@ from controllers.fleets.replica_set_plan import (
 )
 from reconcile import Object, ObjectMeta
 from reconcile.models import decode, unstructured_kind
-from reconcile.replicas import DELETION_COST
+from reconcile.replicas import DELETION_COST_ANNOTATION
 
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 NOW = CREATED + datetime.timedelta(hours=1)
@@ -44,7 +44,7 @@ def test_a_cluster_tells_what_its_set_has_to_know() -> None:
     obj = stored(
         {"conditions": [said(PROVISIONED, 7)]},
         labels={"app": "ray"},
-        annotations={DELETION_COST: "5"},
+        annotations={DELETION_COST_ANNOTATION: "5"},
         deletionTimestamp="2026-01-01T00:30:00Z",
         deletionGracePeriodSeconds=0,
         finalizers=["example.com/held"],

@@ -10,7 +10,7 @@ from controllers.fleets.replica_set_plan import FleetCluster, cluster_of, plan_s
 from controllers.workergroups import RayCluster
 from reconcile import ObjectMeta
 from reconcile.models import decode, unstructured_kind
-from reconcile.replicas import DELETION_COST
+from reconcile.replicas import DELETION_COST_ANNOTATION
 from reconcile.testing import Fault, Refuse, When
 from tests.controllers.fleets import Fleets, fleet, fleets
 
@@ -112,7 +112,7 @@ async def test_two_become_three_and_then_one_and_the_dear_and_ready_one_stays() 
     assert await status_of(world) == (3, 3, 2, 2)
     clusters = await world.clusters()
     dear = next(one for one in clusters if one.status.conditions)
-    said = {"metadata": {"annotations": {DELETION_COST: "100"}}}
+    said = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "100"}}}
     await world.client.merge(dear, said, guard={})
     await resize(world, 1)
     await world.fill()
