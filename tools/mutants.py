@@ -10,8 +10,7 @@ test was seen to notice: not those that hung, which a slow machine may have done
 many per cent of each group are run, and the seed says which; `--only` names mutants by a pattern of
 fnmatch; `--seconds` limits the tests of one mutant, of which the fastest are taken. Prints what each
 module's mutants came to, and writes the difference that each survivor makes to
-.cache/mutants/GROUP.diff. The exit code is 0 where mutants survive: docs/reference/survivors/GROUP.md
-judges them, and GROUP.unjudged lists those that it does not name.
+.cache/mutants/GROUP.diff, for a person to judge: the exit code is 0 where mutants survive.
 """
 
 import argparse
@@ -45,7 +44,6 @@ SAMPLES = ROOT.parent / "shared"
 """Where tests look for users' manifests: beside the project."""
 
 WORK = ROOT / ".cache" / "mutants"
-JUDGED = ROOT / "docs" / "reference" / "survivors"
 PACKAGES = ("workqueue", "informers", "reconcile", "controllers")
 UNNOTICED = ("survived", "no tests")
 _TRAMPOLINE = "from mutmut.mutation.trampoline import wrap_in_trampoline as _mutmut_mutated, MutantDict"
@@ -54,10 +52,7 @@ _NOT_OF_BEHAVIOUR = ("unused-ignore", "unreachable", "redundant-expr", "has-type
 """Complaints of mypy that are about how a mutant is written, not about what it does."""
 
 _LINE = re.compile(r" on line \d+")
-_AROUND = 50
-"""Characters of a line that are shown before and after a change."""
 
-_WORD = re.compile(r"\w+|\W")
 _OWN_NAME = re.compile(r"__mutmut_(orig|\d+)")
 
 
@@ -95,30 +90,12 @@ class Mutant:
     def function(self) -> str:
         return _OWN_NAME.sub("", self.name).replace(".xǁ", ".").replace("ǁ", ".").replace(".x_", ".")
 
-    def line(self) -> str:
-        """The change in one line, as docs/reference/survivors has it."""
-        changed = [line for line in self._differing() if line[0] in "-+"]
-        was, now = (" ".join(line[1:].strip() for line in changed if line[0] == sign) for sign in "-+")
-        return f"- `{self.function}`: `{marked(_WORD.findall(was), _WORD.findall(now))}`"
-
     def _differing(self) -> Sequence[str]:
         was, now = (_OWN_NAME.sub("", text).splitlines() for text in (self.original, self.changed))
         return list(difflib.unified_diff(was, now, n=1, lineterm=""))[2:]
 
     def difference(self) -> str:
         return "\n".join([f"--- {self.module}", f"+++ {self.name}", *self._differing()]) + "\n"
-
-
-def marked(was: Sequence[str], now: Sequence[str]) -> str:
-    """What was and what is, in brackets, with some of what is around."""
-    before, after = 0, 0
-    while before < min(len(was), len(now)) and was[before] == now[before]:
-        before += 1
-    while after < min(len(was), len(now)) - before and was[-1 - after] == now[-1 - after]:
-        after += 1
-    changed = ("".join(words[before : len(words) - after]) for words in (was, now))
-    start, end = "".join(was[:before]), "".join(was[len(was) - after :])
-    return f"{start[-_AROUND:]}[{' => '.join(changed)}]{end[:_AROUND]}"
 
 
 @frozen
@@ -285,19 +262,6 @@ def mutate(group: Group, options: argparse.Namespace) -> None:
     file.write_text(json.dumps({name: asdict(end) for name, end in ends.items()}, indent=0))
     (WORK / f"{group.name}.diff").write_text("\n".join(m.difference() for m in survivors(mutants, ends)))
     tell(mutants, ends)
-    compare(group, [mutant.line() for mutant in survivors(mutants, ends)])
-
-
-def compare(group: Group, surviving: Sequence[str]) -> None:
-    """Say which survivors nobody judged, and which judgements are about none."""
-    page = JUDGED / f"{group.name}.md"
-    written = page.read_text().splitlines() if page.exists() else []
-    judged = [line for line in written if line.startswith("- `")]
-    unjudged = list((Counter(surviving) - Counter(judged)).elements())
-    (WORK / f"{group.name}.unjudged").write_text("\n".join(unjudged) + "\n")
-    print(f"{len(unjudged)} not judged in {page.relative_to(ROOT)}, see {WORK.name}/{group.name}.unjudged")
-    for line in (Counter(judged) - Counter(surviving)).elements():
-        print(f"judged, but no survivor: {line}")
 
 
 def main(arguments: Sequence[str]) -> None:
