@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import anyio
+import structlog
 from anyio import TaskHandle
 from anyio.abc import TaskGroup
 from attrs import define, evolve
@@ -47,7 +48,8 @@ class Cache:
     `namespace`, or `namespaces`, narrows every namespaced resource, save those that are declared
     `everywhere` and those whose own options name namespaces (ValueError for both). `options` of single
     resources go before `defaults`. Run it with `run`, which also runs what is declared later. `reach` is what
-    its informers know of the way to the server; clients report to it what their requests met.
+    its informers know of the way to the server; clients report to it what their requests met. `log` has its
+    lines.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Cache:
         defaults: InformerOptions | None = None,
         options: Mapping[APIResource, InformerOptions] | None = None,
         clock: Clock | None = None,
+        log: structlog.stdlib.BoundLogger | None = None,
     ) -> None:
         if namespace and namespaces:
             raise ValueError("give namespace= or namespaces=, not both")
@@ -67,7 +70,7 @@ class Cache:
         self._defaults = defaults or InformerOptions()
         self._options = dict(options or {})
         self._clock = clock or SystemClock()
-        self.reach = Reachability(transport, self._clock, self._some_path)
+        self.reach = Reachability(transport, self._clock, self._some_path, log or _log)
         self._entries: dict[APIResource, _Followed] = {}
         self._group: TaskGroup | None = None
         self._changes = Broadcast()

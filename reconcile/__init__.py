@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from reconcile.controller.sources import SYNCED, Source, ticker
     from reconcile.controller.synchronous import SyncClient, SyncContext
     from reconcile.controller.tombstones import Deleted
-    from reconcile.manager.leadership import LeaderElection, LeaseTerms
+    from reconcile.manager.leadership import LeaderElection
     from reconcile.manager.manager import Manager
-    from reconcile.manager.predecessor_check import TakeoverPolicy
     from reconcile.models import (
         UNSET,
         Condition,
@@ -63,7 +62,6 @@ __all__ = [
     "Key",
     "LabelSelector",
     "LeaderElection",
-    "LeaseTerms",
     "Manager",
     "Object",
     "ObjectMeta",
@@ -81,7 +79,6 @@ __all__ = [
     "SyncClient",
     "SyncContext",
     "SystemClock",
-    "TakeoverPolicy",
     "Transport",
     "Unstructured",
     "Watch",

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import click
-from attrs import define, evolve, field
+from attrs import define, field
 from rich.console import Console
 
 from informers import ApiError
@@ -69,7 +69,7 @@ def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> N
 
 
 def _check(operator: Operator) -> None:
-    if operator.manager.options.clusters:
+    if operator.manager.options["clusters"]:
         raise Problem(
             "the manager works in several clusters, and there is one here", "name one that works in one"
         )
@@ -139,12 +139,11 @@ class Development:
 
     def _manager(self, cluster: EmbeddedCluster) -> Manager:
         self.operator.manager.configure()
-        running = self.operator.manager.on(cluster.transport())
-        options = evolve(running.options, leader_election=None, stop_seconds=STOP_SECONDS)
-        address = parse_address(options.serve or "127.0.0.1:0")
+        address = parse_address(self.operator.manager.options["serve"] or "127.0.0.1:0")
         serve = self._address if self._address and not address.port else str(address)
-        running.options = evolve(options, serve=serve)
-        return running
+        return self.operator.manager.on(
+            cluster.transport(), leader_election=None, stop_seconds=STOP_SECONDS, serve=serve
+        )
 
     def _remember_address(self) -> None:
         """Keep the address over a reload, so that its clients, such as `reconcile top`, go on."""
@@ -154,7 +153,7 @@ class Development:
     async def _prepare(self, cluster: EmbeddedCluster, running: Manager) -> None:
         for versions in families(kind for controller in running.controllers for kind in controller.kinds):
             await cluster.client.apply(definition_of(*versions))
-        for namespace in running.options.kept_to:
+        for namespace in running.namespaces:
             await cluster.make_namespace(namespace)
 
     def _tell_start(self) -> None:

@@ -17,7 +17,7 @@ from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 from reconcile.kinds import Namespace
-from reconcile.manager.connection import install
+from reconcile.manager.installed_definitions import install
 from reconcile.manager.manager import Manager
 from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.simulation import SimulatedNodes, SimulatedWorkloads

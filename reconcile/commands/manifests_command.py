@@ -73,8 +73,8 @@ def manifests(
     except ConfigurationError as error:
         raise Problem(str(error)) from None
     options = operator.manager.options
-    election = options.leader_election
-    kept_to = options.kept_to if namespaces is None else _namespaces(namespaces)
+    election = options["leader_election"]
+    kept_to = operator.manager.namespaces if namespaces is None else _namespaces(namespaces)
     deployed = Installation(
         name=operator.name,
         lease=operator.name if election is None else election.name,
@@ -84,11 +84,11 @@ def manifests(
         controllers=operator.manager.controllers,
         replicas=replicas,
         namespaces=kept_to,
-        tls=bool(options.serve_certificates),
+        tls=bool(options["serve_certificates"]),
         # The port is open to the cluster: metrics are not, and tokens are not asked for in the clear.
-        review=options.serve_review or bool(options.serve_certificates and not kept_to),
+        review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
         owner_finalizers=owner_finalizers,
-        stop_seconds=options.stop_seconds,
+        stop_seconds=options["stop_seconds"],
     )
     _check(deployed, operator)
     files = documents_of(deployed, _definitions(operator))
@@ -107,7 +107,7 @@ def _check(deployed: Installation, operator: Operator) -> None:
             f"the kinds of the bundled controller {bundled} may be defined by another project",
             "put it into a module of yours, and apply the crd_ files only where nobody else does",
         )
-    if operator.manager.options.clusters:
+    if operator.manager.options["clusters"]:
         raise Problem(
             "the manager works in several clusters, and manifests are for one",
             "name a module:manager that works in one",

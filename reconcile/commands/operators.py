@@ -29,7 +29,7 @@ def load_operator(module: str, name: str = "") -> Operator:
     """
     targets = targets_of(module)
     manager = load_manager(targets)
-    own = manager.options.name
+    own = manager.options["name"]
     last = module.partition(":")[0].rpartition(".")[2]
     return Operator(_checked_name(name or (own if own != _UNNAMED else _label(last))), targets, manager)
 

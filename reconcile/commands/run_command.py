@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
@@ -25,7 +26,7 @@ from reconcile.commands.problems import ManagerEnded, Problem
 from reconcile.commands.progress import PATIENCE
 from reconcile.commands.targets import load_manager
 from reconcile.manager.manager import Manager
-from reconcile.manager.option_list import OPTIONS, ConfigurationError, from_flags
+from reconcile.manager.option_list import TEXT_OPTIONS, ConfigurationError, flag_of, from_flags
 from reconcile.manager.predecessor_check import PredecessorActive
 from reconcile.manager.server_readiness import NOT_READY, until_ready
 from reconcile.manager.signals import Stop, handling, in_loop, on_signal
@@ -51,14 +52,11 @@ class ConnectionOptions:
 
 def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
     """A flag for each option of a manager; none of them has a default, which is the manager's own."""
-    for option in reversed(OPTIONS):
-        if option.name in ("embedded", "namespace"):
+    for name, spec in reversed(TEXT_OPTIONS.items()):
+        if name in ("embedded", "namespace"):
             continue  # these have flags of another form
-        if option.name in ("debug", "dry_run", "take_over"):
-            switch = click.option(option.flag, option.name, flag_value="true", help=option.meaning)
-            command = switch(command)
-            continue
-        command = click.option(option.flag, option.name, metavar="VALUE", help=option.meaning)(command)
+        form: dict[str, Any] = {"flag_value": "true"} if spec.is_switch else {"metavar": "VALUE"}
+        command = click.option(flag_of(name), name, help=spec.help, **form)(command)
     return command
 
 
@@ -95,9 +93,9 @@ def run(
     manager = load_manager(targets)
     try:
         manager.configure(from_flags({**flags, "namespace": namespace}))
-        if manager.options.clusters and not embedded:
+        if manager.options["clusters"] and not embedded:
             _refuse_cluster_options(options, "a manager that names its clusters")
-            for way in manager.options.clusters.values():
+            for way in manager.options["clusters"].values():
                 if isinstance(way, str):
                     choose_connection(evolve(options, context=way), _where(manager))
             ctx.exit(anyio.run(_run_alone, manager))
@@ -190,7 +188,7 @@ async def _check(transport: Transport, manager: Manager) -> None:
         await _check_kinds(transport, manager)
 
     try:
-        await until_ready(look, manager.options.sync_seconds, (*NOT_READY, _NoDefinition))
+        await until_ready(look, manager.options["sync_seconds"], (*NOT_READY, _NoDefinition))
     except _NoDefinition as missing:
         name, version = missing.resource.name, missing.resource.api_version
         hint = "install its CustomResourceDefinition"
@@ -228,7 +226,7 @@ async def _check_kinds(transport: Transport, manager: Manager) -> None:
 
 
 def _where(manager: Manager) -> str:
-    return ", ".join(manager.options.kept_to)
+    return ", ".join(manager.namespaces)
 
 
 async def _run_on(manager: Manager, transport: Transport) -> int:
@@ -252,7 +250,7 @@ async def _run_embedded(manager: Manager) -> int:
         async with embedded_cluster(Path(folder)) as cluster:
             _announce("embedded", cluster.url, _where(manager))
             await cluster.install(kind for controller in manager.controllers for kind in controller.kinds)
-            for namespace in manager.options.kept_to:
+            for namespace in manager.namespaces:
                 await cluster.make_namespace(namespace)
             click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
             await _run(manager, cluster.transport(), stop)

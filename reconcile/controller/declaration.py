@@ -212,7 +212,7 @@ class Controller(_Options[T]):
     later than its poll: `Backoff(base=1, limit=300)`.
 
     `predecessor` names the operator that kept the kind before: where that is at work, managers do not start
-    (see `TakeoverPolicy`).
+    (option `take_over`).
 
     `storms` says what is done about an object whose runs keep waking themselves (see `Storms`).
 

@@ -84,7 +84,7 @@ def review_permissions() -> Sequence[Permission]:
 
 
 def predecessor_permissions(controllers: Iterable[Controller[Any]]) -> Sequence[Permission]:
-    """What is listed to check that no predecessor of a controller still runs (see `TakeoverPolicy`)."""
+    """What is listed to check that no predecessor of a controller still runs (option `take_over`)."""
     predecessors = [one.predecessor for one in controllers if one.predecessor is not None]
     found = []
     if any(predecessor.leases for predecessor in predecessors):

@@ -1,4 +1,7 @@
-"""What a server has installed, held against what the models promise: at the start, not in an autoscaler."""
+"""The definitions of kinds on a server: installed on an embedded one, compared with the models on any other.
+
+A definition that lacks a `scale` fails the start, and not an autoscaler later.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -6,9 +9,30 @@ from typing import Any
 import msgspec
 
 from informers import APIResource, Transport, error_from_response
-from reconcile.models import Object, Scale, kind_of
+from reconcile.client.client import Client
+from reconcile.models import Object, Scale, kind_of, thaw, unstructured_kind
+from reconcile.models.versions import definition_to_install
+
+_Definition = unstructured_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 
 _body = msgspec.json.Decoder(dict[str, Any])
+
+
+async def install_missing(client: Client, kinds: Iterable[type[Object]]) -> None:
+    """Install the kinds that a server does not serve yet. Raises TypeError as `install` does."""
+    for kind in dict.fromkeys(kinds):
+        resource = kind_of(kind).resource
+        if resource.plural not in await _served_names(client.transport, resource):
+            await install(client, kind)
+
+
+async def install(client: Client, kind: type[Object]) -> None:
+    """Apply the definition of a kind with all its versions, beside those that are installed.
+
+    Raises TypeError for a kind without a definition, and for versions that lose each other's fields.
+    """
+    installed = await client.find(_Definition, kind_of(kind).resource.name)
+    await client.apply(definition_to_install(kind, None if installed is None else thaw(installed.body)))
 
 
 class DefinitionMismatch(Exception):
@@ -36,8 +60,7 @@ async def check_scales(transport: Transport, kinds: Iterable[type[Object]]) -> N
 
 
 async def _missing(transport: Transport, resource: APIResource, scale: Scale) -> list[str]:
-    served = await _read(transport, f"/apis/{resource.api_version}")
-    names = {entry.get("name") for entry in served.get("resources") or ()}
+    names = await _served_names(transport, resource)
     if resource.plural not in names:
         return []
     parts = [part for part in ("scale", "status") if f"{resource.plural}/{part}" not in names]
@@ -45,6 +68,13 @@ async def _missing(transport: Transport, resource: APIResource, scale: Scale) ->
     document = await _read(transport, f"/openapi/v3/apis/{resource.api_version}")
     schema = _schema_of(document, resource)
     return missing if schema is None else [*missing, *_faults(schema, scale)]
+
+
+async def _served_names(transport: Transport, resource: APIResource) -> set[str]:
+    """What discovery lists of the group and version of a resource, subresources such as `pods/status` too."""
+    prefix = "/apis" if resource.group else "/api"
+    served = await _read(transport, f"{prefix}/{resource.api_version}")
+    return {entry.get("name") for entry in served.get("resources") or ()}
 
 
 async def _read(transport: Transport, path: str) -> Mapping[str, Any]:

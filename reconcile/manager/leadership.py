@@ -12,7 +12,7 @@ import platform
 from collections.abc import Mapping
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from informers import (
     AlreadyExists,
@@ -100,19 +100,21 @@ def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> Leas
 
 @frozen
 class LeaderElection:
-    """What is run for: the Lease's place, and who runs. An `identity` must be nobody else's.
+    """The Lease of an election, and the `identity` of this candidate, which must be unique.
 
-    Without one, the host's name and a random part are taken.
+    Without one, it is made of the host's name and a random part.
     """
 
     name: str
     namespace: str = "default"
     identity: str = ""
-    terms: LeaseTerms = field(factory=LeaseTerms)
 
     def identified(self, clock: Clock) -> "LeaderElection":
         """The same with an identity."""
         return self if self.identity else evolve(self, identity=f"{platform.node()}_{clock.uuid()}")
+
+
+_DEFAULT_TERMS = LeaseTerms()
 
 
 class LeaderElector:
@@ -121,8 +123,9 @@ class LeaderElector:
     `client` must reach the server without the guard of `LedTransport`, or nobody could ever renew.
     """
 
-    def __init__(self, client: Client, election: LeaderElection) -> None:
+    def __init__(self, client: Client, election: LeaderElection, terms: LeaseTerms = _DEFAULT_TERMS) -> None:
         self.election = election.identified(client.clock)
+        self.terms = terms
         self._client = client
         self._seen: Sighting | None = None
         self._certain_until = float("-inf")
@@ -156,7 +159,7 @@ class LeaderElector:
 
     async def hold(self) -> None:
         """Renew until it cannot be done in time, or another holder is seen. Raises LeadershipLost."""
-        terms = self.election.terms
+        terms = self.terms
         while True:
             await anyio.sleep(terms.retry)
             with anyio.move_on_at(self._deadline()):
@@ -172,7 +175,7 @@ class LeaderElector:
             return
         self._be_certain_until(float("-inf"))
         spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
-        with anyio.move_on_after(self.election.terms.renew_deadline):
+        with anyio.move_on_after(self.terms.renew_deadline):
             try:
                 await self._client.update(self._seen.lease.replace(spec=spec), whole=True)
             except ApiError as error:
@@ -182,13 +185,13 @@ class LeaderElector:
         """Try once to take or renew; a request that hangs is given up."""
         asked_at = self._time()
         try:
-            with anyio.fail_after(max(1.0, self.election.terms.renew_deadline / 2)):
+            with anyio.fail_after(max(1.0, self.terms.renew_deadline / 2)):
                 taken = await self._take()
         except (ApiError, TimeoutError) as error:
             _log.info("the lease was not taken", lease=self._place, error=str(error) or "no answer in time")
             return False
         if taken:
-            self._be_certain_until(asked_at + self.election.terms.renew_deadline)
+            self._be_certain_until(asked_at + self.terms.renew_deadline)
         return taken
 
     def _be_certain_until(self, time: float) -> None:
@@ -223,13 +226,13 @@ class LeaderElector:
             return False
 
     async def _write(self, lease: Lease) -> bool:
-        spec = claim(lease.spec, self.election.identity, self.election.terms, self._now())
+        spec = claim(lease.spec, self.election.identity, self.terms, self._now())
         written = await self._client.update(lease.replace(spec=spec), whole=True)
         self._seen = Sighting(written, anyio.current_time())
         return True
 
     async def _create(self) -> bool:
-        spec = claim(LeaseSpec(), self.election.identity, self.election.terms, self._now())
+        spec = claim(LeaseSpec(), self.election.identity, self.terms, self._now())
         metadata = ObjectMeta(self.election.name, self.election.namespace)
         try:
             written = await self._client.create(Lease(metadata=metadata, spec=spec))
@@ -248,7 +251,7 @@ class LeaderElector:
 
     def _patience(self) -> float:
         """Seconds until the next look: soon after the Lease runs out, if that is sooner than usual."""
-        retry, chance = self.election.terms.retry, self._client.clock.random()
+        retry, chance = self.terms.retry, self._client.clock.random()
         usual = retry * (1 + 1.2 * chance)
         if self._seen is None:
             return usual

@@ -78,11 +78,11 @@ class ManagedCluster:
         await until_ready(partial(check_scales, self.client.transport, kinds), self.sync_seconds)
         self.works = self.tried = True
 
-    async def look(self, controllers: Sequence[Controller[Any]] = ()) -> None:
+    async def check_predecessors(self, controllers: Sequence[Controller[Any]] = ()) -> None:
         """Before they write: see that nobody is at work whose place they take. Raises PredecessorActive."""
         if self.predecessor_check is not None:
             asked = controllers or [runner.controller for runner in self.runners]
-            await until_ready(partial(self.predecessor_check.look, asked), self.sync_seconds)
+            await until_ready(partial(self.predecessor_check.check, asked), self.sync_seconds)
 
     async def try_once(self) -> None:
         """Wait until each of its informers has its first list, or has once failed to get it."""
@@ -160,7 +160,7 @@ class ClusterSet:
             for cluster in filter(lambda cluster: cluster.wants(controller), self.members):
                 if cluster.works or len(self.members) == 1:
                     await check_scales(cluster.client.transport, controller.kinds)
-                    await cluster.look([controller])
+                    await cluster.check_predecessors([controller])
                     await cluster.runners.add(controller)
                 else:
                     cluster.runners.admit(controller)
@@ -206,10 +206,10 @@ class ClusterSet:
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
-    async def look(self) -> None:
+    async def check_predecessors(self) -> None:
         """See that nobody is at work whose place is taken; of several clusters each when it joins."""
         if len(self.members) == 1:
-            await self.members[0].look()
+            await self.members[0].check_predecessors()
 
     def start(self, group: TaskGroup) -> None:
         """Have the controllers work, now and where a cluster joins later; called when leading."""
@@ -253,7 +253,7 @@ class ClusterSet:
         self._tell()
         while not self._started:
             await self._change()
-        await cluster.look()
+        await cluster.check_predecessors()
         cluster.runners.start(group)
         self.log.info("cluster joined", cluster=cluster.name)
 

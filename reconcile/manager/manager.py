@@ -1,406 +1,259 @@
-"""Runs controllers: connects them to a cluster, starts and stops everything in order."""
+"""Runs controllers: connects them to clusters, starts and stops everything in order."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from logging import INFO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from attrs import evolve
 
-from informers import Cache, Clock, InformerOptions, SystemClock, Transport, get_logger
+from informers import SystemClock, Transport
 from reconcile.client.client import Client
-from reconcile.client.limits import RateLimiter
-from reconcile.client.redaction import redact_event
-from reconcile.controller.blocking import THREADS, Blocking
-from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
-from reconcile.controller.declared_writes import Undeclared
-from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
-from reconcile.controller.takeover_selection import takeover_selection
-from reconcile.manager.connection import connected, define, elector_on, way_of_runs
-from reconcile.manager.leadership import LeaderElection, LeaderElector
-from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
+from reconcile.manager.assembly import Assembly
+from reconcile.manager.installed_definitions import install_missing
+from reconcile.manager.managed_clusters import ClusterSet
+from reconcile.manager.option_checks import check_options, check_reach, check_server
 from reconcile.manager.option_list import (
-    CLIENT_BURST,
-    CLIENT_QPS,
-    ByController,
-    ConfigurationError,
     ManagerOptions,
-    ReadyWhen,
-    ServeMetrics,
-    check_clusters,
-    check_controllers,
-    check_reach,
-    check_serving,
-    configured,
+    complete_options,
+    followed_namespaces,
     from_environment,
-    of_controller,
+    overridden,
     shown,
 )
-from reconcile.manager.predecessor_check import NO_TAKEOVER, TakeoverPolicy, predecessor_check
-from reconcile.manager.runner_set import RunnerSet
+from reconcile.manager.readiness_checks import readiness_checks
 from reconcile.manager.service import Service
-from reconcile.manager.unique_names import check_apart
-from reconcile.models import Object
+from reconcile.manager.transports import open_transports
+from reconcile.manager.unique_names import check_unique_names
 from reconcile.ops.access_reviews import AccessReviewer
 from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
-from reconcile.ops.health_checks import Check, ping
+from reconcile.ops.health_checks import ping
 from reconcile.ops.manager_status import ManagerStatus
 from reconcile.ops.page_server import Address, PageSources, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.supervision import first_error, noted
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
-    from prometheus_client import CollectorRegistry
-
-    from reconcile.embedded import ApiServer
     from reconcile.ops.metrics import Metrics
-    from reconcile.ops.tracing import Traces
 
-_NOTHING: Mapping[Any, Any] = {}
+_NO_FLAGS: ManagerOptions = {}
 
 
 class Manager(Service):
-    """Controllers that share one cluster, one cache and one life.
+    """Runs controllers on one cluster, or on several, with shared caches, from a start to a stop.
 
-    `transport` is the way to the API server; without one, the kubeconfig rules of kubectl apply
-    (`reconcile run` and in-cluster use), and `embedded=True` runs an API server inside this process.
-    `clusters` are several, by names of your own: each a transport, or a context of the kubeconfig. Each
-    has a cache and a client of its own (`client_of`), and keys carry its name; one that cannot be read
-    does not hold up the others. The first has the Lease, and is what `client` is for.
-    `namespace` keeps the manager to one namespace, `namespaces` to these, and then it needs Roles alone:
-    kinds without namespaces and watches `everywhere` are refused. `name` is the field manager of writes
-    that belong to no controller. Names of controllers are unique (else ValueError).
+    The options are those of `ManagerOptions`, which the page Configuration explains; text options are
+    overridden by `RECONCILE_*` variables of `environ` (default: the process's) when it starts. Names of
+    controllers, their field managers and finalizers are unique (else ValueError).
+
+    `transport` leads to the API server; without one, the kubeconfig rules of kubectl apply (`reconcile run`
+    and in-cluster use), and `embedded=True` runs an API server inside this process. `clusters` are several,
+    by names of your own: each a transport, or a context of the kubeconfig. Each has a cache, a client
+    (`client_of`) and runs of its own, and keys carry its name; one that cannot be read does not hold up the
+    others. The first has the Lease, and is what `client` is for.
 
     With `leader_election`, workers run and writes are sent only while this manager leads; until then it
-    is a warm standby, with synced caches and filled queues.
+    is a warm standby, with synced caches and filled queues. `serve` is an address for `/healthz`, `/readyz`,
+    `/metrics` and `/debug`, which answer from before the first lists until the very end.
 
-    `serve` is an address (`127.0.0.1:8080`, `:8080`) for `/healthz`, `/readyz`, `/metrics` and
-    `/debug/state`, which answer from before the first lists until the very end. `/readyz` says yes when
-    the process is up, or, by `ready_when`, when caches are synced, or when it also leads. With
-    `serve_certificates`, a folder with `tls.crt` and `tls.key`, over TLS; they are taken anew when they
-    change. With `serve_review` the API server says who may get `/metrics` and `/debug`, by token; else
-    `/debug` is for this machine, and so is `/metrics` with `serve_metrics="local"`. `liveness` and
-    `readiness` are further checks, by name: functions that raise if something is not well. With `metrics`,
-    a prometheus-client registry, or with `serve` and a registry of its own, metrics are collected. With
-    `traces`, an OpenTelemetry tracer provider, each run is a span and its requests are children.
-
-    `client_qps` requests a second (0: any number), `client_burst` of them at once, may all controllers
-    together make; a `limiter` in its place does the same for several managers. It slows down nothing else:
-    not informers, not events, not the Lease.
-
-    `workers` and `timeout` (seconds) are for controllers that do not say their own; as mappings they give
-    them by controller, and go before what it says. At most `threads` blocking calls run at a time;
-    `blocking` says where, by default in threads, and in step with the event loop under a test's clock.
-    With `debug` each run is rehearsed, and fails where its desired state differs (`NondeterministicRun`).
-    `takeover` is for clusters that others work on: what it keeps, whether it writes, whom it replaces.
-    `informers` says what of a kind is followed and kept in memory; `Object` stands for all others.
-    `undeclared` writes are refused or logged; if it is not said, refused where the clock is a test's.
-
-    Options that text can say are overridden by `RECONCILE_*` variables of `environ` (default: the
-    process's) when it starts; `reconcile.configuration` has the table.
-
-    Start order: informers, first lists, leadership, workers. Stop order: no new keys, runs under way end
+    Start order: informers, first lists, leadership, workers. Stop order: no new keys, runs in progress end
     (within `stop_seconds`, then they are cancelled), the Lease is released, informers.
+
+    Raises TypeError for an option that does not exist, and ConfigurationError for a value that an option
+    does not take.
     """
 
     def __init__(
         self,
         *controllers: Controller[Any],
-        transport: Transport | None = None,
-        clusters: Mapping[str, Transport | str] = _NOTHING,
-        embedded: bool = False,
-        namespace: str = "",
-        namespaces: Iterable[str] = (),
-        name: str = "reconcile",
-        clock: Clock | None = None,
-        sync_seconds: float = 120.0,
-        stop_seconds: float = 30.0,
-        blocking: Blocking | None = None,
-        leader_election: LeaderElection | None = None,
-        serve: str = "",
-        serve_certificates: str = "",
-        serve_review: bool = False,
-        serve_metrics: ServeMetrics = "all",
-        ready_when: ReadyWhen = "up",
-        liveness: Mapping[str, Check] = _NOTHING,
-        readiness: Mapping[str, Check] = _NOTHING,
-        metrics: "CollectorRegistry | None" = None,
-        traces: "TracerProvider | None" = None,
-        limiter: RateLimiter | None = None,
-        client_qps: float = CLIENT_QPS,
-        client_burst: int = CLIENT_BURST,
-        workers: ByController[int] = DEFAULT_WORKERS,
-        timeout: ByController[float] = DEFAULT_TIMEOUT,
-        threads: int = THREADS,
-        debug: bool = False,
-        takeover: TakeoverPolicy = NO_TAKEOVER,
-        undeclared: Undeclared | None = None,
-        informers: Mapping[type[Object], InformerOptions] = _NOTHING,
         environ: Mapping[str, str] | None = None,
+        **options: Unpack[ManagerOptions],
     ) -> None:
         super().__init__()
-        check_apart(controllers)
-        if bool(embedded) + bool(clusters) + (transport is not None) > 1:
-            raise ValueError("give one of transport=, clusters= and embedded=True: where to run")
+        check_unique_names(controllers)
         self.controllers = controllers
-        self.options = ManagerOptions(
-            namespace=namespace,
-            namespaces=namespaces,
-            name=name,
-            clock=clock or SystemClock(),
-            sync_seconds=sync_seconds,
-            stop_seconds=stop_seconds,
-            limiter=limiter,
-            client_qps=client_qps,
-            client_burst=client_burst,
-            workers=workers,
-            timeout=timeout,
-            threads=threads,
-            debug=debug,
-            takeover=takeover,
-            undeclared=undeclared,
-            informers=informers,
-            blocking=blocking,
-            leader_election=leader_election,
-            embedded=embedded,
-            clusters=check_clusters(clusters),
-            serve=serve,
-            serve_certificates=serve_certificates,
-            serve_review=serve_review,
-            serve_metrics=serve_metrics,
-            ready_when=ready_when,
-            liveness=liveness,
-            readiness=readiness,
-            metrics=metrics,
-            traces=traces,
-        )
+        self.options = complete_options(options)
+        check_server(self.options)
         self._environ = environ
         self._configured = False
+        self._transport = self.options["transport"]
         self._metrics: Metrics | None = None
-        self._traces: Traces | None = None
         self._address: Address | None = None
-        self._transport = transport
-        self._clusters: ClusterSet | None = None
-        self._elector: LeaderElector | None = None
+        self._assembly: Assembly | None = None
         self._watchdog: Watchdog | None = None
-        self._server: ApiServer | None = None
 
     @property
     def client(self) -> Client:
         """Reads through the manager's cache, writes to its cluster. Raises RuntimeError before the start."""
-        if self._clusters is None:
+        if self._assembly is None:
             raise RuntimeError("the manager has no client before it runs")
-        return self._clusters.members[0].client
+        return self._assembly.clusters.members[0].client
 
     def client_of(self, cluster: str) -> Client:
-        """The same for one of several clusters. Raises LookupError, and RuntimeError before the start."""
-        return self._running.of(cluster).client
+        """The client of one of several clusters. Raises LookupError, and RuntimeError before the start."""
+        return self._clusters.of(cluster).client
 
     @property
     def embedded(self) -> bool:
         """Whether it runs on an API server inside this process."""
-        return self.options.embedded
+        return self.options["embedded"]
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces that it is kept to; none for all of them."""
+        return followed_namespaces(self.options)
 
     @property
     def address(self) -> str:
-        """Where it serves now, with the port that was found for 0; empty where it does not."""
+        """Where it serves now, with the port that was chosen for 0; empty where it does not."""
         return "" if self._address is None else str(self._address)
 
     @property
     def transport(self) -> Transport | None:
-        """The way to the API server, once it is known: as given, or as found at the start."""
+        """Leads to the API server: as given, or as opened at the start; None before that."""
         return self._transport
 
-    def on(self, transport: Transport, *, namespace: str | None = None) -> "Manager":
-        """The same manager, not started, on that way to a server, and in that namespace if one is given."""
-        other = Manager(*self.controllers, transport=transport, environ=self._environ)
-        other.options = evolve(self.options, embedded=False, clusters={})
-        if namespace is not None:
-            other.options = evolve(other.options, namespace=namespace, namespaces=())
-        other._configured = self._configured
-        return other
+    def on(self, transport: Transport, /, **options: Unpack[ManagerOptions]) -> "Manager":
+        """The same manager, not started, on that transport and with those options changed."""
+        changes: ManagerOptions = {"embedded": False, "clusters": {}, **options, "transport": transport}
+        # Variables must not override `options` a second time.
+        environ = {} if self._configured else self._environ
+        return Manager(*self.controllers, environ=environ, **overridden(self.options, changes))
 
-    def configure(self, flags: Mapping[str, Any] = _NOTHING) -> None:
-        """Override options by the environment, and then by `flags`; `run` does it if nobody has.
+    def configure(self, flags: ManagerOptions = _NO_FLAGS) -> None:
+        """Override options by the environment, and then by `flags`; `run` calls it if it was not called.
 
-        Raises ConfigurationError for a variable that is no option, or whose value is none.
+        Raises ConfigurationError for a variable without an option, a value that its option does not take,
+        and options that do not fit together.
         """
         environ = os.environ if self._environ is None else self._environ
-        options = configured(self.options, {**from_environment(environ), **flags})
-        check_controllers(options, self.controllers)
-        check_serving(options)
-        if options.embedded and self._transport is not None:
-            raise ConfigurationError("an embedded server is asked for, but the manager brings its transport")
-        if options.clusters and (options.embedded or self._transport is not None):
-            raise ConfigurationError("clusters are asked for, but the manager runs on another server")
+        changes: ManagerOptions = {**from_environment(environ), **flags}
+        options = overridden(self.options, changes)
+        check_options(options, self.controllers)
         self.options = options
         self._configured = True
 
     def status(self) -> ManagerStatus:
         """What every controller and every informer does now."""
+        assembly = self._assembly
+        clusters = [] if assembly is None else assembly.clusters.members
+        elector = None if assembly is None else assembly.elector
         return ManagerStatus(
-            server=self._transport.server if self._transport is not None else "",
-            clusters=[cluster.status() for cluster in self._clusters or ()],
-            leading=self.options.leader_election is None
-            or (self._elector is not None and self._elector.is_leader),
-            leader="" if self._elector is None else self._elector.leader,
+            server="" if self._transport is None else self._transport.server,
+            clusters=[cluster.status() for cluster in clusters],
+            leading=self.options["leader_election"] is None or (elector is not None and elector.is_leader),
+            leader="" if elector is None else elector.leader,
             controllers=[runner.status() for runner in self._runners],
-            informers=[status for cluster in self._clusters or () for status in cluster.informers()],
+            informers=[status for cluster in clusters for status in cluster.informers()],
         )
 
     def state(self) -> Mapping[str, Any]:
-        """What `/debug/state` says: queues with causes, runs, errors, informers; only what JSON has."""
+        """What `/debug/state` answers: queues with causes, runs, errors, informers; only what JSON has."""
         return state_of(self.status(), self._runners, anyio.current_time())
 
     async def add(self, controller: Controller[Any]) -> None:
-        """Take in one more controller; returns when its caches are synced and it works, or will when leading.
+        """Add a controller; returns when its caches are synced and it works, or will when leading.
 
-        Before the start it is only noted. Raises ValueError where its name is taken, CacheSyncFailed,
-        DefinitionMismatch, and RuntimeError where the manager stops: what is added either runs and is
-        awaited, or is refused.
+        Raises ValueError if its name is taken, CacheSyncFailed, DefinitionMismatch, PredecessorActive, and
+        RuntimeError while the manager stops: a controller that is added either runs and is awaited, or is
+        refused.
         """
-        if self._clusters is None:
-            check_apart((*self.controllers, controller))
+        if self._assembly is None:
+            check_unique_names((*self.controllers, controller))
             self.controllers = (*self.controllers, controller)
             return
         check_reach(self.options, [controller])
-        if self._server is not None:
-            await define(self._server, self.client, controller.kinds)
+        if self.embedded:
+            await install_missing(self.client, controller.kinds)
         await self._clusters.add(controller)
 
     async def remove(self, name: str) -> None:
-        """Let a controller go: its runs end (within `stop_seconds`, then they are cancelled).
+        """Remove a controller: its runs end (within `stop_seconds`, then they are cancelled).
 
-        What only it read is followed no longer. Raises LookupError for a name that no controller has.
+        Kinds that only it reads are followed no longer. Raises LookupError for a name that no controller has.
         """
-        await self._running.remove(name, self.options.stop_seconds)
+        await self._clusters.remove(name, self.options["stop_seconds"])
 
     def pause(self, name: str) -> None:
-        """Let a controller begin no runs until `resume`; its keys are collected. Raises LookupError."""
-        for runner in self._running.named(name):
+        """Begin no runs of a controller until `resume`; its keys are collected. Raises LookupError."""
+        for runner in self._clusters.named(name):
             runner.pause()
 
     def resume(self, name: str) -> None:
         """Undo `pause`. Raises LookupError."""
-        for runner in self._running.named(name):
+        for runner in self._clusters.named(name):
             runner.resume()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop` or cancellation. Nothing outlives this call. A second one raises RuntimeError.
 
-        Raises ConfigurationError for a wrong `RECONCILE_` variable, ServeError if its port cannot be had,
+        Raises ConfigurationError for a wrong `RECONCILE_` variable, ServeError if its port is not available,
         CacheSyncFailed if a resource cannot be followed at the start, DefinitionMismatch if a kind with
-        `scale=` cannot be scaled on that server, PredecessorActive (see `TakeoverPolicy`), and the first
-        error of any task otherwise, LeadershipLost among them; Interrupted where other code cancelled one
-        of its tasks. The log has each of them. `task_status` is told when the caches are synced and, without
+        `scale=` cannot be scaled on that server, PredecessorActive (see `Controller(predecessor=)`), and the
+        first error of any task otherwise, LeadershipLost among them; Interrupted if other code cancelled one
+        of its tasks. The log has each of them. `task_status` is set when the caches are synced and, without
         leader election, the workers have started.
         """
-        if self._clusters is not None:
+        if self._assembly is not None:
             raise RuntimeError("a manager runs once; make another one")
-        with self._living():
+        with self._ending():
             if not self._configured:
                 self.configure()
             if self._log.isEnabledFor(INFO):
                 self._log.info("configuration", **shown(self.options))
-            if not self.options.serve and self.options.metrics is None:
-                await self._run(task_status)
-                return
-            async with self._observed():
-                await self._run(task_status)
-
-    async def _run(self, task_status: TaskStatus[None]) -> None:
-        if self.embedded:
-            await self._run_embedded(task_status)
-            return
-        if self._transport is not None:
-            await self._run_on({"": self._transport}, task_status)
-            return
-        async with AsyncExitStack() as connections:
-            transports: dict[str, Transport] = {}
-            for name, way in (self.options.clusters or {"": ""}).items():
-                transports[name] = await connected(way, connections) if isinstance(way, str) else way
-            self._transport = next(iter(transports.values()))
-            await self._run_on(transports, task_status)
+            # The pages come first and go last: probes are answered while everything else starts and stops.
+            async with self._observed(), open_transports(self.options, self.controllers) as transports:
+                self._transport = next(iter(transports.values()))
+                await self._run_on(transports, task_status)
 
     @asynccontextmanager
     async def _observed(self) -> AsyncIterator[None]:
-        """Collect metrics and serve pages, as far as that is wanted, around everything else."""
+        """Collect metrics and serve pages, as far as the options ask for either."""
         options = self.options
+        if not options["serve"] and options["metrics"] is None:
+            yield
+            return
         from reconcile.ops.metrics import Metrics
 
-        lease = "" if options.leader_election is None else options.leader_election.name
-        self._metrics = metrics = Metrics(self.status, registry=options.metrics, lease=lease)
+        election = options["leader_election"]
+        lease = "" if election is None else election.name
+        self._metrics = metrics = Metrics(self.status, registry=options["metrics"], lease=lease)
         try:
-            if not options.serve:
+            if not options["serve"]:
                 yield
                 return
-            liveness = {"ping": ping, "event-loop": ping, **options.liveness}
-            reviewer = AccessReviewer(lambda: self._transport) if options.serve_review else None
-            actions = DebugActions(lambda: self._runners)
-            local, ready = options.serve_metrics == "local", self._readiness()
-            pages = PageSources(
-                liveness, ready, metrics.text, self.state, actions, reviewer, local, self._held
-            )
-            certificates = Path(options.serve_certificates) if options.serve_certificates else None
-            address = parse_address(options.serve)
+            certificates = Path(options["serve_certificates"]) if options["serve_certificates"] else None
+            address, pages = parse_address(options["serve"]), self._pages(metrics)
             async with serving(address, pages, certificates, metrics.certificate_read) as self._address:
                 yield
         finally:
             self._address = None
             metrics.close()
 
-    def _readiness(self) -> Mapping[str, Check]:
-        checks: dict[str, Check] = {"ping": ping}
-        if self.options.ready_when != "up":
-            checks["caches"] = self._check_caches
-        if self.options.ready_when == "leading":
-            checks["leader"] = self._check_leader
-        return {**checks, **self.options.readiness}
-
-    def _held(self) -> float:
-        return 0.0 if self._watchdog is None else self._watchdog.held
-
-    def _check_caches(self) -> None:
-        if self._clusters is None:
-            raise RuntimeError("not connected yet")
-        informers = [informer for cluster in self._clusters for informer in cluster.cache]
-        behind = [str(informer.resource) for informer in informers if not informer.synced]
-        if behind:
-            raise RuntimeError(f"no first list of {', '.join(behind)} yet")
-
-    def _check_leader(self) -> None:
-        if not self._started.is_set() or (self._elector is not None and not self._elector.is_leader):
-            raise RuntimeError("another manager leads, or none")
-
-    async def _run_embedded(self, task_status: TaskStatus[None]) -> None:
-        from reconcile.embedded import ApiServer, InProcessTransport
-
-        server = ApiServer(clock=self.options.clock)
-        self._transport = transport = InProcessTransport(server)
-        self._server = server
-        client = Client(transport, field_manager=self.options.name, clock=self.options.clock)
-        await define(server, client, [kind for controller in self.controllers for kind in controller.kinds])
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.run)
-            await self._run_on({"": transport}, task_status)
-            group.cancel_scope.cancel()
+    def _pages(self, metrics: "Metrics") -> PageSources:
+        options = self.options
+        ready_checks = readiness_checks(options["ready_when"], self.status, self._started.is_set)
+        return PageSources(
+            healthz={"ping": ping, "event-loop": ping, **options["liveness"]},
+            readyz={**ready_checks, **options["readiness"]},
+            metrics=metrics.text,
+            state=self.state,
+            actions=DebugActions(lambda: self._runners),
+            reviewer=AccessReviewer(lambda: self._transport) if options["serve_review"] else None,
+            metrics_local=options["serve_metrics"] == "local",
+            held=lambda: 0.0 if self._watchdog is None else self._watchdog.held,
+        )
 
     async def _run_on(self, transports: Mapping[str, Transport], task_status: TaskStatus[None]) -> None:
-        self._blocking = self.options.blocking_code()
-        if self.options.traces is not None:
-            from reconcile.ops.tracing import Traces
-
-            self._traces = Traces(self.options.traces)
-        clusters = self._clusters = ClusterSet([self._cluster(*way) for way in transports.items()], self._log)
+        assembly = self._assembly = self._assemble(transports)
+        clusters = assembly.clusters
         try:
             for controller in self.controllers:
                 clusters.declare(controller)
@@ -410,91 +263,65 @@ class Manager(Service):
                         informers.start_soon(self._metrics.watch_loop)
                     for cluster in clusters:
                         cluster.cache.start(informers)
-                    await self._run_workers(clusters, task_status)
+                    await self._run_workers(assembly, task_status)
+                    # Informers end last: runs that end read their caches until the end.
                     informers.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise first_error(group, self._log) from None
         finally:
             clusters.end()
 
-    def _cluster(self, name: str, transport: Transport) -> ManagedCluster:
-        """One of them; the Lease is in the first."""
-        options = self.options
-        if self._metrics is not None:
-            transport = self._metrics.metered(transport)
-        cache = options.cache_of(transport)
-        cache.reach.log = cache.reach.log.bind(cluster=name) if name else cache.reach.log
-        if options.leader_election is not None and self._elector is None:
-            self._elector = elector_on(transport, cache.reach, options)
-        transport = way_of_runs(transport, cache.reach, options, self._elector, self._traces)
-        client = Client(
-            transport,
-            cache=cache,
-            field_manager=options.name,
-            clock=options.clock,
-            dry_run=options.takeover.dry_run,
-            limiter=options.request_limiter(),
-        )
-        runners = RunnerSet(cache, partial(self._runner, name, client, cache), options.sync_seconds)
-        check = predecessor_check(options.takeover, client, self.controllers)
-        return ManagedCluster(name, cache, client, runners, options.sync_seconds, check)
+    def _assemble(self, transports: Mapping[str, Transport]) -> Assembly:
+        traces = None
+        if self.options["traces"] is not None:
+            from reconcile.ops.tracing import Traces
+
+            traces = Traces(self.options["traces"])
+        return Assembly(self.options, self.controllers, transports, self._log, self._metrics, traces)
 
     def _watched(self, clusters: ClusterSet) -> AbstractContextManager[object]:
         """Report what holds the event loop; not where the clock is a test's: time may be virtual there."""
-        if not isinstance(self.options.clock, SystemClock):
+        if not isinstance(self.options["clock"], SystemClock):
             return nullcontext()
         self._watchdog = Watchdog(log_stall(self._log), clusters.key_of)
         return self._watchdog.watching()
 
-    async def _run_workers(self, clusters: ClusterSet, task_status: TaskStatus[None]) -> None:
+    async def _run_workers(self, assembly: Assembly, task_status: TaskStatus[None]) -> None:
+        clusters, elector = assembly.clusters, assembly.elector
         try:
             async with anyio.create_task_group() as group:
-                self._when_stopped(partial(group.start_soon, self._end_work, clusters, group))
+                self._set_stop_action(partial(group.start_soon, self._end_work, clusters, group))
                 await clusters.sync(group)
-                if self._elector is not None:
-                    self._tell_started(task_status)
-                    await self._elector.acquire()
-                    group.start_soon(noted, self._elector.hold, "leader election")
-                await clusters.look()
+                if elector is not None:
+                    # A standby counts as started: who waits for a start must not wait for the leader's end.
+                    self._note_started(task_status)
+                    await elector.acquire()
+                    group.start_soon(noted, elector.hold, "leader election")
+                # Only a leader looks for predecessors, and before its first run: a standby writes nothing.
+                await clusters.check_predecessors()
                 clusters.start(group)
-                self._tell_started(task_status)
+                self._note_started(task_status)
                 self._log.info("started", controllers=[controller.name for controller in self.controllers])
                 await self._stopping.wait()
         finally:
-            self._when_stopped(None)
-            if self._elector is not None:
+            self._set_stop_action(None)
+            if elector is not None:
+                # Only now, when no run is left, since the next leader may write at once. Shielded, or
+                # standbys of a cancelled manager would wait until the Lease runs out.
                 with anyio.CancelScope(shield=True):
-                    await self._elector.release()
+                    await elector.release()
 
     async def _end_work(self, clusters: ClusterSet, group: TaskGroup) -> None:
         """Close the queues; what still runs after the grace period is cancelled."""
-        await clusters.stop(self.options.stop_seconds)
+        await clusters.stop(self.options["stop_seconds"])
         group.cancel_scope.cancel()
 
     @property
     def _runners(self) -> Sequence[Runner[Any]]:
-        return [] if self._clusters is None else self._clusters.runners
+        return [] if self._assembly is None else self._assembly.clusters.runners
 
     @property
-    def _running(self) -> ClusterSet:
-        if self._clusters is None:
+    def _clusters(self) -> ClusterSet:
+        if self._assembly is None:
             raise RuntimeError("the manager does not run")
-        return self._clusters
-
-    def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
-        options, name = self.options, controller.name
-        recorder = recorder_of(controller, client)
-        log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
-        workers = of_controller(options.workers, name, controller.workers) or DEFAULT_WORKERS
-        timeout = of_controller(options.timeout, name, controller.timeout) or DEFAULT_TIMEOUT
-        shown_name = f"{cluster}/{name}" if cluster else name
-        metrics = None if self._metrics is None else self._metrics.controller(shown_name, workers)
-        traces = None if self._traces is None else self._traces.controller(shown_name)
-        client_of = self.client_of if cluster else None
-        executor = RunExecutor(controller, client, recorder, log, self._blocking, timeout, client_of)
-        elsewhere = self._running.enqueue if cluster else None
-        executor.declarations.refuse = options.refuses_undeclared
-        executor.debug = options.debug
-        executor.selection = takeover_selection(options.takeover.selector, self.controllers)
-        reaches = self._running.reaches
-        return Runner(controller, executor, cache, metrics, traces, workers, cluster, elsewhere, reaches)
+        return self._assembly.clusters

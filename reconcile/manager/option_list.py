@@ -1,480 +1,362 @@
-"""How a manager is told to run: by its constructor, `RECONCILE_*` variables and flags, the latter first.
+"""The options of a manager: one list, from which its constructor, `RECONCILE_*` variables, the flags of
+`reconcile run` and the reference follow.
 
-One table, OPTIONS, is what variables, flags and their documentation are made from.
+A new option is one entry of ManagerOptions, and the code that uses it. A flag goes before a variable, and a
+variable before the constructor.
 """
 
 import difflib
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
-from attrs import asdict, evolve, field, fields_dict, frozen
+from attrs import evolve, frozen
 
-from informers import Cache, Clock, InformerOptions, SystemClock, Transport
+from informers import Clock, InformerOptions, SystemClock, Transport
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.limits import RateLimiter
-from reconcile.controller.blocking import THREADS, Blocking, InStep, Threads
-from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
+from reconcile.controller.blocking import THREADS, Blocking
+from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS
 from reconcile.controller.declared_writes import Undeclared
-from reconcile.controller.permissions import beyond_namespaces
+from reconcile.manager import option_values as values
 from reconcile.manager.leadership import LeaderElection, LeaseTerms
-from reconcile.manager.predecessor_check import NO_TAKEOVER, TakeoverPolicy
-from reconcile.models import Object, kind_of
+from reconcile.manager.option_values import ByController, N, ReadyWhen, ServeMetrics
+from reconcile.models import Object
 from reconcile.ops.health_checks import Check, checked
-from reconcile.ops.page_server import is_loopback, parse_address
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-PREFIX = "RECONCILE_"
-
-ReadyWhen = Literal["up", "synced", "leading"]
-ServeMetrics = Literal["all", "local"]
-
-N = TypeVar("N", int, float)
-ByController: TypeAlias = N | Mapping[str, N]
-"""A number for all controllers that say none; or by their names, which goes before what they say.
-
-The empty name stands for all others.
-"""
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-CLIENT_QPS = 50.0
-CLIENT_BURST = 100
+PREFIX: Final = "RECONCILE_"
+CLIENT_QPS: Final = 50.0
+CLIENT_BURST: Final = 100
+_NONE: Mapping[Any, Any] = {}
 
 
 class ConfigurationError(ValueError):
-    """An option that does not exist, or a value that is none."""
-
-
-def check_namespaces(names: Iterable[str]) -> Sequence[str]:
-    """The same, each once. Raises ValueError for what is no name of a namespace."""
-    found = tuple(dict.fromkeys((names,) if isinstance(names, str) else names))
-    for name in found:
-        if not _LABEL.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a namespace: a-z, 0-9 and dashes are wanted")
-    return found
-
-
-def _an_address(_: object, __: object, serve: str) -> None:
-    if serve:
-        parse_address(serve)
-
-
-def _check_serve_metrics(_: object, __: object, text: str) -> None:
-    if text not in get_args(ServeMetrics):
-        raise ValueError(f"serve_metrics: expected 'all' or 'local', got {text!r}")
-
-
-def _of_kinds(_: object, __: object, informers: Mapping[type[Object], InformerOptions]) -> None:
-    for kind in informers:
-        if kind is not Object:
-            kind_of(kind)
+    """An option that does not exist, or a value that it does not take."""
 
 
 @frozen
-class ManagerOptions:
-    """How a manager runs, whatever it runs and wherever; OPTIONS and `Manager` say what each means."""
+class OptionSpec:
+    """One option: `read` makes its value from text or from what the constructor was given.
 
-    namespace: str
-    name: str = field(converter=check_field_manager)
-    clock: Clock
-    sync_seconds: float
-    stop_seconds: float
-    leader_election: LeaderElection | None
-    embedded: bool = False
-    clusters: Mapping[str, Transport | str] = {}
-    serve: str = field(default="", validator=_an_address)
-    serve_certificates: str = ""
-    serve_review: bool = False
-    serve_metrics: ServeMetrics = field(default="all", validator=_check_serve_metrics)
-    ready_when: ReadyWhen = "up"
-    liveness: Mapping[str, Check] = field(factory=dict, converter=checked)
-    readiness: Mapping[str, Check] = field(factory=dict, converter=checked)
-    metrics: "CollectorRegistry | None" = None
-    traces: "TracerProvider | None" = None
-    limiter: RateLimiter | None = None
-    client_qps: float = CLIENT_QPS
-    client_burst: int = CLIENT_BURST
-    workers: ByController[int] = DEFAULT_WORKERS
-    timeout: ByController[float] = DEFAULT_TIMEOUT
-    threads: int = THREADS
-    debug: bool = False
-    takeover: TakeoverPolicy = NO_TAKEOVER
-    blocking: Blocking | None = None
-    namespaces: Sequence[str] = field(default=(), converter=check_namespaces)
-    undeclared: Undeclared | None = None
-    informers: Mapping[type[Object], InformerOptions] = field(factory=dict, validator=_of_kinds)
-
-    @property
-    def kept_to(self) -> Sequence[str]:
-        """The namespaces that are followed; none for all of them."""
-        return self.namespaces or ((self.namespace,) if self.namespace else ())
-
-    def cache_of(self, transport: Transport) -> Cache:
-        """A cache of one cluster, which follows and keeps what `informers` says."""
-        others = self.informers.get(Object)
-        given = {kind_of(kind).resource: said for kind, said in self.informers.items() if kind is not Object}
-        return Cache(transport, namespaces=self.kept_to, defaults=others, options=given, clock=self.clock)
-
-    @property
-    def refuses_undeclared(self) -> bool:
-        """Whether an undeclared write fails; where nobody says, it does where the clock is a test's."""
-        if self.undeclared is not None:
-            return self.undeclared == "refuse"
-        return not isinstance(self.clock, SystemClock)
-
-    def request_limiter(self) -> RateLimiter | None:
-        """What slows requests down: `limiter`, or else a new one as `client_qps` says; None: nothing."""
-        if self.limiter is not None or not self.client_qps:
-            return self.limiter
-        return RateLimiter(self.client_qps, self.client_burst)
-
-    def blocking_code(self) -> Blocking:
-        """Where blocking code runs: in threads, or in step with the loop where the clock is a test's."""
-        if self.blocking is not None:
-            return self.blocking
-        return Threads(self.threads) if isinstance(self.clock, SystemClock) else InStep()
-
-
-@frozen
-class Option:
-    """One option: its name is the constructor's argument. `read` makes its value out of text."""
-
-    name: str
-    default: str
-    meaning: str
-    read: Callable[[str], Any]
-    constructor: str = ""
-    """How the constructor says it, where that is not by an argument of this name."""
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return PREFIX + self.name.upper()
-
-    @property
-    def flag(self) -> str:
-        """The flag of `reconcile run`."""
-        return "--" + self.name.replace("_", "-")
-
-    def value(self, text: str, source: str) -> Any:
-        """The value that a text stands for. Raises ConfigurationError, which names `source`."""
-        try:
-            return self.read(text)
-        except ValueError as error:
-            raise ConfigurationError(f"{source}: {error}") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"a number of seconds is wanted, not {text!r}")
-    return seconds
-
-
-def _rate(text: str) -> float:
-    try:
-        return _seconds(text)
-    except ValueError:
-        raise ValueError(f"a number of requests a second is wanted, not {text!r}") from None
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"a whole number above 0 is wanted, not {text!r}")
-    return int(text)
-
-
-def _by_controller(read: Callable[[str], N]) -> Callable[[str], "ByController[N]"]:
-    def each(text: str) -> ByController[N]:
-        pairs = [part.strip().rpartition("=") for part in text.split(",")]
-        values = {name.strip(): read(number.strip()) for name, _, number in pairs}
-        if len(values) < len(pairs) or any(bool(name) != bool(sign) for name, sign, _ in pairs):
-            raise ValueError(f"a number is wanted, or NAME=NUMBER, each name once, with commas, not {text!r}")
-        return values[""] if set(values) == {""} else values
-
-    return each
-
-
-def _clusters(text: str) -> Mapping[str, str]:
-    if not text:
-        return {}
-    pairs = [part.strip().partition("=") for part in text.split(",")]
-    clusters = {name: context for name, _, context in pairs}
-    if len(clusters) < len(pairs) or not all(clusters.values()):
-        raise ValueError(f"NAME=CONTEXT is wanted, each name once, with commas, not {text!r}")
-    return cast(Mapping[str, str], check_clusters(clusters))
-
-
-def check_clusters(clusters: Mapping[str, Transport | str]) -> Mapping[str, Transport | str]:
-    """The same. Raises ValueError for what is no name: letters, digits and dashes, as of a DNS label."""
-    for name in clusters:
-        if not _LABEL.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a cluster: a-z, 0-9 and dashes are wanted")
-    return clusters
-
-
-def _limit(text: str) -> float:
-    seconds = _seconds(text)
-    if not seconds:
-        raise ValueError(f"a number of seconds above 0 is wanted, not {text!r}")
-    return seconds
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise ValueError(f"true or false is wanted, not {text!r}")
-    return text.lower() in ("true", "1")
-
-
-def _address(text: str) -> str:
-    if text:
-        parse_address(text)
-    return text
-
-
-def _serve_metrics(text: str) -> ServeMetrics:
-    _check_serve_metrics(None, None, text)
-    return cast(ServeMetrics, text)
-
-
-def _ready_when(text: str) -> ReadyWhen:
-    if text not in get_args(ReadyWhen):
-        raise ValueError(f"one of {', '.join(get_args(ReadyWhen))} is wanted, not {text!r}")
-    return cast(ReadyWhen, text)
-
-
-def _undeclared(text: str) -> Undeclared | None:
-    if text and text not in get_args(Undeclared):
-        raise ValueError(f"one of {', '.join(get_args(Undeclared))} is wanted, not {text!r}")
-    return cast(Undeclared, text) if text else None
-
-
-def _namespaces(text: str) -> Sequence[str]:
-    return check_namespaces(name.strip() for name in text.split(",")) if text else ()
-
-
-def _lease(text: str) -> LeaderElection | None:
-    namespace, _, name = text.rpartition("/")
-    if text and (not name or "/" in namespace):
-        raise ValueError(f"NAME or NAMESPACE/NAME of a Lease is wanted, not {text!r}")
-    return LeaderElection(name, namespace or "default") if text else None
-
-
-def _labels(text: str) -> str:
-    return TakeoverPolicy(text).selector
-
-
-_TERMS = "LeaderElection(terms=)"
-_CAUTIOUS = ("selector", "dry_run", "take_over")
-_LEASE_TIMES = {"lease_seconds": "duration", "renew_seconds": "renew_deadline", "retry_seconds": "retry"}
-
-OPTIONS = (
-    Option("namespace", "", "Keep to this namespace; empty for all of them.", str),
-    Option(
-        "namespaces",
-        "",
-        "Keep to these, with commas, and need Roles in them alone; empty: as `namespace` says.",
-        _namespaces,
-    ),
-    Option(
-        "selector",
-        "",
-        "Keep objects with these labels, and what they control; empty: all.",
-        _labels,
-        "TakeoverPolicy(selector=)",
-    ),
-    Option(
-        "dry_run",
-        "false",
-        "Run in shadow: log each write as a difference, send none.",
-        _switch,
-        "TakeoverPolicy(dry_run=)",
-    ),
-    Option(
-        "take_over",
-        "false",
-        "Start also where the operator whose place a controller takes is at work.",
-        _switch,
-        "TakeoverPolicy(take_over=)",
-    ),
-    Option("name", "reconcile", "Field manager of writes that belong to no controller.", check_field_manager),
-    Option("embedded", "false", "Run on an API server inside the process.", _switch),
-    Option(
-        "clusters", "", "Run on these: NAME=CONTEXT of the kubeconfig, with commas; empty: on one.", _clusters
-    ),
-    Option("serve", "", "Serve health, metrics and /debug/state on HOST:PORT; empty: do not.", _address),
-    Option("serve_certificates", "", "Serve over TLS: folder of tls.crt and tls.key, which may rotate.", str),
-    Option(
-        "serve_review", "false", "Show /metrics and /debug to whom the API server lets get them.", _switch
-    ),
-    Option(
-        "serve_metrics",
-        "all",
-        "Without serve_review, show /metrics to: all, local (this machine).",
-        _serve_metrics,
-    ),
-    Option(
-        "ready_when", "up", "When /readyz says yes: up, synced (caches), leading (and synced).", _ready_when
-    ),
-    Option("leader_election", "", "Act only while holding this Lease, [NAMESPACE/]NAME; empty: act.", _lease),
-    Option("lease_seconds", "15", "So long others wait for a leader that is silent.", _limit, _TERMS),
-    Option("renew_seconds", "10", "So long a leader acts without having renewed.", _limit, _TERMS),
-    Option("retry_seconds", "2", "So often the Lease is renewed, or looked at.", _limit, _TERMS),
-    Option(
-        "workers",
-        "10",
-        "So many objects a controller works on at a time; `NAME=5` for one of them, with commas.",
-        _by_controller(_count),
-    ),
-    Option(
-        "timeout",
-        "300",
-        "So many seconds one run may take; `NAME=60` for one of them.",
-        _by_controller(_limit),
-    ),
-    Option("threads", "40", "So many blocking calls may run at a time, each in a thread.", _count),
-    Option("debug", "false", "Render what is wanted twice, and let a run fail where it differs.", _switch),
-    Option(
-        "undeclared",
-        "",
-        "Of writes that no declaration names `warn`, or `refuse` them; empty: warn, but refuse in tests.",
-        _undeclared,
-    ),
-    Option("client_qps", "50", "So many requests a second may all controllers make; 0: no limit.", _rate),
-    Option("client_burst", "100", "So many requests may be made at once under that limit.", _count),
-    Option("sync_seconds", "120", "So long the first lists may take.", _seconds),
-    Option("stop_seconds", "30", "So long runs under way may take to end at a stop.", _seconds),
-)
-"""What text can say. The rest (`transport`, `clock`, `blocking`, `liveness`, `readiness`, `metrics`,
-`traces`, `limiter`) are objects, which only the constructor takes."""
-
-_BY_NAME = {option.name: option for option in OPTIONS}
-_BY_VARIABLE = {option.variable: option for option in OPTIONS}
-
-
-def from_environment(environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """The options that variables set. Raises ConfigurationError for an unknown `RECONCILE_` variable."""
-    found: dict[str, Any] = {}
-    for variable, text in environ.items():
-        if not variable.startswith(PREFIX):
-            continue
-        option = _BY_VARIABLE.get(variable)
-        if option is None:
-            word = variable.removeprefix(PREFIX).lower()
-            nearest = _BY_NAME[difflib.get_close_matches(word, _BY_NAME, 1, 0.0)[0]]
-            raise ConfigurationError(f"there is no option {variable}: the nearest is {nearest.variable}")
-        found[option.name] = option.value(text, variable)
-    return found
-
-
-def from_flags(flags: Mapping[str, str | None]) -> Mapping[str, Any]:
-    """The options that flags set, by option name; None is a flag that was not given."""
-    given = {_BY_NAME[name]: text for name, text in flags.items() if text is not None}
-    return {option.name: option.value(text, option.flag) for option, text in given.items()}
-
-
-def configured(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOptions:
-    """The options with some changed. A changed Lease keeps the identity and the terms of the former.
-
-    Raises ConfigurationError for times of a Lease that nobody runs for, or that make no sense together.
+    Raises ValueError for a value that the option does not take. An option without `text` is an object,
+    which only the constructor takes.
     """
-    if not changes and not options.takeover.dry_run:
-        return options
-    terms = {term: changes[name] for name, term in _LEASE_TIMES.items() if name in changes}
-    takeover = {name: changes[name] for name in _CAUTIOUS if name in changes}
-    changes = {name: value for name, value in changes.items() if name not in (*_LEASE_TIMES, *_CAUTIOUS)}
-    election: LeaderElection | None = changes.get("leader_election", options.leader_election)
-    if election is not None and options.leader_election is not None:
-        election = evolve(options.leader_election, name=election.name, namespace=election.namespace)
-    if terms and election is None:
-        raise ConfigurationError("the times of a Lease say nothing without leader_election")
-    if terms and election is not None:
-        election = evolve(election, terms=_lease_terms(election.terms, terms))
+
+    help: str
+    default: Any
+    read: Callable[[Any], Any]
+    text: bool = True
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flag stands alone, and means `true`."""
+        return self.read is values.switch
+
+    @property
+    def default_text(self) -> str:
+        """The default as a variable would set it; empty for nothing."""
+        if isinstance(self.default, float):
+            return f"{self.default:g}"
+        return str(self.default).lower() if self.text and self.default not in (None, "", (), {}) else ""
+
+
+def _option(default: Any, read: Callable[[Any], Any], help: str) -> OptionSpec:  # noqa: A002
+    return OptionSpec(help, default, read)
+
+
+def _object(default: Any, help: str, read: Callable[[Any], Any] = values.as_given) -> OptionSpec:  # noqa: A002
+    return OptionSpec(help, default, read, text=False)
+
+
+class ManagerOptions(TypedDict, total=False):
+    """Everything that a manager can be told, one entry an option."""
+
+    namespace: Annotated[str, _option("", str, "Keep to this namespace; empty: all namespaces.")]
+    namespaces: Annotated[
+        Sequence[str],
+        _option(
+            (),
+            values.namespaces,
+            "Keep to these namespaces, comma-separated, with Roles alone; empty: as `namespace` says.",
+        ),
+    ]
+    selector: Annotated[
+        str, _option("", values.labels, "Keep objects with these labels, and what they control; empty: all.")
+    ]
+    dry_run: Annotated[
+        bool, _option(False, values.switch, "Shadow mode: log each write as a difference, send none.")
+    ]
+    take_over: Annotated[
+        bool,
+        _option(False, values.switch, "Start even if the operator that a controller replaces is active."),
+    ]
+    name: Annotated[
+        str,
+        _option("reconcile", check_field_manager, "Field manager of writes that belong to no controller."),
+    ]
+    embedded: Annotated[bool, _option(False, values.switch, "Run on an API server inside the process.")]
+    clusters: Annotated[
+        Mapping[str, Transport | str],
+        _option(
+            _NONE,
+            values.clusters,
+            "Run on these: NAME=CONTEXT of a kubeconfig, comma-separated; empty: one.",
+        ),
+    ]
+    serve: Annotated[
+        str,
+        _option("", values.address, "Serve health, metrics and debug pages on HOST:PORT; empty: do not."),
+    ]
+    serve_certificates: Annotated[
+        str, _option("", str, "Serve over TLS: folder of tls.crt and tls.key, which may rotate.")
+    ]
+    serve_review: Annotated[
+        bool,
+        _option(False, values.switch, "Let the API server decide, by token, who gets /metrics and /debug."),
+    ]
+    serve_metrics: Annotated[
+        ServeMetrics,
+        _option(
+            "all",
+            values.one_of(ServeMetrics),
+            "Without serve_review, show /metrics to: all, local (this machine).",
+        ),
+    ]
+    ready_when: Annotated[
+        ReadyWhen,
+        _option(
+            "up",
+            values.one_of(ReadyWhen),
+            "When /readyz succeeds: up, synced (caches), leading (and synced).",
+        ),
+    ]
+    leader_election: Annotated[
+        LeaderElection | None,
+        _option(None, values.lease, "Act only while holding this Lease, [NAMESPACE/]NAME; empty: always."),
+    ]
+    lease_seconds: Annotated[
+        float,
+        _option(
+            LeaseTerms().duration,
+            values.positive_seconds,
+            "How long standbys wait before they take over a Lease that is not renewed.",
+        ),
+    ]
+    renew_seconds: Annotated[
+        float,
+        _option(
+            LeaseTerms().renew_deadline,
+            values.positive_seconds,
+            "How long a leader acts without having renewed the Lease.",
+        ),
+    ]
+    retry_seconds: Annotated[
+        float,
+        _option(
+            LeaseTerms().retry,
+            values.positive_seconds,
+            "How often the Lease is renewed, or tried for.",
+        ),
+    ]
+    workers: Annotated[
+        ByController[int],
+        _option(
+            DEFAULT_WORKERS,
+            values.by_controller(values.count),
+            "How many objects a controller works on at a time; `NAME=5` for one controller, comma-separated.",
+        ),
+    ]
+    timeout: Annotated[
+        ByController[float],
+        _option(
+            DEFAULT_TIMEOUT,
+            values.by_controller(values.positive_seconds),
+            "How many seconds one run may take; `NAME=60` for one controller, comma-separated.",
+        ),
+    ]
+    threads: Annotated[
+        int, _option(THREADS, values.count, "How many blocking calls run at a time, each in a thread.")
+    ]
+    debug: Annotated[
+        bool,
+        _option(
+            False, values.switch, "Compute each desired state twice, and fail a run where the two differ."
+        ),
+    ]
+    undeclared: Annotated[
+        Undeclared | None,
+        _option(
+            None,
+            values.undeclared_writes,
+            "`refuse` writes that no declaration names, or `warn`; empty: warn, but refuse in tests.",
+        ),
+    ]
+    client_qps: Annotated[
+        float,
+        _option(
+            CLIENT_QPS,
+            values.rate,
+            "How many requests a second all controllers together may make; 0: no limit.",
+        ),
+    ]
+    client_burst: Annotated[
+        int, _option(CLIENT_BURST, values.count, "How many requests may be made at once under that limit.")
+    ]
+    sync_seconds: Annotated[float, _option(120.0, values.seconds, "How long the first lists may take.")]
+    stop_seconds: Annotated[
+        float, _option(30.0, values.seconds, "How long runs in progress may take to end at a stop.")
+    ]
+
+    transport: Annotated[Transport | None, _object(None, "Way to the API server; None: as kubectl finds it.")]
+    clock: Annotated[Clock, _object(SystemClock(), "Wall time, chance and identity.")]
+    blocking: Annotated[
+        Blocking | None, _object(None, "Where blocking calls run; None: in threads, in tests in step.")
+    ]
+    liveness: Annotated[
+        Mapping[str, Check], _object(_NONE, "Checks of /healthz, by name: functions that raise.", checked)
+    ]
+    readiness: Annotated[
+        Mapping[str, Check], _object(_NONE, "Checks of /readyz, by name: functions that raise.", checked)
+    ]
+    metrics: Annotated[
+        "CollectorRegistry | None",
+        _object(None, "Registry of prometheus-client to collect in; None: one of its own if it serves."),
+    ]
+    traces: Annotated[
+        "TracerProvider | None", _object(None, "OpenTelemetry's tracer provider: each run becomes a span.")
+    ]
+    limiter: Annotated[
+        RateLimiter | None, _object(None, "One limit for several managers, in place of client_qps.")
+    ]
+    informers: Annotated[
+        Mapping[type[Object], InformerOptions],
+        _object(
+            _NONE, "What is followed and kept of kinds; `Object`: of all others.", values.informer_options
+        ),
+    ]
+
+
+OPTIONS: dict[str, OptionSpec] = {
+    name: hint.__metadata__[0] for name, hint in ManagerOptions.__annotations__.items()
+}
+TEXT_OPTIONS: dict[str, OptionSpec] = {name: spec for name, spec in OPTIONS.items() if spec.text}
+_LEASE_TIMES = ("lease_seconds", "renew_seconds", "retry_seconds")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of an option."""
+    return PREFIX + name.upper()
+
+
+def flag_of(name: str) -> str:
+    """The flag of `reconcile run` for an option."""
+    return "--" + name.replace("_", "-")
+
+
+def read_options(given: Mapping[str, Any], source: Callable[[str], str] = str) -> ManagerOptions:
+    """The values of those options. Raises ConfigurationError, which names the `source` of the option."""
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            read[name] = OPTIONS[name].read(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{source(name)}: {error}") from None
+    return cast(ManagerOptions, read)
+
+
+def complete_options(given: ManagerOptions) -> ManagerOptions:
+    """All options of a constructor's call. Raises TypeError, and ConfigurationError for a value."""
+    for name in given:
+        if name not in OPTIONS:
+            raise TypeError(f"Manager has no option {name!r}: the nearest is {_nearest(name, OPTIONS)!r}")
+    defaults = {name: spec.default for name, spec in OPTIONS.items()}
+    return cast(ManagerOptions, {**defaults, **read_options(given)})
+
+
+def from_environment(environ: Mapping[str, str]) -> ManagerOptions:
+    """The options that variables set. Raises ConfigurationError for an unknown `RECONCILE_` variable."""
+    names = {variable_of(name): name for name in TEXT_OPTIONS}
+    given: dict[str, str] = {}
+    for variable, text in environ.items():
+        if variable in names:
+            given[names[variable]] = text
+        elif variable.startswith(PREFIX):
+            nearest = variable_of(_nearest(variable.removeprefix(PREFIX).lower(), TEXT_OPTIONS))
+            raise ConfigurationError(f"there is no option {variable}: the nearest is {nearest}")
+    return read_options(given, variable_of)
+
+
+def from_flags(flags: Mapping[str, str | None]) -> ManagerOptions:
+    """The options that flags set, by option name; None is a flag that was not given."""
+    return read_options({name: text for name, text in flags.items() if text is not None}, flag_of)
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    return difflib.get_close_matches(word, words, 1, 0.0)[0]
+
+
+def overridden(options: ManagerOptions, changes: ManagerOptions) -> ManagerOptions:
+    """The options with those of variables and flags. A changed Lease keeps the identity of the former.
+
+    Raises ConfigurationError for times of a Lease where there is none.
+    """
+    former, election = options["leader_election"], changes.get("leader_election", options["leader_election"])
+    if election is None and any(name in changes for name in _LEASE_TIMES):
+        raise ConfigurationError("lease_seconds, renew_seconds and retry_seconds need leader_election")
+    if election is not None and former is not None:
+        election = evolve(former, name=election.name, namespace=election.namespace)
+    # A choice of namespaces replaces the other way to choose them, and a rate the limiter.
+    replaced: ManagerOptions = {}
     if "namespace" in changes or "namespaces" in changes:
-        changes = {"namespace": "", "namespaces": (), **changes}
+        replaced |= {"namespace": "", "namespaces": ()}
     if "client_qps" in changes:
-        changes["limiter"] = None
-    return _cautious(evolve(options, **{**changes, "leader_election": election}), takeover)
+        replaced["limiter"] = None
+    merged: ManagerOptions = {**options, **replaced, **changes, "leader_election": election}
+    # A shadow never leads: a Lease is a write too.
+    return {**merged, "leader_election": None} if merged["dry_run"] else merged
 
 
-def _cautious(options: ManagerOptions, changes: Mapping[str, Any]) -> ManagerOptions:
-    """In shadow nobody leads: a Lease is a write too, and there is nothing to lead."""
-    options = evolve(options, takeover=evolve(options.takeover, **changes))
-    return evolve(options, leader_election=None) if options.takeover.dry_run else options
-
-
-def _lease_terms(terms: LeaseTerms, changes: Mapping[str, float]) -> LeaseTerms:
+def lease_terms(options: ManagerOptions) -> LeaseTerms:
+    """The times of an election. Raises ConfigurationError where they leave no margin."""
     try:
-        return evolve(terms, **changes)
+        return LeaseTerms(options["lease_seconds"], options["renew_seconds"], options["retry_seconds"])
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 
 
-def of_controller(option: "ByController[N]", name: str, own: N | None) -> N | None:
-    """What holds for the controller `name`, which says `own` itself; None where nobody says anything."""
+def shown(options: ManagerOptions) -> Mapping[str, Any]:
+    """What a log line says of them: the options that text can set. None of them is a secret."""
+    election = options["leader_election"]
+    hidden = _LEASE_TIMES if election is None else ()
+    return {
+        **{name: value for name, value in options.items() if name in TEXT_OPTIONS and name not in hidden},
+        "clusters": ",".join(f"{name}={_place(way)}" for name, way in options["clusters"].items()),
+        "namespaces": ",".join(options["namespaces"]),
+        "leader_election": "" if election is None else f"{election.namespace}/{election.name}",
+        "undeclared": "refuse" if refuses_undeclared(options) else "warn",
+    }
+
+
+def followed_namespaces(options: ManagerOptions) -> Sequence[str]:
+    """The namespaces that are followed; none for all of them."""
+    return options["namespaces"] or ((options["namespace"],) if options["namespace"] else ())
+
+
+def refuses_undeclared(options: ManagerOptions) -> bool:
+    """Whether an undeclared write fails; by default it does where the clock is a test's."""
+    if options["undeclared"] is not None:
+        return options["undeclared"] == "refuse"
+    return not isinstance(options["clock"], SystemClock)
+
+
+def for_controller(option: "ByController[N]", name: str, own: N | None, default: N) -> N:
+    """What holds for the controller `name`, which sets `own` itself, or None."""
     if not isinstance(option, Mapping):
         return option if own is None else own
-    return option.get(name, option.get("") if own is None else own)
-
-
-def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
-    """Raises ConfigurationError where `namespaces` is given and a controller works beyond them."""
-    if options.namespace and options.namespaces:
-        raise ConfigurationError("namespace and namespaces are both given: give one of them")
-    reasons = beyond_namespaces(controllers) if options.namespaces else ()
-    if reasons:
-        raise ConfigurationError(
-            f"a manager of the namespaces {', '.join(options.namespaces)} needs Roles alone, and "
-            f"{reasons[0]}: leave that out, or give no namespaces="
-        )
-
-
-def check_controllers(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
-    """Raises ConfigurationError where an option and a controller do not know each other's names."""
-    names = [controller.name for controller in controllers]
-    check_reach(options, controllers)
-    for controller in controllers:
-        for cluster in controller.clusters:
-            if cluster not in options.clusters:
-                known = ", ".join(options.clusters) or "none by name"
-                raise ConfigurationError(
-                    f"controller {controller.name} is to work in cluster {cluster}; there are: {known}"
-                )
-    for option in ("workers", "timeout"):
-        value = getattr(options, option)
-        for name in value if isinstance(value, Mapping) else ():
-            if name and name not in names:
-                nearest = difflib.get_close_matches(name, names, 1, 0.0)
-                hint = f": the nearest is {nearest[0]}" if nearest else ""
-                raise ConfigurationError(f"{option}: there is no controller {name}{hint}")
-
-
-def check_serving(options: ManagerOptions) -> None:
-    """Raises ConfigurationError where tokens would be asked for in the clear."""
-    if not options.serve or not options.serve_review or options.serve_certificates:
-        return
-    if not is_loopback(parse_address(options.serve).host):
-        raise ConfigurationError("serve_review asks for tokens: give serve_certificates too, or loopback")
-
-
-def shown(options: ManagerOptions) -> Mapping[str, Any]:
-    """What a log line may say of them: the options of the table, by name. None of them is a secret."""
-    election = options.leader_election
-    values = {name: getattr(options, name) for name in fields_dict(ManagerOptions) if name in _BY_NAME}
-    values |= asdict(options.takeover)
-    values["clusters"] = ",".join(f"{name}={_place(way)}" for name, way in options.clusters.items())
-    values["namespaces"] = ",".join(options.namespaces)
-    values["undeclared"] = "refuse" if options.refuses_undeclared else "warn"
-    if election is None:
-        return {**values, "leader_election": ""}
-    times = {name: getattr(election.terms, term) for name, term in _LEASE_TIMES.items()}
-    return {**values, "leader_election": f"{election.namespace}/{election.name}", **times}
+    return option.get(name, option.get("", default) if own is None else own)
 
 
 def _place(way: Transport | str) -> str:
@@ -483,14 +365,11 @@ def _place(way: Transport | str) -> str:
 
 def table() -> str:
     """The reference of all options, in Markdown."""
-    rows = [
-        f"| `{option.constructor or f'{option.name}='}` | `{option.variable}` | `{option.flag}` "
-        f"| {_code(option.default)} | {option.meaning} |"
-        for option in OPTIONS
-    ]
     head = "| constructor | variable | flag of `reconcile run` | default | |\n|---|---|---|---|---|\n"
-    return head + "\n".join(rows) + "\n"
+    return head + "".join(_row(name, spec) for name, spec in OPTIONS.items())
 
 
-def _code(text: str) -> str:
-    return f"`{text}`" if text else ""
+def _row(name: str, spec: OptionSpec) -> str:
+    ways = (f"{name}=", variable_of(name), flag_of(name)) if spec.text else (f"{name}=", "", "")
+    cells = [f"`{text}`" if text else "" for text in (*ways, spec.default_text)]
+    return f"| {' | '.join([*cells, spec.help])} |\n"

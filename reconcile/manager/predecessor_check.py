@@ -14,10 +14,10 @@ from attrs import frozen
 
 from informers import APIResource, Clock, Forbidden, NotFound, Transport, get_logger
 from reconcile.client.client import Client
-from reconcile.client.selectors import parse_labels
 from reconcile.client.sender import Sender
 from reconcile.controller.declaration import Controller
 from reconcile.controller.predecessors import Predecessor
+from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
 
 RECENT_SECONDS = 600.0
@@ -29,35 +29,13 @@ PAGE = 500
 _log = get_logger("reconcile")
 
 
-@frozen
-class TakeoverPolicy:
-    """How careful a manager is on a cluster that others may work on.
-
-    `selector`: it keeps only objects with these labels (as `kubectl -l` takes them), and what such objects
-    control. `dry_run`: it runs in shadow; each write is logged as a difference, and none is sent.
-    `take_over`: it starts also where the operators that its controllers replace are at work.
-    """
-
-    selector: str = ""
-    dry_run: bool = False
-    take_over: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        if self.selector:
-            parse_labels(self.selector)
-
-
-NO_TAKEOVER = TakeoverPolicy()
-"""Every object is kept, and nobody is in the way."""
-
-
 class PredecessorActive(Exception):
     """Another operator keeps the kind of a controller; the text names what was found of it."""
 
     def __init__(self, controller: str, predecessor: Predecessor, kind: str, found: str) -> None:
         super().__init__(
             f"{controller}: {predecessor.name} is at work on {kind}: {found}. "
-            "Stop it first, or say --take-over (TakeoverPolicy(take_over=True))"
+            "Stop it first, or start with --take-over (take_over=True)"
         )
         self.controller = controller
         self.predecessor = predecessor
@@ -106,7 +84,7 @@ class PredecessorCheck:
     namespaces: Sequence[str] = ()
     selector: str = ""
 
-    async def look(self, controllers: Iterable[Controller[Any]]) -> None:
+    async def check(self, controllers: Iterable[Controller[Any]]) -> None:
         """See that none of them is at work. Raises PredecessorActive for the first that is."""
         asked = list(controllers)
         own = self.own.union(*map(_own_names, asked))
@@ -192,15 +170,15 @@ def _own_names(controller: Controller[Any]) -> Iterable[str]:
     return (controller.field_manager, *controller.former_field_managers)
 
 
-def predecessor_check(
-    takeover: TakeoverPolicy, client: Client, controllers: Iterable[Controller[Any]]
+def predecessor_check_of(
+    options: ManagerOptions, client: Client, controllers: Iterable[Controller[Any]]
 ) -> PredecessorCheck | None:
     """The check of a manager with those controllers; None in shadow, and where it takes over anyway."""
-    if takeover.dry_run or takeover.take_over:
+    if options["dry_run"] or options["take_over"]:
         return None
-    names = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
-    namespaces = () if client.cache is None else client.cache.namespaces
-    return PredecessorCheck(client.transport, client.clock, names, namespaces, takeover.selector)
+    own = frozenset((client.field_manager,)).union(*map(_own_names, controllers))
+    namespaces = followed_namespaces(options)
+    return PredecessorCheck(client.transport, client.clock, own, namespaces, options["selector"])
 
 
 def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:
@@ -211,6 +189,3 @@ def _runs(spec: Mapping[str, Any], images: Sequence[str]) -> bool:
 
 def _time(text: Any) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(text) if isinstance(text, str) and text else None
-
-
-__all__ = ["NO_TAKEOVER", "PredecessorActive", "PredecessorCheck", "TakeoverPolicy", "predecessor_check"]

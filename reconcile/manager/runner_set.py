@@ -11,7 +11,7 @@ from attrs import define, field
 from informers import Cache, get_logger
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
-from reconcile.manager.unique_names import check_apart
+from reconcile.manager.unique_names import check_unique_names
 from reconcile.runs.supervision import first_error, noted
 
 _log = get_logger("reconcile")
@@ -133,4 +133,4 @@ class RunnerSet:
     def _check_name(self, controller: Controller[Any]) -> None:
         if controller.name in self._joining:
             raise ValueError(f"two controllers are named {controller.name!r}: give one of them another name=")
-        check_apart((*(runner.controller for runner in self), controller))
+        check_unique_names((*(runner.controller for runner in self), controller))

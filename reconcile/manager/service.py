@@ -56,7 +56,7 @@ class Service(ABC):
             raise self._failure
 
     @contextmanager
-    def _living(self) -> Iterator[None]:
+    def _ending(self) -> Iterator[None]:
         """All that `run` does happens inside. An end that nothing asked for is an error, and in the log."""
         cancels = cancel_requests()
         try:
@@ -75,7 +75,7 @@ class Service(ABC):
         finally:
             self._ended.set()
 
-    def _when_stopped(self, end: Callable[[], object] | None) -> None:
+    def _set_stop_action(self, end: Callable[[], object] | None) -> None:
         """Have `stop` call `end`, now if it was called already; None, and it calls nothing any more."""
         self._on_stop = end
         if end is not None and self._stopping.is_set():
@@ -134,7 +134,7 @@ class Service(ABC):
         if not tell:
             self._task.result()
 
-    def _tell_started(self, task_status: TaskStatus[None]) -> None:
+    def _note_started(self, task_status: TaskStatus[None]) -> None:
         if not self._started.is_set():
             self._started.set()
             task_status.started()

@@ -7,7 +7,7 @@ from informers import APIResource
 from reconcile.controller.declaration import Controller
 
 
-def check_apart(controllers: Iterable[Controller[Any]]) -> None:
+def check_unique_names(controllers: Iterable[Controller[Any]]) -> None:
     """Raises ValueError where two controllers of a manager have a name that only one of them may have."""
     names: set[str] = set()
     managers: dict[str, str] = {}

@@ -25,10 +25,10 @@ from reconcile.ops import watchdog
 from reconcile.ops.access_reviews import AccessReviewer
 from reconcile.ops.certificate_rotation import NoCertificate, RotatingCertificate
 from reconcile.ops.debug_actions import DebugActions
-from reconcile.ops.debug_pages import Answer, add_action_pages, json_text, refusal_of
-from reconcile.ops.debug_pages import is_loopback as is_loopback
+from reconcile.ops.debug_pages import Answer, add_action_pages, json_text
 from reconcile.ops.descriptor_limit import raise_descriptor_limit
 from reconcile.ops.health_checks import Check, Health, ping, report, run_checks
+from reconcile.ops.local_requests import refusal_of
 from reconcile.ops.loop_calls import LoopCalls, LoopHeld
 from reconcile.ops.page_connections import IDLE_SECONDS, MAX_CONNECTIONS, PageConnections, Rarely, listen
 
@@ -74,7 +74,7 @@ def parse_address(text: str) -> Address:
     """
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{text!r} is no address to serve on: write HOST:PORT, or :PORT for all interfaces")
+        raise ValueError(f"expected HOST:PORT, or :PORT for all interfaces, got {text!r}")
     host = host.removeprefix("[").removesuffix("]")
     return Address(host if host or colon else LOOPBACK, int(port))
 

@@ -13,7 +13,7 @@ from informers.transport import PassingTransport
 from reconcile.client.client import Client
 from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
-from reconcile.manager.connection import install
+from reconcile.manager.installed_definitions import install
 from reconcile.models import Object, ObjectMeta, kind_of
 from reconcile.testing.clock import VirtualClock
 from reconcile.testing.fake import FakeClient

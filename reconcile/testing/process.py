@@ -1,6 +1,6 @@
 """The machine of one manager: the manager runs there, dies, and is started anew."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,6 +11,7 @@ from reconcile.controller.declaration import Controller
 from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.controller.run_history import ActiveRun, RunHistory
 from reconcile.controller.runner import Runner
+from reconcile.manager.assembly import Assembly
 from reconcile.manager.manager import Manager
 from reconcile.runs.requests import Cause, Request
 from reconcile.testing.faults import Crash
@@ -18,7 +19,7 @@ from reconcile.testing.faulty import FaultyTransport
 from reconcile.testing.late import LateWatches
 
 if TYPE_CHECKING:
-    from informers import Cache
+    from informers import Cache, Transport
     from reconcile.testing.world import World
 
 WORKERS = 2
@@ -138,7 +139,7 @@ def _take_apart(manager: Manager) -> None:
 
     To look for cycles would be a twentieth of what a run of a small scenario takes.
     """
-    for cluster in manager._clusters or ():
+    for cluster in () if manager._assembly is None else manager._assembly.clusters:
         for informer in cluster.cache:
             for part in informer._parts.values():
                 vars(part.reflector).clear()
@@ -158,6 +159,18 @@ class _Watched(Manager):
         super().__init__(*controllers, **options)
         self._process = process
         self._world = world
+
+    def _assemble(self, transports: "Mapping[str, Transport]") -> Assembly:
+        return _WatchedAssembly(
+            self._process, self._world, self.options, self.controllers, transports, self._log
+        )
+
+
+class _WatchedAssembly(Assembly):
+    def __init__(self, process: Process, world: "World", *parts: Any) -> None:
+        self._process = process
+        self._world = world
+        super().__init__(*parts)
 
     def _runner(
         self, cluster: str, client: Client, cache: "Cache", controller: Controller[Any]

@@ -19,7 +19,6 @@ from reconcile import (
     Controller,
     Intent,
     LeaderElection,
-    LeaseTerms,
     Object,
     ObjectMeta,
     resource,
@@ -28,7 +27,7 @@ from reconcile.kinds import ConfigMap, Deployment, DeploymentSpec, LabelSelector
 from tests.processes import replica
 
 NAMESPACE = "fleets"
-TERMS = LeaseTerms(duration=6.0, renew_deadline=4.0, retry=0.8)
+LEASE = {"lease_seconds": 6.0, "renew_seconds": 4.0, "retry_seconds": 0.8}
 """Short, so that many leaders follow one another."""
 TIMEOUTS = Timeouts(connect=3.0, answer=5.0, headers=4.0)
 """Short, so that requests that stall are given up while the run lasts."""
@@ -169,8 +168,8 @@ def run(folder: Path, name: str) -> None:
     controller = Controller(
         Fleet, partial(keep, outside), cleanup=partial(drop, outside), owns=[ConfigMap, Deployment]
     )
-    election = LeaderElection("lock", NAMESPACE, identity=name, terms=TERMS)
-    replica.operate(folder, name, _reach(folder / f"{name}-through"), controller, election)
+    election = LeaderElection("lock", NAMESPACE, identity=name)
+    replica.operate(folder, name, _reach(folder / f"{name}-through"), controller, election, **LEASE)
 
 
 def _reach(kubeconfig: Path) -> Callable[[], Awaitable[KubernetesTransport]]:

@@ -190,7 +190,7 @@ def test_the_arguments_of_a_pod_are_options_that_a_manager_takes(options: tuple[
         flags[name.replace("-", "_")] = value
     manager = Manager(environ={})
     manager.configure(from_flags(flags))
-    assert (manager.options.serve, manager.options.serve_metrics) == (":8080", "local")
+    assert (manager.options["serve"], manager.options["serve_metrics"]) == (":8080", "local")
 
 
 def test_json_is_one_list() -> None:

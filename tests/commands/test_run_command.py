@@ -89,7 +89,7 @@ def test_a_module_of_the_current_directory_gives_a_controller_or_a_list_of_them(
 def test_a_module_gives_its_manager_or_else_its_controllers(here: Path) -> None:
     (here / "whole.py").write_text("from site_operator import manager, sites\n")
     (here / "parts.py").write_text("from site_operator import sites\nagain = sites\n")
-    assert targets.load_manager(["whole"]).options.namespace == "shop"
+    assert targets.load_manager(["whole"]).options["namespace"] == "shop"
     for target in ("parts", "parts:sites"):
         assert [controller.name for controller in targets.load_manager([target]).controllers] == ["site"]
     assert len(targets.load_manager(["worker-groups", "parts"]).controllers) == 2
@@ -98,7 +98,7 @@ def test_a_module_gives_its_manager_or_else_its_controllers(here: Path) -> None:
 def test_a_manager_is_run_with_what_it_was_set_up_with() -> None:
     manager = targets.load_manager(["site_operator:manager"])
     assert isinstance(manager, Manager)
-    assert manager.options.namespace == "shop"
+    assert manager.options["namespace"] == "shop"
 
 
 def test_controllers_of_several_targets_share_one_manager() -> None:

@@ -20,7 +20,6 @@ from reconcile import (
     ObjectMeta,
     Request,
     Result,
-    TakeoverPolicy,
     Watch,
     predicates,
 )
@@ -243,7 +242,7 @@ def test_the_selectors_of_manager_and_controller_both_hold() -> None:
     async def scenario(world: World) -> None:
         seen = Seen()
         controller = Controller(Toy, seen.keep, selector="team=blue")
-        async with world.running(controller, takeover=TakeoverPolicy(selector="trial")):
+        async with world.running(controller, selector="trial"):
             await world.client.create(toy("both", {**BLUE, "trial": "yes"}))
             await world.client.create(toy("blue"))
             await world.client.create(toy("trial", {"trial": "yes"}))

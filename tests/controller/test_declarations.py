@@ -13,7 +13,7 @@ from reconcile.controller.declared_writes import DeclaredWrites
 from reconcile.errors import UndeclaredWrite
 from reconcile.kinds import ConfigMap, Deployment, Pod, Secret
 from reconcile.manager.manager import Manager
-from reconcile.manager.option_list import ConfigurationError
+from reconcile.manager.option_list import ConfigurationError, refuses_undeclared
 from reconcile.testing import FakeClient, VirtualClock, assert_deterministic, run_once, simulate
 
 SOURCE = ConfigMap(metadata=ObjectMeta("source", "default"))
@@ -75,14 +75,14 @@ def test_a_manager_refuses_under_a_clock_of_tests_and_warns_under_the_real_one()
     def refuses(**options: Any) -> bool:
         manager = Manager(environ=options.pop("environ", {}), **options)
         manager.configure()
-        return manager.options.refuses_undeclared
+        return refuses_undeclared(manager.options)
 
     assert refuses(clock=VirtualClock(0))
     assert not refuses()
     assert refuses(undeclared="refuse")
     assert not refuses(clock=VirtualClock(0), undeclared="warn")
     assert refuses(environ={"RECONCILE_UNDECLARED": "refuse"})
-    with pytest.raises(ConfigurationError, match="one of warn, refuse is wanted, not 'allow'"):
+    with pytest.raises(ConfigurationError, match="expected one of warn, refuse, got 'allow'"):
         refuses(environ={"RECONCILE_UNDECLARED": "allow"})
 
 

@@ -357,7 +357,7 @@ def test_a_health_check_that_misbehaves_fails_and_nothing_else(mode: str) -> Non
     answers: dict[str, Any] = {"false": lambda: False, "waits": lambda: late()}
     check = answers.get(mode) or misbehaving(mode)
     manager = Manager(readiness={"odd": check, "fine": lambda: None}, transport=FakeClient().transport)
-    health = report("readyz", run_checks("readyz", manager.options.readiness))
+    health = report("readyz", run_checks("readyz", manager.options["readiness"]))
     assert health.status == 500
     assert "[-]odd failed" in health.text
     assert "[+]fine ok" in health.text

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from controllers.autoscaling import PodAutoscaler, definition, make_controller
 from controllers.autoscaling.demo.incident import DemoWorkload
-from reconcile import Manager, Object, ObjectMeta, TakeoverPolicy, resource
+from reconcile import Manager, Object, ObjectMeta, resource
 from reconcile.blocks import ScrapeLimits
 from reconcile.errors import NotFound, PredecessorActive
 from reconcile.kinds import ConfigMap, Deployment, Pod, PodSpec
@@ -263,7 +263,7 @@ def test_in_shadow_it_decides_and_changes_nothing() -> None:
                 transport=recorded,
                 clock=there.clock,
                 environ={},
-                takeover=TakeoverPolicy(dry_run=True),
+                dry_run=True,
             )
             async with anyio.create_task_group() as group:
                 await group.start(

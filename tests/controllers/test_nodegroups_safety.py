@@ -1,10 +1,12 @@
 """node-groups beside cluster-autoscaler, in shadow, and for some autoscalers only."""
 
+from typing import Any
+
 import anyio
 import pytest
 
 from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
-from reconcile import Manager, TakeoverPolicy
+from reconcile import Manager
 from reconcile.errors import PredecessorActive
 from reconcile.simulation import Delays
 from reconcile.testing import FaultyTransport, simulate
@@ -37,14 +39,14 @@ def deployment(image: str) -> dict[str, object]:
     }
 
 
-async def asked(here: World, takeover: TakeoverPolicy) -> FaultyTransport:
+async def asked(here: World, **options: Any) -> FaultyTransport:
     """A manager for a while, in a world where a pod waits for a node."""
     await here.user.create(group("first", 0, ("0", "3"), **CAPACITIES))
     await here.user.create(autoscaler())
     await wait_in_vain(here.user, pod("p", nodeSelector={"kubernetes.io/os": "linux"}))
     recorded = FaultyTransport(here.transport)
     controller = make_controller(NodeGroupSettings(API))
-    manager = Manager(controller, transport=recorded, clock=here.clock, takeover=takeover)
+    manager = Manager(controller, transport=recorded, clock=here.clock, **options)
     async with manager:
         await anyio.sleep(30)
     return recorded
@@ -56,11 +58,11 @@ def test_it_does_not_start_beside_cluster_autoscaler_unless_told_to_take_over() 
         async with world(0, *definitions(), delays=Delays()) as here:
             await here.user.create(deployment(IMAGE))
             with pytest.raises(PredecessorActive, match="cluster-autoscaler"):
-                await asked(here, TakeoverPolicy())
+                await asked(here)
             assert await size_of(here.user, "first") == 0
         async with world(0, *definitions(), delays=Delays()) as here:
             await here.user.create(deployment(IMAGE))
-            await asked(here, TakeoverPolicy(take_over=True))
+            await asked(here, take_over=True)
             assert await size_of(here.user, "first") == 1
 
     simulate(run)
@@ -70,7 +72,7 @@ def test_it_does_not_start_beside_cluster_autoscaler_unless_told_to_take_over() 
 def test_in_shadow_no_group_is_sized() -> None:
     async def run() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
-            recorded = await asked(here, TakeoverPolicy(dry_run=True))
+            recorded = await asked(here, dry_run=True)
             assert recorded.writes == []
             assert await size_of(here.user, "first") == 0
 
@@ -81,14 +83,13 @@ def test_in_shadow_no_group_is_sized() -> None:
 def test_a_selector_leaves_other_autoscalers_alone_and_sees_all_pods() -> None:
     async def run() -> None:
         async with world(0, *definitions(), delays=Delays()) as here:
-            await asked(here, TakeoverPolicy(selector="mine=yes"))
+            await asked(here, selector="mine=yes")
             assert await size_of(here.user, "first") == 0
             found = await here.user.get(NodeAutoscaler, "all", NAMESPACE)
             await here.user.merge(found, {"metadata": {"labels": {"mine": "yes"}}}, guard={})
             recorded = FaultyTransport(here.transport)
             controller = make_controller(NodeGroupSettings(API))
-            takeover = TakeoverPolicy(selector="mine=yes")
-            async with Manager(controller, transport=recorded, clock=here.clock, takeover=takeover):
+            async with Manager(controller, transport=recorded, clock=here.clock, selector="mine=yes"):
                 await anyio.sleep(30)
             assert await size_of(here.user, "first") == 1
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from controllers import fleets, registrysecrets, workergroups
-from reconcile import Client, Controller, Manager, TakeoverPolicy
+from reconcile import Client, Controller, Manager
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import PredecessorActive
 from reconcile.testing import FaultyTransport, VirtualClock, simulate
@@ -38,12 +38,8 @@ class Played:
         self.user = Client(transport, field_manager="user", clock=self.clock)
         self.recorded = FaultyTransport(transport)
 
-    async def runs(
-        self, controllers: list[Controller[Any]], takeover: TakeoverPolicy, seconds: float = 10.0
-    ) -> None:
-        manager = Manager(
-            *controllers, transport=self.recorded, clock=self.clock, takeover=takeover, environ={}
-        )
+    async def runs(self, controllers: list[Controller[Any]], seconds: float = 10.0, **options: Any) -> None:
+        manager = Manager(*controllers, transport=self.recorded, clock=self.clock, environ={}, **options)
         async with anyio.create_task_group() as group:
             group.start_soon(self.server.run)
             await group.start(manager.run)
@@ -74,7 +70,7 @@ def deployment(image: str) -> Mapping[str, Any]:
 
 async def refused(here: Played, controllers: list[Controller[Any]]) -> str:
     with pytest.raises((PredecessorActive, BaseExceptionGroup)) as raised:
-        await here.runs(controllers, TakeoverPolicy())
+        await here.runs(controllers)
     assert here.recorded.writes == []
     error: BaseException = raised.value
     while isinstance(error, BaseExceptionGroup):
@@ -91,7 +87,7 @@ def test_a_controller_does_not_start_beside_the_deployment_of_its_original(name:
     async def scenario(here: Played) -> None:
         await here.user.create(deployment(image))
         assert "Deployment default/somehow-named has 1 replicas" in await refused(here, controllers)
-        await here.runs(controllers, TakeoverPolicy(take_over=True))
+        await here.runs(controllers, take_over=True)
 
     played(scenario)
 
@@ -130,7 +126,7 @@ def test_fleets_are_kept_by_their_own_labels_and_all_below_them_with_them() -> N
         await here.user.create(chosen)
         await here.user.create(fleet(1, name="other"))
         controllers = [*fleets.make_controllers(), workergroups.make_controller()]
-        await here.runs(controllers, TakeoverPolicy("team=a"))
+        await here.runs(controllers, selector="team=a")
         assert any(write.path.endswith("/pods") for write in here.recorded.writes)
         assert not any("other" in str(write.body) + write.path for write in here.recorded.writes)
 
@@ -143,7 +139,7 @@ def test_in_shadow_the_ready_made_controllers_send_nothing(caplog: pytest.LogCap
         await here.user.create(fleet(2))
         controllers = [*fleets.make_controllers(), workergroups.controller, registrysecrets.controller]
         with caplog.at_level("INFO", "reconcile.shadow"):
-            await here.runs(controllers, TakeoverPolicy(dry_run=True), 60)
+            await here.runs(controllers, 60, dry_run=True)
         assert here.recorded.writes == []
 
     played(scenario)

@@ -8,18 +8,19 @@ import pytest
 from informers import Cache, InformerOptions
 from reconcile import Context, Controller, Intent, Manager, Object, ObjectMeta, kind_of
 from reconcile.kinds import ConfigMap, Pod, Secret
+from reconcile.manager.assembly import cache_of
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, World, played
 
 
-def cache_of(informers: dict[type[Object], InformerOptions]) -> Cache:
+def cache_with(informers: dict[type[Object], InformerOptions]) -> Cache:
     manager = Manager(informers=informers, namespace="default", environ={})
-    return manager.options.cache_of(FakeClient().transport)
+    return cache_of(manager.options, FakeClient().transport)
 
 
 @pytest.mark.rule("K5")
 def test_what_is_said_of_a_kind_goes_before_what_is_said_of_all_others() -> None:
-    cache = cache_of(
+    cache = cache_with(
         {Object: InformerOptions(drop=["/data", "/spec"]), Secret: InformerOptions(drop=["/type"])}
     )
     lacks = {
@@ -32,7 +33,7 @@ def test_what_is_said_of_a_kind_goes_before_what_is_said_of_all_others() -> None
 
 
 def test_nothing_said_is_everything_kept() -> None:
-    assert not cache_of({}).declare(kind_of(Secret).resource).store.lacks("/data")
+    assert not cache_with({}).declare(kind_of(Secret).resource).store.lacks("/data")
 
 
 @pytest.mark.rule("inv-36")

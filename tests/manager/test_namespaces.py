@@ -101,17 +101,17 @@ def test_what_roles_cannot_allow_is_refused_at_the_start_and_later(
 
 
 def test_a_namespace_and_namespaces_are_not_given_together_but_one_goes_before_the_other() -> None:
-    with pytest.raises(ConfigurationError, match="give one of them"):
+    with pytest.raises(ConfigurationError, match="exclude each other"):
         Manager(namespace="a", namespaces=["b"], environ={}).configure()
     manager = Manager(namespace="a", environ={"RECONCILE_NAMESPACES": "b, c"})
     manager.configure()
-    assert manager.options.kept_to == ("b", "c")
+    assert manager.namespaces == ("b", "c")
     manager = Manager(namespaces=["b"], environ={"RECONCILE_NAMESPACE": "a"})
     manager.configure()
-    assert manager.options.kept_to == ("a",)
+    assert manager.namespaces == ("a",)
 
 
 @pytest.mark.parametrize("names", [[""], ["A"], ["a/b"]])
 def test_what_is_no_name_of_a_namespace_is_refused(names: list[str]) -> None:
-    with pytest.raises(ValueError, match="is no name of a namespace"):
+    with pytest.raises(ValueError, match="expected a name of a namespace"):
         Manager(namespaces=names)

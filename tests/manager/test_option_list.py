@@ -1,23 +1,28 @@
 """How a manager is told to run: the constructor, then variables, then flags."""
 
-import inspect
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconcile import Context, Controller, InformerOptions, LeaderElection, LeaseTerms, Manager, RateLimiter
+from reconcile import Context, Controller, InformerOptions, LeaderElection, Manager, RateLimiter
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap
+from reconcile.manager.assembly import request_limiter
+from reconcile.manager.leadership import LeaseTerms
 from reconcile.manager.option_list import (
     OPTIONS,
+    TEXT_OPTIONS,
     ConfigurationError,
+    OptionSpec,
+    for_controller,
     from_environment,
     from_flags,
-    of_controller,
+    lease_terms,
     shown,
     table,
+    variable_of,
 )
 from reconcile.testing import VirtualClock, simulate
 
@@ -28,9 +33,6 @@ async def idle(ctx: Context[ConfigMap]) -> None:
     """Do nothing."""
 
 
-ARGUMENTS = [option for option in OPTIONS if not option.constructor]
-
-
 def configured(environ: dict[str, str], flags: dict[str, str | None] | None = None, **options: Any) -> Any:
     manager = Manager(environ=environ, **options)
     manager.configure(from_flags(flags or {}))
@@ -38,11 +40,11 @@ def configured(environ: dict[str, str], flags: dict[str, str | None] | None = No
 
 
 def test_a_variable_goes_before_the_constructor_and_a_flag_before_the_variable() -> None:
-    assert configured({}, namespace="a").namespace == "a"
-    assert configured({"RECONCILE_NAMESPACE": "b"}, namespace="a").namespace == "b"
-    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": "c"}, namespace="a").namespace == "c"
-    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": None}, namespace="a").namespace == "b"
-    assert configured({"RECONCILE_NAMESPACE": ""}, namespace="a").namespace == ""
+    assert configured({}, namespace="a")["namespace"] == "a"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, namespace="a")["namespace"] == "b"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": "c"}, namespace="a")["namespace"] == "c"
+    assert configured({"RECONCILE_NAMESPACE": "b"}, {"namespace": None}, namespace="a")["namespace"] == "b"
+    assert configured({"RECONCILE_NAMESPACE": ""}, namespace="a")["namespace"] == ""
 
 
 def test_every_option_can_be_said_in_text() -> None:
@@ -75,7 +77,7 @@ def test_every_option_can_be_said_in_text() -> None:
         "HOME": "/root",
     }
     other_way = {"RECONCILE_NAMESPACES"}
-    assert set(environ) - {"HOME"} == {option.variable for option in OPTIONS} - other_way
+    assert set(environ) - {"HOME"} == {variable_of(name) for name in TEXT_OPTIONS} - other_way
     manager = Manager(Controller(ConfigMap, idle, name="toy"), environ=environ)
     manager.configure()
     assert shown(manager.options) == {
@@ -108,22 +110,19 @@ def test_every_option_can_be_said_in_text() -> None:
     }
 
 
-def test_another_lease_keeps_identity_and_terms_of_the_constructors() -> None:
-    election = LeaderElection("a", identity="me", terms=LeaseTerms(30, 20, 4))
-    changed = configured({"RECONCILE_LEADER_ELECTION": "b"}, leader_election=election).leader_election
-    assert changed == LeaderElection("b", "default", "me", LeaseTerms(30, 20, 4))
-    assert configured({"RECONCILE_LEADER_ELECTION": ""}, leader_election=election).leader_election is None
+def test_a_lease_in_text_keeps_the_identity_of_the_constructors() -> None:
+    election = LeaderElection("a", identity="me")
+    changed = configured({"RECONCILE_LEADER_ELECTION": "b"}, leader_election=election)["leader_election"]
+    assert changed == LeaderElection("b", "default", "me")
+    assert configured({"RECONCILE_LEADER_ELECTION": ""}, leader_election=election)["leader_election"] is None
 
 
 def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> None:
-    election = LeaderElection("a", identity="me", terms=LeaseTerms(30, 20, 4))
-    changed = configured({"RECONCILE_LEASE_SECONDS": "60"}, leader_election=election).leader_election
-    assert changed == LeaderElection("a", "default", "me", LeaseTerms(60, 20, 4))
-    both = {"RECONCILE_RETRY_SECONDS": "1", "RECONCILE_LEADER_ELECTION": "b"}
-    assert configured(both).leader_election.terms == LeaseTerms(15, 10, 1)
+    lease: dict[str, Any] = {"leader_election": LeaderElection("a"), "renew_seconds": 8}
+    assert lease_terms(configured({"RECONCILE_LEASE_SECONDS": "60"}, **lease)) == LeaseTerms(60, 8, 2)
     with pytest.raises(ConfigurationError, match="duration > renew_deadline"):
-        configured({"RECONCILE_LEASE_SECONDS": "5"}, leader_election=election)
-    with pytest.raises(ConfigurationError, match="say nothing without leader_election"):
+        configured({"RECONCILE_LEASE_SECONDS": "5"}, **lease)
+    with pytest.raises(ConfigurationError, match="need leader_election"):
         configured({"RECONCILE_LEASE_SECONDS": "60"})
 
 
@@ -136,13 +135,13 @@ def test_the_times_of_a_lease_change_one_by_one_and_must_leave_a_margin() -> Non
         ({"": 20}, 3, 3),
         ({"": 20}, None, 20),
         ({"pod": 5}, 3, 3),
-        ({"pod": 5}, None, None),
+        ({"pod": 5}, None, 7),
     ],
 )
 def test_what_is_said_of_one_controller_goes_before_what_it_says_itself(
-    said: Any, own: int | None, holds: int | None
+    said: Any, own: int | None, holds: int
 ) -> None:
-    assert of_controller(said, "toy", own) == holds
+    assert for_controller(said, "toy", own, 7) == holds
 
 
 def test_an_option_for_a_controller_that_does_not_exist_is_an_error_with_the_nearest_name() -> None:
@@ -170,9 +169,10 @@ def test_workers_and_time_outs_reach_the_controllers() -> None:
 
 def test_a_rate_said_in_text_goes_before_a_limiter_of_the_constructor() -> None:
     limiter = RateLimiter(1, 1)
-    assert configured({}, limiter=limiter).request_limiter() is limiter
-    assert configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter).request_limiter() is None
-    default = configured({}).request_limiter()
+    assert request_limiter(configured({}, limiter=limiter)) is limiter
+    assert request_limiter(configured({"RECONCILE_CLIENT_QPS": "0"}, limiter=limiter)) is None
+    default = request_limiter(configured({}))
+    assert default is not None
     assert (default.qps, default.burst) == (50, 100)
 
 
@@ -228,31 +228,37 @@ def test_a_value_that_is_none_is_an_error_that_names_where_it_was_said(name: str
         from_flags({name: text})
 
 
-def test_the_default_of_the_table_is_the_constructors() -> None:
-    parameters = inspect.signature(Manager).parameters
-    for option in ARGUMENTS:
-        assert option.read(option.default or "") == parameters[option.name].default, option.name
-    times = {option.name: option.read(option.default) for option in OPTIONS if option.constructor}
-    terms = LeaseTerms(times["lease_seconds"], times["renew_seconds"], times["retry_seconds"])
-    assert terms == LeaseTerms()
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stop_seconds", -1),
+        ("workers", {"toy": 0}),
+        ("threads", 1.5),
+        ("ready_when", "never"),
+        ("serve", "x"),
+    ],
+)
+def test_a_value_of_the_constructor_is_held_to_the_same_bounds(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}: expected .*, got "):
+        Manager(**{name: value})
 
 
-def test_what_text_can_say_and_what_only_the_constructor_takes_is_all_there_is() -> None:
-    objects = {
-        "transport",
-        "clock",
-        "blocking",
-        "liveness",
-        "readiness",
-        "metrics",
-        "traces",
-        "limiter",
-        "takeover",
-        "informers",
-        "environ",
-    }
-    taken = set(inspect.signature(Manager).parameters) - {"controllers"}
-    assert taken == objects | {option.name for option in ARGUMENTS}
+def test_an_unknown_option_of_the_constructor_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(TypeError, match="no option 'worker': the nearest is 'workers'"):
+        Manager(worker=3)  # type: ignore[call-arg]
+
+
+def test_a_new_option_is_one_entry_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = OptionSpec("How long to nap.", 1.5, OPTIONS["stop_seconds"].read)
+    for options in (OPTIONS, TEXT_OPTIONS):
+        monkeypatch.setitem(options, "nap_seconds", spec)
+    assert Manager().options["nap_seconds"] == 1.5  # type: ignore[typeddict-item]
+    assert Manager(nap_seconds=2).options["nap_seconds"] == 2  # type: ignore[call-arg, typeddict-item]
+    assert configured({"RECONCILE_NAP_SECONDS": "3"})["nap_seconds"] == 3
+    assert configured({}, {"nap_seconds": "4"})["nap_seconds"] == 4
+    row = "| `nap_seconds=` | `RECONCILE_NAP_SECONDS` | `--nap-seconds` | `1.5` | How long to nap. |"
+    assert row in table()
+    assert shown(Manager().options)["nap_seconds"] == 1.5
 
 
 def test_what_is_kept_can_be_said_of_kinds_alone() -> None:
@@ -262,7 +268,7 @@ def test_what_is_kept_can_be_said_of_kinds_alone() -> None:
 
 def test_an_embedded_server_and_a_transport_cannot_be_had_together() -> None:
     transport = InProcessTransport(ApiServer())
-    with pytest.raises(ConfigurationError, match="brings its transport"):
+    with pytest.raises(ConfigurationError, match="exclude each other"):
         Manager(transport=transport, environ={"RECONCILE_EMBEDDED": "1"}).configure()
 
 

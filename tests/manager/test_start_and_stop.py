@@ -343,7 +343,7 @@ def test_what_is_added_to_a_running_manager_works_at_once() -> None:
 
 def test_a_cluster_that_a_controller_names_must_be_one_of_the_managers() -> None:
     async def scenario(world: World) -> None:
-        with pytest.raises(ConfigurationError, match="is to work in cluster east; there are: none by name"):
+        with pytest.raises(ConfigurationError, match="names the cluster east; the manager has: none by name"):
             await Manager(Controller(Toy, idle, clusters=["east"]), transport=world.transport).run()
 
     played(scenario)

@@ -6,13 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
-from attrs import evolve
 
 from reconcile import Client, Context, Controller, Manager, ObjectMeta
 from reconcile.controller.predecessors import Predecessor
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import ConfigMap, Pod, Secret
-from reconcile.manager.predecessor_check import NO_TAKEOVER, PredecessorActive, TakeoverPolicy
+from reconcile.manager.predecessor_check import PredecessorActive
 from reconcile.testing import Fault, FaultyTransport, Refuse, VirtualClock, When, simulate
 
 ORIGINAL = Predecessor(
@@ -30,12 +29,8 @@ class Played:
         self.user = Client(self.transport, field_manager="user", clock=self.clock)
         self.recorded = FaultyTransport(self.transport)
 
-    def manager(
-        self, *controllers: Controller[Any], takeover: TakeoverPolicy = NO_TAKEOVER, **options: Any
-    ) -> Manager:
-        return Manager(
-            *controllers, transport=self.recorded, clock=self.clock, takeover=takeover, environ={}, **options
-        )
+    def manager(self, *controllers: Controller[Any], **options: Any) -> Manager:
+        return Manager(*controllers, transport=self.recorded, clock=self.clock, environ={}, **options)
 
     async def runs(self, manager: Manager, seconds: float = 5.0) -> None:
         async with anyio.create_task_group() as group:
@@ -103,9 +98,9 @@ def deployment(name: str, image: str, replicas: int) -> Mapping[str, Any]:
     }
 
 
-async def refusal(here: Played, **takeover: Any) -> str:
+async def refusal(here: Played, **options: Any) -> str:
     try:
-        await here.runs(here.manager(stamps(), takeover=TakeoverPolicy(**takeover)))
+        await here.runs(here.manager(stamps(), **options))
     except BaseException as error:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
@@ -238,7 +233,7 @@ def test_a_selector_limits_a_manager_to_what_has_the_labels() -> None:
     async def scenario(here: Played) -> None:
         await here.user.create(pod("mine", labels={"team": "a"}))
         await here.user.create(pod("theirs", labels={"team": "b"}))
-        await here.runs(here.manager(stamps(cleanup=stamp), takeover=TakeoverPolicy("team in (a,c)")))
+        await here.runs(here.manager(stamps(cleanup=stamp), selector="team in (a,c)"))
         assert here.writes
         assert all("/pods/mine" in write for write in here.writes)
 
@@ -259,7 +254,7 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
         await here.user.create(Secret(metadata=ObjectMeta("nobodys", "default")))
         above = Controller(ConfigMap, make_child, owns=[Secret], name="above", operator="example.com")
         below = Controller(Secret, mark, writes=[Secret], name="below", operator="example.com")
-        await here.runs(here.manager(above, below, takeover=TakeoverPolicy("team=a")))
+        await here.runs(here.manager(above, below, selector="team=a"))
         found = {one.name: dict(one.metadata.labels) for one in await here.user.list(Secret, "default")}
         assert found == {"of-mine": {"kept": "yes"}, "nobodys": {}}
 
@@ -268,7 +263,7 @@ def test_what_a_chosen_object_controls_is_chosen_too() -> None:
 
 def test_what_is_no_selector_is_refused() -> None:
     with pytest.raises(ValueError, match="selector"):
-        TakeoverPolicy("a=b=c,,(")
+        Manager(selector="a=b=c,,(")
 
 
 # --- in shadow --------------------------------------------------------------------------------------------
@@ -299,7 +294,7 @@ def test_in_shadow_each_write_is_one_line_and_none_is_sent(caplog: pytest.LogCap
             operator="example.com",
         )
         with caplog.at_level(logging.INFO, "reconcile.shadow"):
-            await here.runs(here.manager(controller, takeover=TakeoverPolicy("do", dry_run=True)), 10)
+            await here.runs(here.manager(controller, selector="do", dry_run=True), 10)
         assert here.recorded.writes == []
         assert [one.name for one in await here.user.list(Secret, "default")] == []
         assert (await here.user.get(ConfigMap, "settings", "default")).data == {"size": "1"}
@@ -322,9 +317,7 @@ def test_in_shadow_nobody_leads_and_others_may_be_at_work() -> None:
 
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 0)
-        manager = here.manager(
-            stamps(), takeover=TakeoverPolicy(dry_run=True), leader_election=LeaderElection("mine", "default")
-        )
+        manager = here.manager(stamps(), dry_run=True, leader_election=LeaderElection("mine", "default"))
         await here.runs(manager)
         assert here.recorded.writes == []
 
@@ -369,10 +362,3 @@ def test_in_shadow_every_kind_of_write_is_answered_as_if_it_had_been_carried_out
         assert here.recorded.writes == []
 
     played(scenario)
-
-
-def test_what_a_manager_is_told_by_text_is_its_caution() -> None:
-    manager = Manager(environ={"RECONCILE_SELECTOR": "a=b", "RECONCILE_TAKE_OVER": "true"})
-    manager.configure({"dry_run": True})
-    assert manager.options.takeover == TakeoverPolicy("a=b", dry_run=True, take_over=True)
-    assert evolve(manager.options.takeover, selector="").selector == ""

@@ -12,10 +12,10 @@ import pytest
 from informers import kubernetes
 from informers import transport as transport_module
 from informers.clock import SystemClock
-from reconcile import Client, LeaderElection, LeaseTerms
+from reconcile import Client, LeaderElection
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.errors import OutcomeUnknown
-from reconcile.manager.leadership import LeaderElector, LedTransport, NotLeading
+from reconcile.manager.leadership import LeaderElector, LeaseTerms, LedTransport, NotLeading
 from reconcile.testing import VirtualClock, simulate
 from tests.informers.conftest import Connect, connecting  # noqa: F401
 from tests.informers.http_peer import Seen, always, reply, serving
@@ -29,7 +29,7 @@ async def leading(clock: Any = None) -> LeaderElector:
     """An elector that has just taken its Lease, on a server of its own."""
     clock = clock or SystemClock()
     client = Client(InProcessTransport(ApiServer(clock=clock)), clock=clock)
-    elector = LeaderElector(client, LeaderElection("lock", "default", "me", TERMS))
+    elector = LeaderElector(client, LeaderElection("lock", "default", "me"), TERMS)
     await elector.acquire()
     return elector
 

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from informers import get_logger
-from reconcile import Context, Controller, LeaderElection, LeaseTerms, Manager, ObjectMeta, Result
+from reconcile import Context, Controller, LeaderElection, Manager, ObjectMeta, Result
 from reconcile.errors import LeadershipLost, NotLeading
 from reconcile.kinds import ConfigMap
 from reconcile.ops.watchdog import DEAD_SECONDS, LoopStall, Watchdog, log_stall, place_of
@@ -296,8 +296,15 @@ async def test_a_leader_whose_loop_was_held_for_longer_than_its_lease_writes_not
 
     client = FakeClient(Toy(metadata=ObjectMeta("a", "default")))
     client.serve(ConfigMap)
-    election = LeaderElection("toys", "default", terms=LeaseTerms(1.2, 1.0, 0.2))
-    manager = Manager(Controller(Toy, rude), transport=client.transport, leader_election=election)
+    election = LeaderElection("toys", "default")
+    manager = Manager(
+        Controller(Toy, rude),
+        transport=client.transport,
+        leader_election=election,
+        lease_seconds=1.2,
+        renew_seconds=1.0,
+        retry_seconds=0.2,
+    )
     with pytest.raises(LeadershipLost), anyio.fail_after(20):
         await manager.run()
     assert refused

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,18 +40,22 @@ def operate(
     reach: Callable[[], Awaitable[Transport]],
     controller: Controller[Any],
     election: LeaderElection,
+    **options: Any,
 ) -> None:
     """Run a controller for a Lease, in the Lease's namespace, as `run` does; the log is NAME.log."""
     logging.basicConfig(filename=folder / f"{name}.log", level=logging.INFO, format="%(created)f %(message)s")
     try:
-        anyio.run(_operate, reach, controller, election)
+        anyio.run(_operate, reach, controller, election, options)
     except LeadershipLost as lost:
         logging.error("%s", lost)
         sys.exit(LOST)
 
 
 async def _operate(
-    reach: Callable[[], Awaitable[Transport]], controller: Controller[Any], election: LeaderElection
+    reach: Callable[[], Awaitable[Transport]],
+    controller: Controller[Any],
+    election: LeaderElection,
+    options: Mapping[str, Any],
 ) -> None:
     transport = await reach()
     manager = Manager(
@@ -60,6 +64,7 @@ async def _operate(
         namespace=election.namespace,
         leader_election=election,
         environ={},
+        **options,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, manager.stop)
     try:

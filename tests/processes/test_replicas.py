@@ -14,7 +14,7 @@ import anyio
 import pytest
 from attrs import define, field
 
-from reconcile import LeaseTerms
+from reconcile.manager.leadership import LeaseTerms
 from tests.processes import replica
 from tests.processes.harness import Group, Machine, machine, prepare, send, through, until
 from tests.processes.proxy import Proxy, proxying

@@ -1,0 +1,146 @@
+"""Builds what a manager runs: for each cluster a cache, a client and runners, and the elector of them all."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from informers import Cache, ReachTransport, SystemClock, Transport, get_logger
+from reconcile.client.client import Client
+from reconcile.client.limits import RateLimiter
+from reconcile.client.redaction import redact_event
+from reconcile.controller.blocking import Blocking, InStep, Threads
+from reconcile.controller.declaration import DEFAULT_TIMEOUT, DEFAULT_WORKERS, Controller
+from reconcile.controller.event_recorder import recorder_of
+from reconcile.controller.reconcile_run import RunExecutor
+from reconcile.controller.runner import Runner
+from reconcile.controller.takeover_selection import takeover_selection
+from reconcile.manager.leadership import LeaderElector, LedTransport
+from reconcile.manager.managed_clusters import ClusterSet, ManagedCluster
+from reconcile.manager.option_list import (
+    ManagerOptions,
+    followed_namespaces,
+    for_controller,
+    lease_terms,
+    refuses_undeclared,
+)
+from reconcile.manager.predecessor_check import predecessor_check_of
+from reconcile.manager.runner_set import RunnerSet
+from reconcile.manager.shadow import ShadowTransport
+from reconcile.models import Object, kind_of
+
+if TYPE_CHECKING:
+    from reconcile.ops.metrics import Metrics
+    from reconcile.ops.tracing import Traces
+
+
+class Assembly:
+    """The clusters of one manager, complete with clients and runners, and its elector if it has one."""
+
+    def __init__(
+        self,
+        options: ManagerOptions,
+        controllers: Sequence[Controller[Any]],
+        transports: Mapping[str, Transport],
+        log: structlog.stdlib.BoundLogger,
+        metrics: "Metrics | None" = None,
+        traces: "Traces | None" = None,
+    ) -> None:
+        self._options = options
+        self._controllers = controllers
+        self._metrics = metrics
+        self._traces = traces
+        self._blocking = blocking_code(options)
+        if metrics is not None:
+            transports = {name: metrics.metered(transport) for name, transport in transports.items()}
+        caches = {name: cache_of(options, transport, name) for name, transport in transports.items()}
+        self.elector = self._elector(transports, caches)
+        members = [self._cluster(name, transports[name], cache) for name, cache in caches.items()]
+        self.clusters = ClusterSet(members, log)
+
+    def _elector(
+        self, transports: Mapping[str, Transport], caches: Mapping[str, Cache]
+    ) -> LeaderElector | None:
+        election = self._options["leader_election"]
+        if election is None:
+            return None
+        first = next(iter(caches))  # the Lease is in the first cluster
+        # Not paced: an elector keeps its own pace, also after an outage, or the Lease would run out.
+        transport = ReachTransport(transports[first], caches[first].reach, paced=False)
+        client = Client(transport, field_manager=self._options["name"], clock=self._options["clock"])
+        return LeaderElector(client, election, lease_terms(self._options))
+
+    def _cluster(self, name: str, transport: Transport, cache: Cache) -> ManagedCluster:
+        options = self._options
+        client = Client(
+            self._transport_of_runs(transport, cache),
+            cache=cache,
+            field_manager=options["name"],
+            clock=options["clock"],
+            dry_run=options["dry_run"],
+            limiter=request_limiter(options),
+        )
+        runners = RunnerSet(cache, partial(self._runner, name, client, cache), options["sync_seconds"])
+        check = predecessor_check_of(options, client, self._controllers)
+        return ManagedCluster(name, cache, client, runners, options["sync_seconds"], check)
+
+    def _transport_of_runs(self, transport: Transport, cache: Cache) -> Transport:
+        """What the requests of runs pass: paced after outages, guarded by leadership, traced, or shadowed."""
+        transport = ReachTransport(transport, cache.reach)
+        if self.elector is not None:
+            transport = LedTransport(transport, self.elector)
+        if self._traces is not None:
+            transport = self._traces.traced(transport)
+        return ShadowTransport(transport, self._options["clock"]) if self._options["dry_run"] else transport
+
+    def _runner(self, cluster: str, client: Client, cache: Cache, controller: Controller[Any]) -> Runner[Any]:
+        options, name = self._options, controller.name
+        log = get_logger(f"reconcile.{name}", redact_event).bind(controller=name)
+        workers = for_controller(options["workers"], name, controller.workers, DEFAULT_WORKERS)
+        timeout = for_controller(options["timeout"], name, controller.timeout, DEFAULT_TIMEOUT)
+        label = f"{cluster}/{name}" if cluster else name
+        metrics = None if self._metrics is None else self._metrics.controller(label, workers)
+        traces = None if self._traces is None else self._traces.controller(label)
+        executor = RunExecutor(
+            controller,
+            client,
+            recorder_of(controller, client),
+            log,
+            self._blocking,
+            timeout,
+            (lambda other: self.clusters.of(other).client) if cluster else None,
+            debug=options["debug"],
+            selection=takeover_selection(options["selector"], self._controllers),
+        )
+        executor.declarations.refuse = refuses_undeclared(options)
+        elsewhere = self.clusters.enqueue if cluster else None
+        reaches = self.clusters.reaches
+        return Runner(controller, executor, cache, metrics, traces, workers, cluster, elsewhere, reaches)
+
+
+def cache_of(options: ManagerOptions, transport: Transport, cluster: str = "") -> Cache:
+    """A cache that follows and keeps what the options say; its log lines name the cluster."""
+    kinds = {kind: kept for kind, kept in options["informers"].items() if kind is not Object}
+    return Cache(
+        transport,
+        namespaces=followed_namespaces(options),
+        defaults=options["informers"].get(Object),
+        options={kind_of(kind).resource: kept for kind, kept in kinds.items()},
+        clock=options["clock"],
+        log=get_logger("informers").bind(cluster=cluster) if cluster else None,
+    )
+
+
+def request_limiter(options: ManagerOptions) -> RateLimiter | None:
+    """The limit of requests: the one that is given, or a new one by `client_qps`; None for no limit."""
+    if options["limiter"] is not None or not options["client_qps"]:
+        return options["limiter"]
+    return RateLimiter(options["client_qps"], options["client_burst"])
+
+
+def blocking_code(options: ManagerOptions) -> Blocking:
+    """Where blocking calls run: in threads, or in step with the event loop where the clock is a test's."""
+    if options["blocking"] is not None:
+        return options["blocking"]
+    return Threads(options["threads"]) if isinstance(options["clock"], SystemClock) else InStep()

@@ -1,0 +1,68 @@
+"""Checks of options that must fit together, and fit the controllers. All raise ConfigurationError."""
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from informers.loopback import is_loopback
+from reconcile.controller.declaration import Controller
+from reconcile.controller.permissions import beyond_namespaces
+from reconcile.manager.option_list import ConfigurationError, ManagerOptions, lease_terms
+from reconcile.ops.page_server import parse_address
+
+
+def check_options(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
+    """Everything below."""
+    check_server(options)
+    check_reach(options, controllers)
+    for controller in controllers:
+        _check_clusters(options, controller)
+    names = [controller.name for controller in controllers]
+    _check_names("workers", options["workers"], names)
+    _check_names("timeout", options["timeout"], names)
+    _check_pages(options)
+    lease_terms(options)
+
+
+def check_server(options: ManagerOptions) -> None:
+    """One way at most to say where a manager runs."""
+    if bool(options["embedded"]) + bool(options["clusters"]) + (options["transport"] is not None) > 1:
+        raise ConfigurationError("transport, clusters and embedded exclude each other: choose one")
+
+
+def check_reach(options: ManagerOptions, controllers: Collection[Controller[Any]]) -> None:
+    """With `namespaces`, no controller may need more than Roles allow."""
+    if options["namespace"] and options["namespaces"]:
+        raise ConfigurationError("namespace and namespaces exclude each other: choose one")
+    reasons = beyond_namespaces(controllers) if options["namespaces"] else ()
+    if reasons:
+        raise ConfigurationError(
+            f"a manager of the namespaces {', '.join(options['namespaces'])} needs Roles alone, and "
+            f"{reasons[0]}: leave that out, or give no namespaces="
+        )
+
+
+def _check_clusters(options: ManagerOptions, controller: Controller[Any]) -> None:
+    for cluster in controller.clusters:
+        if cluster not in options["clusters"]:
+            known = ", ".join(options["clusters"]) or "none by name"
+            raise ConfigurationError(
+                f"controller {controller.name} names the cluster {cluster}; the manager has: {known}"
+            )
+
+
+def _check_names(option: str, value: object, names: Collection[str]) -> None:
+    """An option by controller may name only controllers that the manager has."""
+    for name in value if isinstance(value, Mapping) else ():
+        if name and name not in names:
+            nearest = difflib.get_close_matches(name, names, 1, 0.0)
+            hint = f": the nearest is {nearest[0]}" if nearest else ""
+            raise ConfigurationError(f"{option}: there is no controller {name}{hint}")
+
+
+def _check_pages(options: ManagerOptions) -> None:
+    """Tokens must not travel in the clear."""
+    if not options["serve"] or not options["serve_review"] or options["serve_certificates"]:
+        return
+    if not is_loopback(parse_address(options["serve"]).host):
+        raise ConfigurationError("serve_review asks for tokens: give serve_certificates too, or loopback")

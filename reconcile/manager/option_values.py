@@ -1,0 +1,159 @@
+"""Reads the values of options: text from a variable or a flag, or what a constructor was given.
+
+Each function returns the value, or raises ValueError with what it expected.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
+
+from informers import InformerOptions, Transport
+from reconcile.client.selectors import parse_labels
+from reconcile.controller.declared_writes import Undeclared
+from reconcile.manager.leadership import LeaderElection
+from reconcile.models import Object, kind_of
+from reconcile.ops.page_server import parse_address
+
+ReadyWhen = Literal["up", "synced", "leading"]
+ServeMetrics = Literal["all", "local"]
+
+N = TypeVar("N", int, float)
+ByController: TypeAlias = N | Mapping[str, N]
+"""A number for each controller that sets none itself; or numbers by the names of controllers, which go
+before what they set. The empty name stands for all others.
+"""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def as_given(value: Any) -> Any:
+    """The value itself: its type says all."""
+    return value
+
+
+def seconds(value: object) -> float:
+    """A number of seconds, 0 included."""
+    return _number(value, "a number of seconds")
+
+
+def positive_seconds(value: object) -> float:
+    """A number of seconds above 0."""
+    return _number(value, "a number of seconds above 0") or _refuse("a number of seconds above 0", value)
+
+
+def rate(value: object) -> float:
+    """A number of requests a second, 0 included."""
+    return _number(value, "a number of requests a second")
+
+
+def count(value: object) -> int:
+    """A whole number above 0."""
+    text = str(value)
+    return int(text) if text.isdecimal() and int(text) else _refuse("a whole number above 0", value)
+
+
+def _number(value: Any, expected: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    return number if 0 <= number < float("inf") else _refuse(expected, value)
+
+
+def _refuse(expected: str, value: object) -> NoReturn:
+    raise ValueError(f"expected {expected}, got {value!r}")
+
+
+def switch(value: object) -> bool:
+    """True or false."""
+    text = str(value).lower()
+    return text in ("true", "1") if text in ("true", "false", "1", "0") else _refuse("true or false", value)
+
+
+def by_controller(read: Callable[[object], N]) -> Callable[[Any], "ByController[N]"]:
+    """One number, or one for each controller that is named, each read with `read`."""
+
+    def each(value: Any) -> ByController[N]:
+        if isinstance(value, Mapping):
+            return {name: read(number) for name, number in value.items()}
+        if not isinstance(value, str):
+            return read(value)
+        pairs = [part.strip().rpartition("=") for part in value.split(",")]
+        values = {name.strip(): read(number.strip()) for name, _, number in pairs}
+        if len(values) < len(pairs) or any(bool(name) != bool(sign) for name, sign, _ in pairs):
+            _refuse("a number, or NAME=NUMBER with each name once, comma-separated", value)
+        return values[""] if set(values) == {""} else values
+
+    return each
+
+
+def one_of(choices: Any) -> Callable[[str], Any]:
+    """A word of a Literal."""
+    words = get_args(choices)
+
+    def choice(value: str) -> Any:
+        return value if value in words else _refuse(f"one of {', '.join(words)}", value)
+
+    return choice
+
+
+def undeclared_writes(value: str | None) -> Undeclared | None:
+    """`warn` or `refuse`; None for the default."""
+    return cast(Undeclared, one_of(Undeclared)(value)) if value else None
+
+
+def namespaces(value: str | Iterable[str]) -> Sequence[str]:
+    """Names of namespaces, each once."""
+    names = (name.strip() for name in value.split(",")) if isinstance(value, str) else value
+    found = tuple(dict.fromkeys(names)) if value else ()
+    for name in found:
+        if not _LABEL.fullmatch(name):
+            _refuse("a name of a namespace (a-z, 0-9 and dashes)", name)
+    return found
+
+
+def clusters(value: str | Mapping[str, Transport | str]) -> Mapping[str, Transport | str]:
+    """Transports or contexts by the names of clusters."""
+    if isinstance(value, str):
+        pairs = [part.strip().partition("=") for part in value.split(",")] if value else []
+        text, value = value, {name: context for name, _, context in pairs}
+        if len(value) < len(pairs) or not all(value.values()):
+            _refuse("NAME=CONTEXT with each name once, comma-separated", text)
+    for name in value:
+        if not _LABEL.fullmatch(name):
+            _refuse("a name of a cluster (a-z, 0-9 and dashes)", name)
+    return value
+
+
+def address(value: str) -> str:
+    """HOST:PORT, :PORT or PORT; empty for nowhere."""
+    if value:
+        parse_address(value)
+    return value
+
+
+def lease(value: str | LeaderElection | None) -> LeaderElection | None:
+    """A Lease as NAME or NAMESPACE/NAME; None for none."""
+    if not isinstance(value, str):
+        return value
+    namespace, _, name = value.rpartition("/")
+    if value and (not name or "/" in namespace):
+        _refuse("NAME or NAMESPACE/NAME of a Lease", value)
+    return LeaderElection(name, namespace or "default") if value else None
+
+
+def labels(value: str) -> str:
+    """A label selector as `kubectl -l` takes it; empty for all objects."""
+    if value:
+        parse_labels(value)
+    return value
+
+
+def informer_options(
+    value: Mapping[type[Object], InformerOptions],
+) -> Mapping[type[Object], InformerOptions]:
+    """What is followed and kept of kinds. Raises TypeError for a key that is not a kind."""
+    for kind in value:
+        if kind is not Object:
+            kind_of(kind)
+    return value
