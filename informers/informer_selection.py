@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from informers.apimachinery.field_selectors import FieldTerm, parse_field_selector, text_at
-from informers.apimachinery.label_selectors import matches_labels, parse_label_selector
+from informers.apimachinery.label_selectors import Requirement, matches_labels, parse_label_selector
 from informers.apimachinery.shard_selectors import parse_shard_selector
 from informers.snapshot import Snapshot
 
@@ -16,10 +16,7 @@ def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
     Raises:
         ValueError: One of them is not a selector that an API server takes; the message says which, and why.
     """
-    try:
-        requirements = parse_label_selector(labels)
-    except ValueError as error:
-        raise ValueError(f"{labels!r} is not a label selector: {error}") from None
+    requirements = label_requirements(labels)
     try:
         terms = parse_field_selector(fields)
     except ValueError as error:
@@ -34,6 +31,14 @@ def selects(labels: str = "", fields: str = "", shard: str = "") -> Matches:
         )
 
     return matches
+
+
+def label_requirements(text: str) -> tuple[Requirement, ...]:
+    """The requirements of a label selector. Raises ValueError, which names it, for any other text."""
+    try:
+        return parse_label_selector(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a label selector: {error}") from None
 
 
 def _meets(snapshot: Snapshot, term: FieldTerm) -> bool:

@@ -28,10 +28,10 @@ from reconcile.client.diff import pointers, sets_null
 from reconcile.client.editing import Draft, finished
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.limits import RateLimiter
+from reconcile.client.object_selectors import Fields, Labels
 from reconcile.client.own_writes import Journal
 from reconcile.client.reader import Check
 from reconcile.client.redaction import SecretValues
-from reconcile.client.selectors import Fields, Labels
 from reconcile.client.sender import APPLY_PATCH, JSON, JSON_PATCH, FieldValidation, json_object
 from reconcile.client.writer import guard_of
 from reconcile.models import Object, Unstructured, decode, encode, kind_of

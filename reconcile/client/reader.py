@@ -25,15 +25,16 @@ from informers import (
     Transport,
     error_from_status,
 )
+from informers.apimachinery.label_selectors import matches_labels
 from informers.applied import Appliers
 from informers.errors import parsed
 from informers.line_splitter import LineSplitter
 from informers.transport import raise_refusal
 from reconcile.client.decoded import Decoded
 from reconcile.client.limits import RateLimiter
+from reconcile.client.object_selectors import Fields, Labels, field_text, label_text, parse_labels
 from reconcile.client.own_writes import CacheBehind, Freshness, Journal, NoJournal
 from reconcile.client.redaction import SecretValues, is_sensitive
-from reconcile.client.selectors import Fields, Labels, matches, parse_labels, selector_text
 from reconcile.client.sender import JSON, Sender, json_object
 from reconcile.models import Object, decode, kind_of
 from reconcile.runs.run_record import RunRecord
@@ -228,7 +229,7 @@ class Reader:
             for snapshot in found
             if (not namespace or not resource.namespaced or snapshot.key.namespace == namespace)
             and (owner is None or any(reference.uid == owner.uid for reference in snapshot.owners))
-            and (not wanted or matches(wanted, snapshot.labels))
+            and (not wanted or matches_labels(wanted, snapshot.labels))
         ]
         self._saw(resource, *chosen)
         return chosen
@@ -406,8 +407,7 @@ def _cached(
 
 
 def _selectors(labels: Labels, fields: Fields) -> dict[str, str]:
-    parse_labels(labels)
-    named = {"labelSelector": selector_text(labels), "fieldSelector": selector_text(fields)}
+    named = {"labelSelector": label_text(labels), "fieldSelector": field_text(fields)}
     return {name: text for name, text in named.items() if text}
 
 

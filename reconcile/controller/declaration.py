@@ -6,11 +6,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from attrs import evolve, field, frozen
 
 from informers import APIResource, Key, Snapshot
+from informers.apimachinery.label_selectors import Requirement, matches_labels
 from informers.functions import Kind, check_function, is_async
 from reconcile import predicates
 from reconcile.client.field_managers import check_field_manager
+from reconcile.client.object_selectors import Labels, parse_labels
 from reconcile.client.redaction import redacted
-from reconcile.client.selectors import Labels, Requirement, matches, parse_labels
 from reconcile.controller.background_tasks import BackgroundFunction
 from reconcile.controller.context import Context
 from reconcile.controller.identity import (
@@ -317,7 +318,7 @@ class Controller(_Options[T]):
 
     def keeps(self, snapshot: Snapshot) -> bool:
         """Whether an object is one that it keeps: `selector` chooses it, or it is going and is held by us."""
-        if matches(self._labels, snapshot.labels):
+        if matches_labels(self._labels, snapshot.labels):
             return True
         return snapshot.terminating and any(name in snapshot.finalizers for name in self.finalizers)
 

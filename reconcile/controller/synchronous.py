@@ -16,8 +16,8 @@ from attrs import frozen
 from informers import APIResource, Clock, Key, Snapshot
 from reconcile.client.client import Client, Propagation
 from reconcile.client.editing import Draft
+from reconcile.client.object_selectors import Fields, Labels
 from reconcile.client.reader import PAGE
-from reconcile.client.selectors import Fields, Labels
 from reconcile.client.sender import FieldValidation
 from reconcile.controller.blocking import Ask
 from reconcile.controller.context import Context

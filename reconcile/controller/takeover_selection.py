@@ -6,8 +6,9 @@ from typing import Any
 from attrs import frozen
 
 from informers import APIResource, Key, Snapshot
+from informers.apimachinery.label_selectors import Requirement, matches_labels
 from reconcile.client.client import Client
-from reconcile.client.selectors import Requirement, matches, parse_labels
+from reconcile.client.object_selectors import parse_labels
 from reconcile.controller.declaration import Controller
 from reconcile.models import kind_of
 
@@ -32,7 +33,7 @@ class TakeoverSelection:
         for _ in range(DEPTH):
             if here is None:
                 return False
-            if matches(self.labels, here.labels):
+            if matches_labels(self.labels, here.labels):
                 return True
             here = await self._controller_of(here, client)
         return False

@@ -7,6 +7,7 @@ from reconcile.models.extra_fields import ExtraFields
 from reconcile.models.fields import UNSET, Rule, Schema, UnsetType, field
 from reconcile.models.frozen import FrozenList, FrozenMapping, freeze, thaw
 from reconcile.models.intents import Intent
+from reconcile.models.label_selector import LabelRequirement, LabelSelector
 from reconcile.models.objects import (
     Condition,
     Kind,
@@ -20,7 +21,6 @@ from reconcile.models.objects import (
 )
 from reconcile.models.reading import DecodeError, FieldError
 from reconcile.models.scale import Scale
-from reconcile.models.selectors import LabelRequirement, LabelSelector
 from reconcile.models.values import Quantity
 from reconcile.models.writing import MicroTime
 

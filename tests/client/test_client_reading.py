@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from informers import Cache, Key, Snapshot
 from reconcile import Client, ObjectMeta, kind_of
 from reconcile.client.limits import RateLimiter
-from reconcile.client.selectors import parse_labels, selector_text
+from reconcile.client.object_selectors import label_text, parse_labels
 from reconcile.errors import Expired, NotCached, NotFound, PreconditionFailed
 from reconcile.kinds import ConfigMap, Deployment, LabelRequirement, LabelSelector, Pod
 from reconcile.testing import Expire, FakeClient, Fault, FaultPlan, Refuse, When, simulate
@@ -91,7 +91,7 @@ async def test_what_is_no_label_selector_is_refused_before_it_is_sent(wrong: str
 
 @given(st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x", "y"]), max_size=3))
 def test_labels_as_a_mapping_and_as_text_mean_the_same(labels: dict[str, str]) -> None:
-    assert parse_labels(selector_text(labels)) == parse_labels(labels)
+    assert parse_labels(label_text(labels)) == parse_labels(labels)
 
 
 async def test_a_field_selector_is_answered_by_the_server_also_where_a_kind_is_cached() -> None:

@@ -6,8 +6,8 @@ import pytest
 from attrs import frozen
 
 from reconcile import Context, Controller, LabelSelector, Object, ObjectMeta, kind_of, resource
+from reconcile.client.object_selectors import parse_labels
 from reconcile.client.own_writes import Journal
-from reconcile.client.selectors import parse_labels
 from reconcile.errors import NotFound, OwnedByOther, PreconditionFailed, ServerError
 from reconcile.kinds import Deployment
 from reconcile.models import Scale
