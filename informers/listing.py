@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from informers.apimachinery.envelopes import ListMetadata, ListPage, decode_list_page
+from informers.apimachinery.envelopes import ListMetadata
 from informers.errors import MalformedAnswer
 from informers.line_splitter import LONGEST
 from informers.scanning import elements, members
@@ -25,7 +25,15 @@ class _Unended:
     """Says that an item does not end where it was looked for."""
 
 
+class _Rest(msgspec.Struct):
+    """What is left of a list whose items have been taken out: its metadata may stand before or after them."""
+
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
+    items: list[msgspec.Raw] | None = None
+
+
 _UNENDED = _Unended()
+_rest = msgspec.json.Decoder(_Rest)
 
 
 class ListParser:
@@ -116,11 +124,11 @@ class ListParser:
         return item
 
 
-def _whole(body: bytes) -> ListPage:
+def _whole(body: bytes) -> _Rest:
     """A list, or the rest of one; its items may be nested as deeply as they like."""
     try:
-        return decode_list_page(body)
+        return _rest.decode(body)
     except RecursionError:
         parts = members(body)
         metadata = msgspec.json.decode(parts.get("metadata", b"{}"), type=ListMetadata)
-        return ListPage(metadata, [msgspec.Raw(item) for item in elements(parts.get("items", b"[]"))])
+        return _Rest(metadata, [msgspec.Raw(item) for item in elements(parts.get("items", b"[]"))])

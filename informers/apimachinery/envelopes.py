@@ -16,9 +16,12 @@ class ListMetadata(msgspec.Struct, rename="camel"):
 
 
 class ListPage(msgspec.Struct):
-    """A list, or one page of it, with its items still as text."""
+    """A list, or one page of it, with its items still as text.
 
-    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
+    Without metadata it is not one: another server's `{}` must not be read as an empty list.
+    """
+
+    metadata: ListMetadata
     items: list[msgspec.Raw] | None = None
 
 

@@ -2,17 +2,15 @@
 
 from typing import Final
 
-SET_BY_SERVER: Final = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
+SET_BY_SERVER: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
 )
 """Fields of `metadata` that a server sets, and that the manifest of a new object leaves out."""
 

@@ -7,20 +7,12 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from informers import APIResource, Informer, Key, Snapshot
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.applied import MARK, NOTHING, mark_in, mark_of_intent, same_manager
 from reconcile.models import Object, encode
 
 REMEMBERED = 10_000
 """So many objects that no cache holds are read before they are applied again; others are just applied."""
-
-SERVER_SET = (
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "managedFields",
-)
 
 
 class Place(NamedTuple):
@@ -129,7 +121,7 @@ def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
     """
     body = encode(obj)
     metadata = body["metadata"]
-    read_back = [name for name in SERVER_SET if metadata.get(name)]
+    read_back = [name for name in SET_BY_SERVER if metadata.get(name)]
     if read_back:
         raise TypeError(
             f"apply takes an intent, and {type(obj).__name__} {str(obj.key)!r} was read from a server (it "
@@ -146,7 +138,7 @@ def intent_of(obj: Object, subresource: str) -> dict[str, Any]:
 
 def without_server_set(body: dict[str, Any]) -> dict[str, Any]:
     """An object's JSON without the metadata that only the server sets."""
-    kept = {name: value for name, value in body["metadata"].items() if name not in SERVER_SET}
+    kept = {name: value for name, value in body["metadata"].items() if name not in SET_BY_SERVER}
     return {**body, "metadata": kept}
 
 

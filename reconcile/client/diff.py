@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from informers.apimachinery.json_pointers import pointer_below
+
 IDENTITIES = ("uid", "name", "type", "key", "mountPath", "devicePath", "topologyKey", "containerPort", "port")
 """By which members the elements of a list are known again, as the list-map keys of the API name them."""
 
@@ -92,7 +94,7 @@ def needs_version(patch: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 def pointers(patch: Mapping[str, Any], above: str = "") -> Iterator[str]:
     """The JSON pointers (RFC 6901) of what a merge patch changes."""
     for name, value in patch.items():
-        here = f"{above}/{name.replace('~', '~0').replace('/', '~1')}"
+        here = pointer_below(above, name)
         if isinstance(value, Mapping) and value:
             yield from pointers(value, here)
         else:

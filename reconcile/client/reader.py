@@ -25,6 +25,7 @@ from informers import (
     Transport,
     error_from_status,
 )
+from informers.apimachinery.envelopes import decode_list_page, decode_watch_line
 from informers.apimachinery.label_selectors import matches_labels
 from informers.applied import Appliers
 from informers.errors import parsed
@@ -48,23 +49,13 @@ PAGE = 500
 """Objects a page, as client-go asks for."""
 
 
-class _ListMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata
-    items: list[msgspec.Raw] | None = None
-
-
-class _Line(msgspec.Struct):
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
-    object: msgspec.Raw
-
-
-_list = msgspec.json.Decoder(_List)
-_line = msgspec.json.Decoder(_Line)
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+_EVENT_TYPES: Mapping[str, EventType] = {
+    "ADDED": "ADDED",
+    "MODIFIED": "MODIFIED",
+    "DELETED": "DELETED",
+    "BOOKMARK": "BOOKMARK",
+}
 
 
 @frozen
@@ -74,7 +65,7 @@ class WatchEvent(Generic[O]):
     A bookmark has no object.
     """
 
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    type: EventType
     version: str
     object: O | None = None
 
@@ -385,7 +376,7 @@ class Reader:
             query["limit"] = str(size)
         while True:
             path = resource.path(namespace)
-            page = await self._ask(resource, None, path, query, read=_list.decode)
+            page = await self._ask(resource, None, path, query, read=decode_list_page)
             yield page.items or ()
             token = page.metadata.continue_
             if not token:
@@ -412,7 +403,7 @@ def _selectors(labels: Labels, fields: Fields) -> dict[str, str]:
 
 
 def _version_of(body: bytes) -> str:
-    return _list.decode(body).metadata.resource_version
+    return decode_list_page(body).metadata.resource_version
 
 
 def _version_of_list(body: bytes) -> int:
@@ -430,13 +421,16 @@ async def _events(
     lines = LineSplitter()
     async for chunk in chunks:
         for raw in lines.feed(chunk):
-            line = parsed(_line.decode, raw, request)
+            line = parsed(decode_watch_line, raw, request)
             body = bytes(line.object)
             if line.type == "ERROR":
                 raise error_from_status(parsed(json_object, body, request), request)
             version = parsed(_version_of, body, request)
-            if line.type == "BOOKMARK":
-                yield WatchEvent("BOOKMARK", version)
+            kind = _EVENT_TYPES.get(line.type)
+            if kind is None:
+                raise MalformedAnswer(f"{request}: a watch event of unknown type {line.type!r}")
+            if kind == "BOOKMARK":
+                yield WatchEvent(kind, version)
             else:
                 saw(body)
-                yield WatchEvent(line.type, version, decode(model, body))
+                yield WatchEvent(kind, version, decode(model, body))

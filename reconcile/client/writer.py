@@ -21,8 +21,8 @@ from informers import (
     StaleVersion,
     Transport,
 )
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.applied import Appliers
-from reconcile.client.apply_marks import SERVER_SET
 from reconcile.client.diff import merge_diff, needs_version, overlaid
 from reconcile.client.field_managers import check_field_manager
 from reconcile.client.limits import RateLimiter
@@ -315,7 +315,7 @@ def _version(obj: Object) -> str:
 
 def _authored(patch: dict[str, Any], subresource: str) -> dict[str, Any]:
     """The patch without what only the server sets. Raises ValueError for what a write cannot reach."""
-    metadata = {k: v for k, v in (patch.get("metadata") or {}).items() if k not in SERVER_SET}
+    metadata = {k: v for k, v in (patch.get("metadata") or {}).items() if k not in SET_BY_SERVER}
     rest = {name: value for name, value in patch.items() if name != "metadata"}
     if metadata:
         rest["metadata"] = metadata

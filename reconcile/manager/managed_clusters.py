@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from attrs import define, evolve, field
 
 from informers import ApiError, Cache, CacheSyncFailed, InformerStatus, Reachability
+from informers.broadcast import Broadcast
 from reconcile.client.client import Client
 from reconcile.controller.declaration import Controller
 from reconcile.controller.runner import Runner
@@ -99,7 +100,7 @@ class ClusterSet:
     members: Sequence[ManagedCluster]
     log: structlog.stdlib.BoundLogger
     _started: bool = field(default=False, init=False)
-    _news: anyio.Event | None = field(default=None, init=False)
+    _changes: Broadcast = field(factory=Broadcast, init=False)
 
     def __iter__(self) -> Iterator[ManagedCluster]:
         return iter(self.members)
@@ -202,7 +203,7 @@ class ClusterSet:
             group.start_soon(self._try, cluster)
             group.start_soon(self._join, cluster, group)
         while not self._first_round_is_over():
-            await self._change()
+            await self._changes.wait()
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
@@ -217,7 +218,7 @@ class ClusterSet:
         if len(self.members) == 1:
             self.members[0].runners.start(group)
         else:
-            self._tell()
+            self._changes.notify()
 
     async def stop(self, seconds: float) -> None:
         """Take no more keys; wait for the runs under way, so long, in all clusters together."""
@@ -239,7 +240,7 @@ class ClusterSet:
     async def _try(self, cluster: ManagedCluster) -> None:
         await cluster.try_once()
         cluster.tried = True
-        self._tell()
+        self._changes.notify()
 
     async def _join(self, cluster: ManagedCluster, group: TaskGroup) -> None:
         while not cluster.works:
@@ -248,21 +249,11 @@ class ClusterSet:
             except (CacheSyncFailed, ApiError) as error:
                 cluster.error = error
                 self.log.warning("left out until it can be read", cluster=cluster.name, error=str(error))
-                self._tell()
+                self._changes.notify()
                 await anyio.sleep(RETRY_SECONDS)
-        self._tell()
+        self._changes.notify()
         while not self._started:
-            await self._change()
+            await self._changes.wait()
         await cluster.check_predecessors()
         cluster.runners.start(group)
         self.log.info("cluster joined", cluster=cluster.name)
-
-    async def _change(self) -> None:
-        if self._news is None:
-            self._news = anyio.Event()
-        await self._news.wait()
-
-    def _tell(self) -> None:
-        news, self._news = self._news, None
-        if news is not None:
-            news.set()

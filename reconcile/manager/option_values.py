@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 from informers import InformerOptions, Transport
-from reconcile.client.selectors import parse_labels
+from reconcile.client.object_selectors import parse_labels
 from reconcile.controller.declared_writes import Undeclared
 from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object, kind_of

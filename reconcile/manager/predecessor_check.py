@@ -13,6 +13,7 @@ import msgspec
 from attrs import frozen
 
 from informers import APIResource, Clock, Forbidden, NotFound, Transport, get_logger
+from informers.apimachinery.envelopes import decode_list_page
 from reconcile.client.client import Client
 from reconcile.client.sender import Sender
 from reconcile.controller.declaration import Controller
@@ -58,16 +59,7 @@ class _Item(msgspec.Struct):
     spec: dict[str, Any] = {}
 
 
-class _ListMetadata(msgspec.Struct):
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    items: list[_Item] | None = None
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-
-
-_list = msgspec.json.Decoder(_List)
+_item = msgspec.json.Decoder(_Item)
 
 
 @frozen
@@ -153,17 +145,22 @@ class PredecessorCheck:
         while True:
             asked = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
             try:
-                page = await sender.send("GET", path, _list.decode, asked)
+                page = await sender.send("GET", path, _read_page, asked)
             except NotFound:
                 return
             except Forbidden as error:
                 _log.warning("cannot look for another operator", error=str(error))
                 return
-            for item in page.items or ():
+            items, after = page
+            for item in items:
                 yield item
-            after = page.metadata.continue_
             if not after:
                 return
+
+
+def _read_page(body: bytes) -> tuple[list[_Item], str]:
+    page = decode_list_page(body)
+    return [_item.decode(item) for item in page.items or ()], page.metadata.continue_
 
 
 def _own_names(controller: Controller[Any]) -> Iterable[str]:

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from informers import Clock, Response, Transport, get_logger
+from informers.apimachinery.json_pointers import pointer_steps
+from informers.apimachinery.server_fields import SET_BY_SERVER
 from informers.transport import PassingTransport
 from reconcile.client.diff import merged
 from reconcile.client.redaction import redact_event
@@ -16,7 +18,6 @@ from reconcile.storms.changes import differing
 
 REMEMBERED = 10_000
 REVIEWS = ("/authentication.k8s.io/", "/authorization.k8s.io/")
-_SERVERS = ("resourceVersion", "managedFields", "generation", "creationTimestamp", "uid")
 _NOTHING: Mapping[str, str] = {}
 
 _log = get_logger("reconcile.shadow", redact_event)
@@ -59,7 +60,9 @@ class ShadowTransport(PassingTransport):
             return _answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
         after: dict[str, Any] = _patched(before, sent, headers) if method == "PATCH" else sent or {}
         self._tell(method, path, sent, _authored(before), _authored(after))
-        kept = {name: value for name, value in (before.get("metadata") or {}).items() if name in _SERVERS}
+        kept = {
+            name: value for name, value in (before.get("metadata") or {}).items() if name in SET_BY_SERVER
+        }
         written = {**after, "metadata": {**(after.get("metadata") or {}), **kept}}
         return _answer(200, written if before else self._made(path, written))
 
@@ -105,7 +108,7 @@ def _applies(headers: Mapping[str, str]) -> bool:
 
 
 def _authored(manifest: Any) -> dict[str, Any]:
-    metadata = {n: v for n, v in (manifest.get("metadata") or {}).items() if n not in _SERVERS}
+    metadata = {n: v for n, v in (manifest.get("metadata") or {}).items() if n not in SET_BY_SERVER}
     return {**manifest, "metadata": metadata}
 
 
@@ -113,17 +116,17 @@ def _patched(before: dict[str, Any], patch: Any, headers: Mapping[str, str]) -> 
     if "json-patch" in headers.get("content-type", ""):
         after = before
         for operation in patch:
-            after = _operated(after, operation["path"].split("/")[1:], operation)
+            after = _operated(after, pointer_steps(operation["path"]), operation)
         return after
     wanted: dict[str, Any] = merged(before, patch)
     return wanted
 
 
-def _operated(here: Any, path: list[str], operation: Mapping[str, Any]) -> Any:
+def _operated(here: Any, path: Sequence[str], operation: Mapping[str, Any]) -> Any:
     """One operation of a JSON patch, as far as they are of use here: what tests changes nothing."""
     if operation["op"] == "test" or not isinstance(here, dict) or not path:
         return operation["value"] if not path and "value" in operation else here
-    name, rest = path[0].replace("~1", "/").replace("~0", "~"), path[1:]
+    name, rest = path[0], path[1:]
     if rest:
         return {**here, name: _operated(here.get(name, {}), rest, operation)}
     if operation["op"] == "remove":

@@ -26,4 +26,4 @@ def refusal_of(remote: str | None, host: str, headers: Iterable[str]) -> str:
 def is_local_name(host: str) -> bool:
     """Whether a Host header names this machine: localhost, or an address of loopback."""
     name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-    return name == "localhost" or is_loopback(name.strip("[]"))
+    return is_loopback(name)

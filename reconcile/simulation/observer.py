@@ -7,6 +7,7 @@ import anyio
 from attrs import frozen
 
 from informers import Cache, Clock, Delta, Informer, Key, Snapshot, Transport
+from informers.broadcast import Broadcast
 from reconcile.models import Object, kind_of
 
 
@@ -40,7 +41,7 @@ class Observer:
     def __init__(self, cache: Cache, kinds: Sequence[type[Object]]) -> None:
         self.changes: list[Change] = []
         self._informers: dict[type[Object], Informer] = {}
-        self._news = anyio.Event()
+        self._news = Broadcast()
         for kind in kinds:
             informer = cache.declare(kind_of(kind).resource)
             informer.add_handler(lambda delta, kind=kind: self._note(kind, delta))  # type: ignore[misc]
@@ -59,15 +60,13 @@ class Observer:
     async def until(self, reached: Callable[[], bool], seconds: float) -> bool:
         """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
         with anyio.move_on_after(seconds):
-            while not reached():
-                await self._news.wait()
+            await self._news.wait_until(reached)
         return reached()
 
     def _note(self, kind: type[Object], delta: Delta) -> None:
         if not delta.initial:
             self.changes.append(Change(kind, delta.old, delta.new))
-        self._news.set()
-        self._news = anyio.Event()
+        self._news.notify()
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from informers import APIResource, Key, Snapshot
+from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
 from reconcile.runs.run_record import Sent
-from reconcile.storms.echoes import SERVER_SET
 
 PATHS_OF_A_WRITE = 32
 """Further paths of one write are not followed: a loop shows in the first ones, and memory stays bounded."""
@@ -17,7 +17,7 @@ PRESENT = 1
 WHOLE = ""
 """The path of the object itself: it was made, deleted, or written without any effect."""
 
-_SERVER_SET = frozenset(f".metadata.{name}" for name in SERVER_SET)
+_VOLATILE = frozenset(f".metadata.{name}" for name in SET_BY_EVERY_WRITE)
 
 Difference = tuple[str, Any, Any]
 """Path, old and new value."""
@@ -83,7 +83,7 @@ def differences(old: Snapshot, new: Snapshot) -> Sequence[Difference]:
     for difference in _differences(old.to_dict(), new.to_dict(), ""):
         if len(found) == PATHS_OF_A_WRITE:
             break
-        if difference[0] not in _SERVER_SET:
+        if difference[0] not in _VOLATILE:
             found.append(difference)
     return found
 

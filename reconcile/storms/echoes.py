@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from attrs import define, evolve, field
 
 from informers import APIResource, Delta, Key, Snapshot
+from informers.apimachinery.server_fields import SET_BY_EVERY_WRITE
 from reconcile.runs.diagnostics import observing
 from reconcile.runs.requests import Cause, Request
 from reconcile.runs.run_record import Sent
@@ -16,8 +17,6 @@ _Version: TypeAlias = tuple[APIResource, Key, int]
 REMEMBERED = 10_000
 """Keys whose writes are remembered. Beyond that the echoes of the oldest key wake it, as foreign changes do:
 that costs a run and loses nothing."""
-
-SERVER_SET = ("resourceVersion", "generation", "managedFields")
 
 
 class Origin(Enum):
@@ -164,7 +163,7 @@ def _explains(body: Any, old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 
 def _without_server_set(obj: dict[str, Any]) -> dict[str, Any]:
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in SERVER_SET}
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in SET_BY_EVERY_WRITE}
     return {**obj, "metadata": metadata}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import anyio
 
+from informers.broadcast import Broadcast
 from informers.transport import PassingTransport, StreamingResponse, Transport
 from reconcile.embedded import ApiServer, InProcessTransport, WatchStream
 from reconcile.testing.chance import Chance
@@ -149,7 +150,7 @@ class _Post:
         self._lag = lag
         self._sent: deque[tuple[float, bytes | BaseException | None]] = deque()
         self._last_due = 0.0
-        self._news = anyio.Event()
+        self._news = Broadcast()
 
     async def collect(self, chunks: AsyncIterator[bytes]) -> None:
         """Take everything at the moment at which it is sent, and note when it shall arrive."""
@@ -166,14 +167,12 @@ class _Post:
         arrival = anyio.current_time() + self._chance.uniform(*self._lag)
         self._last_due = max(self._last_due, arrival)
         self._sent.append((self._last_due, item))
-        self._news.set()
+        self._news.notify()
 
     async def deliver(self) -> AsyncGenerator[bytes, None]:
         """Hand over each line when its time has come."""
         while True:
-            while not self._sent:
-                self._news = anyio.Event()
-                await self._news.wait()
+            await self._news.wait_until(lambda: bool(self._sent))
             due, item = self._sent.popleft()
             await anyio.sleep_until(due)
             if item is None:

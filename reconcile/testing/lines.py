@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import anyio
 
+from informers.broadcast import Broadcast
 from informers.errors import OutcomeUnknown
 from reconcile.testing.answers import expired_event
 from reconcile.testing.faults import (
@@ -42,7 +43,7 @@ class Backlog:
         self._came: deque[bytes] = deque()
         self._failure: BaseException | None = None
         self._ended = False
-        self._news = anyio.Event()
+        self._news = Broadcast()
 
     def __aiter__(self) -> "Backlog":
         return self
@@ -57,9 +58,7 @@ class Backlog:
 
     async def gather(self, count: int) -> None:
         """Wait until so many lines are there, or no more will come."""
-        while len(self._came) < count and not self._ended:
-            self._news = anyio.Event()
-            await self._news.wait()
+        await self._news.wait_until(lambda: self._ended or len(self._came) >= count)
 
     async def collect(self) -> None:
         """Read to the end."""
@@ -67,11 +66,11 @@ class Backlog:
             async with aclosing(self._lines) as lines:
                 async for line in lines:
                     self._came.append(line)
-                    self._news.set()
+                    self._news.notify()
         except (Exception, Crash) as error:
             self._failure = error
         self._ended = True
-        self._news.set()
+        self._news.notify()
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from informers.loopback import is_loopback
         ("0.0.0.0", False),
         ("::", False),
         ("10.0.0.1", False),
+        ("fe80::1%eth0", False),
         ("localhost.example.com", False),
         ("127.0.0.1.example.com", False),
     ],
