@@ -144,7 +144,7 @@ def _amount(name: str, said: str) -> int:
     try:
         amount = milli_of(said)
     except ValueError:
-        raise BadAnnotation(name, "it is no quantity") from None
+        raise BadAnnotation(name, "expected a quantity such as 2, 500m or 5Gi") from None
     if amount < 0:
         raise BadAnnotation(name, "it is below 0")
     return amount

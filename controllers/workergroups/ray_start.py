@@ -1,11 +1,13 @@
 """The `ray start` command: its options, and what Ray may use of the machine."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from .quantity import Quantity, parse_quantity
+from reconcile import Quantity
+
 from .ray_pod_view import Object
 from .raycluster_status import TPU, is_gpu
 
@@ -27,7 +29,7 @@ def start_command(
     if resources:
         options = {**params, **given_resources(resources)}
     else:
-        limits = _quantities(container, "limits")
+        limits = _whole_units(container, "limits")
         options = {**_usable(container, limits), **params, **_accelerators(params, limits)}
     if labels:
         options.setdefault("labels", ",".join(f"{name}={labels[name]}" for name in sorted(labels)))
@@ -45,7 +47,7 @@ def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 
 def given_resources(resources: Mapping[str, Any]) -> dict[str, str]:
     """Options for what a group's `resources` say, instead of what its container does."""
-    amounts = {name: parse_quantity(text).ceiling() for name, text in resources.items()}
+    amounts = {name: math.ceil(Quantity(text).value) for name, text in resources.items()}
     known = {"cpu": "num-cpus", "memory": "memory"}
     options = {known[name.lower()]: str(n) for name, n in amounts.items() if name.lower() in known}
     gpus = sum(n for name, n in amounts.items() if is_gpu(name.lower()))
@@ -65,30 +67,28 @@ def _quoted(resources: Mapping[str, float]) -> str:
     return f"'{msgspec.json.encode(resources, order='sorted').decode()}'"
 
 
-def _quantities(container: Object, kind: str) -> dict[str, Quantity]:
-    return {name: parse_quantity(text) for name, text in (container.get(kind) or {}).items()}
+def _whole_units(container: Object, kind: str) -> dict[str, int]:
+    """The amounts of a container, rounded up as Go's `Quantity.Value()`: half a CPU is one to Ray."""
+    return {name: math.ceil(Quantity(text).value) for name, text in (container.get(kind) or {}).items()}
 
 
-def _usable(container: Object, limits: Mapping[str, Quantity]) -> dict[str, str]:
+def _usable(container: Object, limits: Mapping[str, int]) -> dict[str, str]:
     """What the container may use, so that Ray schedules no more than that."""
-    requests = _quantities(container, "requests")
-    cpu = limits.get("cpu", Quantity()).ceiling() or requests.get("cpu", Quantity()).ceiling()
-    gpu = next((limits[name].ceiling() for name in sorted(limits) if is_gpu(name) and limits[name].amount), 0)
-    found: dict[str, int] = {
-        "num-cpus": cpu,
-        "memory": limits.get("memory", Quantity()).ceiling(),
-        "num-gpus": gpu,
+    options = {
+        "num-cpus": limits.get("cpu") or _whole_units(container, "requests").get("cpu"),
+        "memory": limits.get("memory"),
+        "num-gpus": next((limits[name] for name in sorted(limits) if is_gpu(name) and limits[name]), 0),
     }
-    return {name: str(amount) for name, amount in found.items() if amount}
+    return {name: str(amount) for name, amount in options.items() if amount}
 
 
-def _accelerators(params: Mapping[str, str], limits: Mapping[str, Quantity]) -> dict[str, str]:
+def _accelerators(params: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
     """The `resources` option with the first custom accelerator of the limits, unless it names one."""
     named = _custom_resources(params.get("resources"))
-    first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name].amount), None)
+    first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name]), None)
     if first is None or named is None or not named.keys().isdisjoint(_ACCELERATORS.values()):
         return {}
-    everything = {**named, _ACCELERATORS[first]: limits[first].ceiling()}
+    everything = {**named, _ACCELERATORS[first]: limits[first]}
     return {"resources": f"'{msgspec.json.encode(everything).decode()}'"}
 
 

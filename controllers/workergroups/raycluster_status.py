@@ -6,16 +6,17 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
+from reconcile import Quantity
 from reconcile.replicas import is_active
 
 from .models import RayClusterStatus
 from .pod_plan import RayClusterPlan, desired_workers
-from .quantity import Quantity, parse_quantity, total
 from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, RayPodView, of_cluster
 from .raycluster_view import NO_LIMIT, ClusterView, GroupView
 from .suspension import SUSPENDED, SUSPENDING, Phase
 
 TPU = "google.com/tpu"
+_NONE = Quantity(0)
 
 _MOST_FAULTS = 20
 _LONGEST_FAULT = 300
@@ -96,10 +97,10 @@ def status_of(
         ready_worker_replicas=sum(pod.ready for pod in workers),
         head_pod_name=head.name if head else "",
         head_pod_ip=head.ip if head else "",
-        desired_cpu=str(resources.get("cpu", Quantity())),
-        desired_memory=str(resources.get("memory", Quantity())),
-        desired_gpu=str(total(amount for name, amount in resources.items() if is_gpu(name))),
-        desired_tpu=str(resources.get(TPU, Quantity())),
+        desired_cpu=resources.get("cpu", _NONE).canonical,
+        desired_memory=resources.get("memory", _NONE).canonical,
+        desired_gpu=sum((amount for name, amount in resources.items() if is_gpu(name)), _NONE).canonical,
+        desired_tpu=resources.get(TPU, _NONE).canonical,
         replicas=_whole_replicas(cluster, workers),
         selector=_selector(cluster),
         conditions=(
@@ -135,7 +136,7 @@ def pod_resources(template: Object) -> dict[str, Quantity]:
         resources = container.get("resources") or {}
         amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         for name, text in amounts.items():
-            sums[name] = sums.get(name, Quantity()) + parse_quantity(text)
+            sums[name] = sums.get(name, _NONE) + Quantity(text)
     return sums
 
 
@@ -146,7 +147,7 @@ def _desired_resources(cluster: ClusterView) -> dict[str, Quantity]:
     sums = pod_resources(cluster.head.template)
     for group in cluster.groups:
         for name, amount in pod_resources(group.template).items():
-            sums[name] = sums.get(name, Quantity()) + amount.times(desired_workers(group))
+            sums[name] = sums.get(name, _NONE) + amount * desired_workers(group)
     return sums
 
 

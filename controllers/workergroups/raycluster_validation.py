@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconcile import Quantity
+
 from .field_types import misshapen
 from .pod_plan import desired_workers
-from .quantity import InvalidQuantity, parse_quantity
 from .ray_pod_view import Object
 from .raycluster_view import FAULT_TOLERANCE, GroupView, InvalidField, group_view, says
 
@@ -105,8 +106,8 @@ def _invalid_template(where: str, group: Object) -> Iterator[InvalidField]:
 def _invalid_amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[InvalidField]:
     for name, value in amounts.items():
         try:
-            parse_quantity(value)
-        except InvalidQuantity as error:
+            Quantity(value)
+        except ValueError as error:
             yield InvalidField(f"{path}.{name}", str(error))
 
 

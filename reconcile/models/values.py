@@ -7,6 +7,10 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from informers.apimachinery.quantities import QuantityFormat, limited, parse_quantity, quantity_text
+
+# Digits enough for the largest amount times any count, in units of a billionth.
+_EXACT: Final = Context(prec=60)
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MICROSECONDS: Final = {
     "ns": Decimal("0.001"),
@@ -18,12 +22,6 @@ _MICROSECONDS: Final = {
     "m": Decimal(60 * 10**6),
     "h": Decimal(3600 * 10**6),
 }
-_QUANTITY: Final = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([KMGTPE]i)|([numkMGTPE]))?", re.ASCII
-)
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_EXACT: Final = Context(prec=200)
 
 
 def parse_time(text: str) -> datetime.datetime:
@@ -92,34 +90,46 @@ def _plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _quantity_value(text: str) -> Decimal:
-    found = _QUANTITY.fullmatch(text)
-    if found is None:
-        raise ValueError("a quantity is written like 500m or 1.5Gi")
-    number, exponent, binary, decimal = found.groups()
-    value = Decimal(number)
-    if binary:
-        return _EXACT.multiply(value, Decimal(1024 ** _BINARY[binary]))
-    shift = int(exponent) if exponent else _DECIMAL[decimal] if decimal else 0
-    return _EXACT.scaleb(value, shift)
-
-
 @frozen(order=True)
 class Quantity:
     """An amount of a resource: `Quantity("500m")`, `Quantity("1.5Gi")`, `Quantity(2)`.
 
-    Equality and order are those of the value, the text stays as it was written. Raises ValueError
-    for what is no quantity.
+    Equality and order are those of the value, the text stays as it was written. Sums and multiples are exact
+    and have the format of their first part that is not zero, as in Kubernetes.
+
+    Raises:
+        ValueError: The text is not a quantity.
     """
 
     text: str | int | float = field(eq=False)
     value: Decimal = field(init=False, repr=False)
+    _format: QuantityFormat = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "value", _quantity_value(str(self.text)))
+        value, form = parse_quantity(str(self.text))
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "_format", form)
 
     def __str__(self) -> str:
         return str(self.text)
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return self._of(_EXACT.add(self.value, other.value), self._format if self.value else other._format)
+
+    def __mul__(self, count: int) -> "Quantity":
+        return self._of(_EXACT.multiply(self.value, Decimal(count)), self._format)
+
+    @property
+    def canonical(self) -> str:
+        """The text as an API server stores it: `1` for `1000m`, `1536Mi` for `1.5Gi`."""
+        return quantity_text(self.value, self._format)
+
+    @staticmethod
+    def _of(value: Decimal, form: QuantityFormat) -> "Quantity":
+        made = Quantity(quantity_text(limited(value), form))
+        # The canonical text of a binary amount below 1024 does not tell that it is binary.
+        object.__setattr__(made, "_format", form)
+        return made
 
 
 def read_quantity(value: Any) -> Quantity:

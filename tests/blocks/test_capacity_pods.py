@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from reconcile import Quantity
 from reconcile.blocks import PodNeeds, pod_needs
 from reconcile.blocks.capacity.pod_needs import (
     HostPort,
@@ -13,7 +12,6 @@ from reconcile.blocks.capacity.pod_needs import (
     Toleration,
     add,
     less,
-    milli_of,
     most,
     requests_of,
 )
@@ -206,35 +204,6 @@ def test_a_node_is_accepted_by_the_whole_selector_and_all_of_one_term() -> None:
 def test_ports_clash_where_one_node_cannot_have_both(one: HostPort, other: HostPort, clash: bool) -> None:
     assert one.clashes(other) is clash
     assert other.clashes(one) is clash
-
-
-@pytest.mark.rule("capacity-milli")
-@pytest.mark.parametrize(
-    ("quantity", "milli"),
-    [
-        ("1", 1000), ("1.0001", 1001), ("1n", 1), ("0", 0), ("1Ki", 1_024_000), ("900m", 900),
-        (2, 2000), (0.5, 500), (Quantity("1.5"), 1500),
-    ],
-)  # fmt: skip
-def test_a_quantity_is_rounded_up_to_a_thousandth(quantity: object, milli: int) -> None:
-    assert milli_of(quantity) == milli
-
-
-@pytest.mark.rule("capacity-milli")
-@pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        (True, "True is no quantity"),
-        (None, "None is no quantity"),
-        ([], r"\[\] is no quantity"),
-        ("many", "a quantity is written like 500m or 1.5Gi"),
-    ],
-)
-def test_what_is_no_quantity_is_refused(said: object, text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        milli_of(said)
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        requests_of({"containers": [{"resources": {"requests": {"cpu": said}}}]})
 
 
 def test_amounts_are_added_taken_away_and_compared_by_name() -> None:

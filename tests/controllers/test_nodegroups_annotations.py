@@ -302,11 +302,11 @@ def test_taints_of_machines_keep_their_values_unless_an_annotation_says_another(
 @pytest.mark.parametrize(
     ("name", "said", "why"),
     [
-        ("cpu", "two", "it is no quantity"),
+        ("cpu", "two", "expected a quantity such as 2, 500m or 5Gi"),
         ("memory", "-1", "it is below 0"),
-        ("ephemeral-disk", "", "it is no quantity"),
-        ("maxPods", "many", "it is no quantity"),
-        ("gpu-count", "one", "it is no quantity"),
+        ("ephemeral-disk", "", "expected a quantity such as 2, 500m or 5Gi"),
+        ("maxPods", "many", "expected a quantity such as 2, 500m or 5Gi"),
+        ("gpu-count", "one", "expected a quantity such as 2, 500m or 5Gi"),
         ("labels", "a", "labels are written like a=b,c=d"),
         ("labels", "a=b,=c", "labels are written like a=b,c=d"),
         ("taints", "a=b", "taints are written like key=value:NoSchedule"),

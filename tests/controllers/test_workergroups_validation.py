@@ -94,7 +94,7 @@ GROUP = "spec.workerGroupSpecs[small]"
 OPTIONS = "spec.gcsFaultToleranceOptions"
 PASSWORD_IS_SET = f"spec.headGroupSpec.rayStartParams.redis-password: is set by {OPTIONS}.redisPassword"
 HEAD_TEMPLATE = "spec.headGroupSpec.template.spec"
-NO_QUANTITY = "is not a quantity; write a number with an optional suffix, such as 500m or 5Gi"
+NO_QUANTITY = "is not a quantity: expected a number such as 2, 500m or 5Gi"
 
 
 def head(ray: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:

@@ -250,7 +250,7 @@ def _quantity(value: Any) -> int | Missing:
     try:
         return milli_of(value)
     except (TypeError, ValueError):
-        return Missing("NotANumber", "its value is no quantity")
+        return Missing("NotANumber", "its value is not a quantity")
 
 
 def _samples(values: Sequence[int | Missing], sight: Sight) -> Samples:

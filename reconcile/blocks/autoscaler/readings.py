@@ -6,6 +6,7 @@ integers, because in floats ten pods at 0.9 over a target of 0.5 need 19 (system
 """
 
 import datetime
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
@@ -82,16 +83,26 @@ def ceil_div(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-def milli_of(value: str | float | Decimal) -> int:
+def milli_of(value: Quantity | str | float | Decimal) -> int:
     """A number, or a quantity as Kubernetes writes it, in thousandths, rounded up as Kubernetes does.
 
-    Raises ValueError for what is none, or is too large to be meant.
+    Raises:
+        ValueError: It is neither, or too large to be meant.
     """
+    if isinstance(value, bool) or not isinstance(value, Quantity | str | int | float | Decimal):
+        raise ValueError("expected a quantity such as 2, 500m or 5Gi")
+    return _milli_of(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _milli_of(value: Quantity | str | float | Decimal) -> int:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError("it is not a finite number")
-        value = repr(value)
-    exact = value if isinstance(value, Decimal) else Quantity(value).value
+            raise ValueError("the number is not finite")
+        value = Decimal(repr(value))
+    if isinstance(value, str | int):
+        value = Quantity(value)
+    exact = value.value if isinstance(value, Quantity) else value
     if not exact.is_finite() or abs(exact) > _MOST:
         raise ValueError("the number is too large")
     return int((exact * MILLI).to_integral_value(ROUND_CEILING))

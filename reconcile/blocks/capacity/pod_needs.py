@@ -4,21 +4,19 @@ Amounts are integers in thousandths, memory too: two of 0.9 are 1.8 exactly. Wha
 and this does not is named in `unmodelled`, so that such a pod can be left alone and not guessed about.
 """
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from reconcile.models import Object, Quantity, encode
+from reconcile.blocks.autoscaler.readings import MILLI, milli_of
+from reconcile.models import Object, encode
 
 Amounts: TypeAlias = Mapping[str, int]
 """Resources by name, in thousandths of their unit, rounded up."""
 NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 PODS = "pods"
-MILLI = 1000
 SCHEDULER = "default-scheduler"
 
 
@@ -153,15 +151,6 @@ def amounts_of(quantities: Mapping[str, Any]) -> dict[str, int]:
     return {name: milli_of(quantity) for name, quantity in quantities.items()}
 
 
-def milli_of(quantity: Any) -> int:
-    """A quantity in thousandths, rounded up. Raises ValueError."""
-    if isinstance(quantity, Quantity):
-        quantity = quantity.text
-    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise ValueError(f"{quantity!r} is no quantity")
-    return _milli(str(quantity))
-
-
 def add(one: Amounts, other: Amounts) -> dict[str, int]:
     """Both together."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
@@ -175,12 +164,6 @@ def less(one: Amounts, other: Amounts) -> dict[str, int]:
 def most(one: Amounts, other: Amounts) -> dict[str, int]:
     """The larger amount of each resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
-
-
-@functools.lru_cache(maxsize=4096)
-def _milli(text: str) -> int:
-    thousandths = Quantity(text).value * Decimal(MILLI)
-    return int(thousandths.to_integral_value(rounding=ROUND_CEILING))
 
 
 def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
