@@ -11,7 +11,7 @@ WEB = Site(metadata=ObjectMeta("web", "default"), spec=SiteSpec(image="nginx:1.2
 
 async def test_a_site_gets_its_deployment_and_its_name() -> None:
     client = FakeClient(WEB)
-    done = await run_once(sites, WEB, client)  # one pass: result, writes in order, events, conditions, retry
+    done = await run_once(sites, WEB, client)  # one run: result, writes in order, events, conditions, retry
     assert done.writes == [
         "patch sites default/web",  # the finalizer that cleanup= declares
         "apply deployments default/web",
