@@ -6,8 +6,7 @@ Errors stand in `reconcile.errors`, what kinds are made of in `reconcile.models`
 
 from typing import TYPE_CHECKING
 
-from reconcile._lazy import on_demand
-from reconcile._shadowed import require_own_floors
+from reconcile._face import on_demand, require_own_floors
 
 if TYPE_CHECKING:
     from informers import Clock, InformerOptions, Key, Snapshot, SystemClock, Transport

@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from reconcile.client.diff import same
 from reconcile.models import Schema
 from reconcile.models.objects import CONDITION_MESSAGE, CONDITION_REASON, CONDITION_TYPE
 
@@ -45,7 +44,7 @@ def merge_conditions(
     merged = {c.get("type"): dict(c) for c in before if c.get("type") not in gone}
     for condition in wanted:
         old = merged.get(condition["type"], {})
-        changed = not same(old.get("status"), condition["status"])
+        changed = old.get("status") != condition["status"]
         since = now if changed or not old.get("lastTransitionTime") else old["lastTransitionTime"]
         observed = {} if generation is None else {"observedGeneration": generation}
         merged[condition["type"]] = {**old, **condition, **observed, "lastTransitionTime": since}

@@ -18,7 +18,7 @@ import sys
 for name in ("cattrs", "hypothesis", "pytest", "mypy", "opentelemetry", "zstandard"):
     sys.modules[name] = None
 import reconcile.commands.demo_command
-from reconcile.ops.entry_points import CONTROLLERS, INCIDENTS, entries, load
+from reconcile.controller.entry_points import CONTROLLERS, INCIDENTS, entries, load
 print(len([load(entry) for group in (CONTROLLERS, INCIDENTS) for entry in entries(group)]))
 """
 

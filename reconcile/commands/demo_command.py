@@ -20,9 +20,9 @@ from reconcile.commands.error_groups import without_groups
 from reconcile.commands.incident_play import IncidentPlay, play_all
 from reconcile.commands.problems import Problem
 from reconcile.commands.targets import bundled_controllers
+from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.manager.manager import Manager
 from reconcile.manager.signals import INTERRUPTED, on_signal
-from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.ops.log_setup import configure_logging
 from reconcile.simulation import Incident, bundled_incidents
 

@@ -11,8 +11,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import reconcile
-
 DISTRIBUTION = "reconcile-runtime"
 _PACKAGES = ("controllers", "informers", "reconcile", "workqueue")
 _ABOUT = ("METADATA", "entry_points.txt")
@@ -54,7 +52,7 @@ def _zipped(installed: importlib.metadata.Distribution, about: str) -> bytes:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    root = Path(reconcile.__file__).parents[1]
+    root = Path(__file__).parents[2]
     for package in _PACKAGES:
         for file in sorted((root / package).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:

@@ -8,8 +8,8 @@ from typing import Any
 
 from reconcile.commands.problems import Problem
 from reconcile.controller.declaration import Controller
+from reconcile.controller.entry_points import CONTROLLERS, entries, load
 from reconcile.manager.manager import Manager
-from reconcile.ops.entry_points import CONTROLLERS, entries, load
 from reconcile.runs.frames import is_library, place_of_error
 
 

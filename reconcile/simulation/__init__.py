@@ -1,22 +1,17 @@
 """Nodes and workloads without machines, and incidents played again."""
 
-from typing import TYPE_CHECKING
-
-from reconcile._lazy import on_demand
-
-if TYPE_CHECKING:
-    from reconcile.simulation.incidents import Incident, Logic, Report, Stage, Verdict, bundled_incidents
-    from reconcile.simulation.nodes import (
-        BEHAVIOUR,
-        STOP_SECONDS,
-        Answers,
-        Delays,
-        SimulatedNodes,
-        Step,
-        next_step,
-    )
-    from reconcile.simulation.observer import Change, Observer, observe
-    from reconcile.simulation.workloads import SimulatedWorkloads
+from reconcile.simulation.incidents import Incident, Logic, Report, Stage, Verdict, bundled_incidents
+from reconcile.simulation.nodes import (
+    BEHAVIOUR,
+    STOP_SECONDS,
+    Answers,
+    Delays,
+    SimulatedNodes,
+    Step,
+    next_step,
+)
+from reconcile.simulation.observer import Change, Observer, observe
+from reconcile.simulation.workloads import SimulatedWorkloads
 
 __all__ = [
     "BEHAVIOUR",
@@ -37,6 +32,3 @@ __all__ = [
     "next_step",
     "observe",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_demand(__name__)

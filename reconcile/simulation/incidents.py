@@ -11,7 +11,7 @@ import attrs
 from attrs import field, frozen
 
 from informers import Clock, SystemClock, Transport
-from reconcile.ops.entry_points import INCIDENTS, entries, load
+from reconcile.controller.entry_points import INCIDENTS, entries, load
 
 Logic: TypeAlias = Literal["ours", "original"]
 """Whose planning an incident is played with."""

@@ -12,8 +12,8 @@ from controllers.registrysecrets.models import PipelinePhase, PipelineRegistry, 
 from reconcile import Context, Controller, Key, ObjectMeta
 from reconcile.blocks import Consent, Copier, Unusable
 from reconcile.blocks.copier.consent import ALLOW_COPIES_FOR
+from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.kinds import Namespace, Secret
-from reconcile.ops.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.testing import FakeClient, Pass, run_once
 from tests.controllers.pipelines import HOST, copies, mode, pipeline, respec, source
 from tests.controllers.world import NAMESPACE

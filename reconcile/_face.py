@@ -1,4 +1,4 @@
-"""A package's face that costs nothing until one of its names is used (PEP 562)."""
+"""Faces of packages: names that are imported when they are first used, from the floors that came with us."""
 
 import ast
 import linecache
@@ -6,7 +6,11 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+FLOORS_BELOW = ("workqueue", "informers")
 
 
 def on_demand(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -42,3 +46,16 @@ def _homes(module: str) -> Mapping[str, str]:
     ]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def require_own_floors() -> None:
+    """Raise ImportError where another package stands in the place of `workqueue` or `informers`."""
+    home = Path(__file__).resolve().parent.parent
+    for name in FLOORS_BELOW:
+        spec = find_spec(name)
+        found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if found != home / name / "__init__.py":
+            raise ImportError(
+                f"reconcile-runtime has a package {name!r} of its own, and "
+                f"{found or 'nothing'} is found in its place: rename yours, or install reconcile-runtime anew"
+            )
