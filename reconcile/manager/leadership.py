@@ -1,11 +1,11 @@
-"""Who may act: one manager at a time, by a Lease.
+"""Leader election by a Lease: at most one manager writes at a time.
 
-Only time on the local monotonic clock counts, and for the leader that during which its machine was
-suspended; times that others wrote are never compared. A leader is certain only until `renew_deadline`
-after it *sent* its last successful renewal, and others wait for `duration` after they *saw* it: the
-difference is the safety margin. (client-go's
-leaderelection, L1-L9, with its known faults mended: a hanging request cannot prolong the belief, and
-another holder ends it at once.) A Lease is still a hint and no fence: versions and uids protect writes.
+Only the local monotonic clock counts, plus, for the leader, the time for which its machine was suspended;
+times that other processes wrote are never compared. A leader is certain only until `renew_deadline` after it
+*sent* its last successful renewal, and standbys wait for `duration` after they *saw* it: the difference is
+the safety margin. (client-go's leaderelection, L1-L9, without its known faults: a request that hangs cannot
+prolong leadership, and the sight of another holder ends it at once.) A Lease is still a hint and not a
+fence: versions and uids protect writes.
 """
 
 import platform
@@ -36,18 +36,18 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class LeadershipLost(Exception):
-    """This manager may not act any more: stop at once."""
+    """This manager no longer leads, and stops at once."""
 
 
 class NotLeading(ApiError):
-    """A write was held back because leadership is not certain at this moment."""
+    """A write was not sent because leadership is not certain at this moment."""
 
 
 @frozen
 class LeaseTerms:
     """The times of an election, in seconds; they must satisfy `duration > renew_deadline > 1.2 * retry`.
 
-    Raises ValueError where they do not: the difference is the margin of safety.
+    Raises ValueError otherwise: the differences are the margin of safety.
     """
 
     duration: float = 15.0
@@ -57,28 +57,28 @@ class LeaseTerms:
     def __attrs_post_init__(self) -> None:
         if not self.duration > self.renew_deadline > 1.2 * self.retry > 0:
             raise ValueError(
-                f"lease terms need duration > renew_deadline > 1.2 x retry > 0, not {self.duration:g}, "
-                f"{self.renew_deadline:g}, {self.retry:g}"
+                f"a Lease needs duration > renew_deadline > 1.2 x retry > 0 (in seconds), got "
+                f"{self.duration:g}, {self.renew_deadline:g}, {self.retry:g}"
             )
 
 
 @frozen
 class Sighting:
-    """A state of the Lease, and since when (monotonic seconds) it has been seen unchanged from here."""
+    """A state of the Lease, and since when (monotonic seconds) this process has seen it unchanged."""
 
     lease: Lease
     since: float
 
 
 def sighted(before: Sighting | None, lease: Lease, now: float) -> Sighting:
-    """What is known after reading `lease`: an unchanged record keeps its age."""
+    """The sighting after reading `lease`: an unchanged record keeps its age."""
     if before is not None and before.lease.spec == lease.spec and before.lease.uid == lease.uid:
         return evolve(before, lease=lease)
     return Sighting(lease, now)
 
 
 def is_free(seen: Sighting, identity: str, now: float) -> bool:
-    """Whether `identity` may take the Lease: it is nobody's, its own, or was left alone for too long."""
+    """Whether `identity` may take the Lease: it has no holder, or is its own, or was not renewed in time."""
     holder = seen.lease.spec.holder_identity
     if not holder or holder == identity:
         return True
@@ -86,7 +86,7 @@ def is_free(seen: Sighting, identity: str, now: float) -> bool:
 
 
 def claim(before: LeaseSpec, identity: str, terms: LeaseTerms, now: str) -> LeaseSpec:
-    """The record of `identity` as the holder: taking over counts a transition, renewing does not."""
+    """The record of `identity` as the holder: a takeover counts as a transition, a renewal does not."""
     renewing = before.holder_identity == identity
     transitions = before.lease_transitions or 0
     return LeaseSpec(
@@ -120,7 +120,7 @@ _DEFAULT_TERMS = LeaseTerms()
 class LeaderElector:
     """Acquires, holds and releases one Lease.
 
-    `client` must reach the server without the guard of `LedTransport`, or nobody could ever renew.
+    `client` must reach the server without the guard of `LedTransport`, or no renewal could ever be sent.
     """
 
     def __init__(self, client: Client, election: LeaderElection, terms: LeaseTerms = _DEFAULT_TERMS) -> None:
@@ -137,7 +137,7 @@ class LeaderElector:
         return self._time() < self._certain_until
 
     def write_begins(self) -> anyio.CancelScope:
-        """A scope for one write: it is cancelled when leadership ends or is not renewed in time."""
+        """A scope for one write, cancelled when leadership ends or is not renewed in time."""
         scope = anyio.CancelScope(deadline=self._deadline())
         self._writes.add(scope)
         return scope
@@ -148,31 +148,34 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who holds the Lease as last seen; empty if nobody does."""
+        """The holder of the Lease as last seen; empty if it has none."""
         return "" if self._seen is None else self._seen.lease.spec.holder_identity or ""
 
     async def acquire(self) -> None:
-        """Wait until the Lease is this one's."""
+        """Wait until this elector holds the Lease."""
         while not await self._attempt():
             await self._wait_for_change()
         _log.info("leading", lease=self._place, identity=self.election.identity)
 
     async def hold(self) -> None:
-        """Renew until it cannot be done in time, or another holder is seen. Raises LeadershipLost."""
+        """Renew until a renewal fails for too long, or another holder is seen. Raises LeadershipLost."""
         terms = self.terms
         while True:
             await anyio.sleep(terms.retry)
             with anyio.move_on_at(self._deadline()):
                 while not await self._attempt():
                     self._stop_if_taken()
+                    # Sooner than the usual pace: a failed renewal must leave time for several more before
+                    # the deadline.
                     await anyio.sleep(terms.retry / 4)
             if not self.is_leader:
                 self._lose(f"{self._place} could not be renewed within {terms.renew_deadline:g} s")
 
     async def release(self) -> None:
-        """Give the Lease away, so that another takes it at once. Call it when nothing acts any more."""
+        """Release the Lease, so that a standby takes it at once. Call it when nothing writes any more."""
         if self._seen is None or self._seen.lease.spec.holder_identity != self.election.identity:
             return
+        # First stop being the leader, then let others know: the other way round two could lead.
         self._be_certain_until(float("-inf"))
         spec = evolve(self._seen.lease.spec, holder_identity="", lease_duration_seconds=1)
         with anyio.move_on_after(self.terms.renew_deadline):
@@ -182,9 +185,12 @@ class LeaderElector:
                 _log.warning("the lease could not be released", lease=self._place, error=str(error))
 
     async def _attempt(self) -> bool:
-        """Try once to take or renew; a request that hangs is given up."""
+        """Try once to take or renew; a request that hangs is abandoned."""
+        # Certainty counts from before the request: the answer may take long, and standbys count from when
+        # the server stored it, which is later.
         asked_at = self._time()
         try:
+            # Half the deadline, so that one request that hangs leaves time for a second attempt.
             with anyio.fail_after(max(1.0, self.terms.renew_deadline / 2)):
                 taken = await self._take()
         except (ApiError, TimeoutError) as error:
@@ -200,11 +206,11 @@ class LeaderElector:
             scope.deadline = self._deadline()
 
     def _time(self) -> float:
-        """Seconds that have passed for others too: the loop's clock stands still while a machine sleeps."""
+        """Seconds that pass for other machines too: the loop's clock stops while this one is suspended."""
         return anyio.current_time() + self._client.clock.suspended()
 
     def _deadline(self) -> float:
-        """When certainty ends, on the loop's clock."""
+        """When certainty ends, by the loop's clock."""
         return self._certain_until - self._client.clock.suspended()
 
     async def _take(self) -> bool:
@@ -212,7 +218,7 @@ class LeaderElector:
             try:
                 return await self._write(self._seen.lease)
             except (StaleVersion, NotFound):
-                pass  # somebody wrote it; look again
+                pass  # another process wrote or deleted it: read it again
         place = (self.election.name, self.election.namespace)
         found = await self._client.find(Lease, *place, live=True)
         if found is None:
@@ -242,7 +248,7 @@ class LeaderElector:
         return True
 
     async def _wait_for_change(self) -> None:
-        """Until the Lease is written, or it is time to look again."""
+        """Wait until the Lease is written, or it is time to read it again."""
         with anyio.move_on_after(self._patience()):
             if self._seen is not None:
                 await self._until_written(self._seen.lease)
@@ -250,8 +256,9 @@ class LeaderElector:
                 await anyio.sleep_forever()
 
     def _patience(self) -> float:
-        """Seconds until the next look: soon after the Lease runs out, if that is sooner than usual."""
+        """Seconds until the next read: soon after the Lease runs out, if that is sooner than usual."""
         retry, chance = self.terms.retry, self._client.clock.random()
+        # Standbys that all read at once would all try to take a released Lease at once (client-go's jitter).
         usual = retry * (1 + 1.2 * chance)
         if self._seen is None:
             return usual
@@ -271,15 +278,16 @@ class LeaderElector:
                     return
         except ApiError as error:
             _log.debug("cannot watch the lease", lease=self._place, error=str(error))
+        # A watch only makes a takeover faster. Without it the read after `_patience` is enough.
         await anyio.sleep_forever()
 
     def _stop_if_taken(self) -> None:
         if self._seen is not None and not self._is_mine(self._seen):
             self._lose(f"{self._place} is held by {self._seen.lease.spec.holder_identity!r}")
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, reason: str) -> None:
         self._be_certain_until(float("-inf"))
-        raise LeadershipLost(why)
+        raise LeadershipLost(reason)
 
     def _is_mine(self, seen: Sighting) -> bool:
         return seen.lease.spec.holder_identity == self.election.identity
@@ -294,7 +302,7 @@ class LeaderElector:
 
 @define
 class _Permit:
-    """Asked when a write is about to leave: notes that it left, or raises NotLeading."""
+    """Called when a write is about to be sent: notes that it was, or raises NotLeading."""
 
     elector: LeaderElector
     request: str
@@ -306,15 +314,15 @@ class _Permit:
 
     def check(self) -> None:
         if not self.elector.is_leader:
-            raise NotLeading(f"{self.request} was held back: this manager does not lead")
+            raise NotLeading(f"{self.request} was not sent: this manager does not lead")
 
 
 class LedTransport(PassingTransport):
-    """Lets writes through only while leadership is certain; reads and watches always (a warm standby).
+    """Sends writes only while leadership is certain; reads and watches always, for a warm standby.
 
-    The last look is at the moment when a write is handed to the socket: before that it may have waited
-    for a connection, for TLS, for credentials, or in a process that stood still. A write that has left is
-    given up when certainty ends before its answer comes.
+    The last check is made when a write is handed to the socket: before that it may have waited for a
+    connection, for TLS, for credentials, or in a process that stood still. A write that was sent is abandoned
+    when certainty ends before its answer.
     """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
@@ -332,12 +340,12 @@ class LedTransport(PassingTransport):
         """Send one request.
 
         Raises NotLeading for a write while leadership is not certain, and OutcomeUnknown for one that
-        had left when leadership ended.
+        had been sent when leadership ended.
         """
         if method in _READS:
             return await self._inner.request(method, path, query, headers, body)
         permit = _Permit(self._elector, f"{method} {path}")
-        permit.check()  # before it takes a connection
+        permit.check()  # at once too, before it occupies a connection
         scope = self._elector.write_begins()
         try:
             with scope, last_check(permit):
@@ -346,7 +354,7 @@ class LedTransport(PassingTransport):
             self._elector.write_ends(scope)
         if permit.sent:
             raise OutcomeUnknown("leadership ended before the answer came", permit.request)
-        raise NotLeading(f"{permit.request} was held back: leadership ended before it was sent")
+        raise NotLeading(f"{permit.request} was not sent: leadership ended before")
 
 
 __all__ = ["LeaderElection", "LeaderElector", "LeadershipLost", "LeaseTerms", "LedTransport", "NotLeading"]

@@ -1,7 +1,7 @@
-"""The clusters of one manager: each with a cache, a client and controllers at work of its own.
+"""The clusters of one manager: each with a cache, a client and runners of its own.
 
-One cluster that cannot be read at the start is an error. Of several, one that cannot be read is left out
-until it can: the others work meanwhile, and its controllers start when it answers.
+A single cluster that cannot be read at the start is an error. Of several, one that cannot be read is left out
+until it can be: the others work meanwhile, and its controllers start when it answers.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from reconcile.runs.requests import Cause, Request
 from reconcile.runs.supervision import first_error
 
 RETRY_SECONDS = 5.0
-"""How long a cluster is left alone that has refused what was asked at its start."""
+"""How long to wait before a cluster that failed at its start is tried again."""
 
 
 @define(eq=False)
 class ManagedCluster:
-    """One API server's share of a manager. `name` is empty where there is no other."""
+    """What a manager has for one API server. `name` is empty if there is only one."""
 
     name: str
     cache: Cache
@@ -46,7 +46,7 @@ class ManagedCluster:
     error: Exception | None = None
 
     def status(self) -> ClusterStatus:
-        """How it is."""
+        """Whether it works, and what keeps it from working."""
         reach = self.cache.reach.status()
         error = "" if self.works or self.error is None else f"{type(self.error).__name__}: {self.error}"
         return ClusterStatus(
@@ -60,18 +60,20 @@ class ManagedCluster:
         )
 
     def informers(self) -> Sequence[InformerStatus]:
-        """What each informer does; its resource stands behind the cluster's name, if it has one."""
-        found = self.cache.status()
-        return [evolve(one, resource=f"{self.name}/{one.resource}") if self.name else one for one in found]
+        """What each informer does; resources are prefixed by the cluster's name, if it has one."""
+        statuses = self.cache.status()
+        if not self.name:
+            return statuses
+        return [evolve(status, resource=f"{self.name}/{status.resource}") for status in statuses]
 
-    def wants(self, controller: Controller[Any]) -> bool:
-        """Whether a controller is to work here."""
+    def takes(self, controller: Controller[Any]) -> bool:
+        """Whether a controller is meant to work here."""
         return not controller.clusters or self.name in controller.clusters
 
     async def sync(self) -> None:
         """Wait for the first lists. Raises CacheSyncFailed, DefinitionMismatch, or the error of a request."""
         try:
-            while not all(informer.synced for informer in self.cache):  # others may come meanwhile
+            while not all(informer.synced for informer in self.cache):  # controllers may be added meanwhile
                 await self.cache.wait_synced(self.sync_seconds)
         except BaseExceptionGroup as group:
             raise first_error(group) from None
@@ -80,13 +82,13 @@ class ManagedCluster:
         self.works = self.tried = True
 
     async def check_predecessors(self, controllers: Sequence[Controller[Any]] = ()) -> None:
-        """Before they write: see that nobody is at work whose place they take. Raises PredecessorActive."""
+        """Check, before they write, that no predecessor is active. Raises PredecessorActive."""
         if self.predecessor_check is not None:
-            asked = controllers or [runner.controller for runner in self.runners]
-            await until_ready(partial(self.predecessor_check.check, asked), self.sync_seconds)
+            candidates = controllers or [runner.controller for runner in self.runners]
+            await until_ready(partial(self.predecessor_check.check, candidates), self.sync_seconds)
 
     async def try_once(self) -> None:
-        """Wait until each of its informers has its first list, or has once failed to get it."""
+        """Wait until each informer has its first list, or has failed to get it once."""
         async with anyio.create_task_group() as group:
             for informer in self.cache:
                 done = partial(lambda informer: informer.synced or informer.error is not None, informer)
@@ -95,7 +97,7 @@ class ManagedCluster:
 
 @define(eq=False)
 class ClusterSet:
-    """All clusters of a manager; one at least."""
+    """All clusters of a manager, at least one."""
 
     members: Sequence[ManagedCluster]
     log: structlog.stdlib.BoundLogger
@@ -111,7 +113,7 @@ class ClusterSet:
         return [runner for cluster in self.members for runner in cluster.runners]
 
     def reaches(self) -> Sequence[Reachability]:
-        """What is known of the way to each of them."""
+        """The reachability of each cluster."""
         return [cluster.cache.reach for cluster in self.members]
 
     def of(self, name: str) -> ManagedCluster:
@@ -120,67 +122,68 @@ class ClusterSet:
             if cluster.name == name:
                 return cluster
         names = ", ".join(cluster.name for cluster in self.members if cluster.name)
-        raise LookupError(
-            f"there is no cluster {name!r}; there are: {names or 'no names, as there is but one'}"
-        )
+        raise LookupError(f"there is no cluster {name!r}; there are: {names or 'one without a name'}")
 
     def key_of(self, task: asyncio.Task[Any]) -> str:
-        """Which controller's run of which key a task is; empty if it is none. From any thread."""
+        """The controller and key of the run that a task executes; empty for other tasks. From any thread."""
         return next(filter(None, (cluster.runners.key_of(task) for cluster in self.members)), "")
 
     def enqueue(self, controller: str, request: Request, cause: Cause, priority: int) -> None:
-        """Have a key reconciled by the controller of that name in the cluster that the key names."""
+        """Enqueue a key for the controller of that name in the cluster that the key names."""
         try:
             runner = self.of(request.cluster).runners.get(controller)
         except LookupError as error:
             self.log.error(
-                "woken where nobody works", controller=controller, key=str(request), error=str(error)
+                "a key names a cluster without that controller",
+                controller=controller,
+                key=str(request),
+                error=str(error),
             )
         else:
             runner.enqueue_at(request, cause, priority)
 
-    # --- controllers that come and go -----------------------------------------------------------
+    # --- adding and removing controllers --------------------------------------------------------
 
     def declare(self, controller: Controller[Any]) -> None:
-        """Take one in before anything runs, wherever it is wanted. Raises LookupError, ValueError."""
+        """Add a controller before anything runs. Raises LookupError for a cluster, and ValueError."""
         for name in controller.clusters:
             self.of(name)
         for cluster in self.members:
-            if cluster.wants(controller):
+            if cluster.takes(controller):
                 cluster.runners.declare(controller)
 
     async def add(self, controller: Controller[Any]) -> None:
-        """Take one in while they run; where a cluster does not work yet it waits with the others there.
+        """Add a controller while they run; in a cluster that does not work yet it starts with the others.
 
-        Raises what `RunnerSet.add` raises, DefinitionMismatch and PredecessorActive; then it works nowhere.
+        Raises what `RunnerSet.add` raises, DefinitionMismatch and PredecessorActive; then no cluster has it.
         """
         for name in controller.clusters:
             self.of(name)
-        taken: list[ManagedCluster] = []
+        added: list[ManagedCluster] = []
         try:
-            for cluster in filter(lambda cluster: cluster.wants(controller), self.members):
+            for cluster in filter(lambda cluster: cluster.takes(controller), self.members):
                 if cluster.works or len(self.members) == 1:
                     await check_scales(cluster.client.transport, controller.kinds)
                     await cluster.check_predecessors([controller])
                     await cluster.runners.add(controller)
                 else:
                     cluster.runners.admit(controller)
-                taken.append(cluster)
+                added.append(cluster)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                for cluster in taken:
+                for cluster in added:
                     await cluster.runners.remove(controller.name, 0)
             raise
 
     async def remove(self, name: str, seconds: float) -> None:
-        """Let one go everywhere. Raises LookupError."""
+        """Remove a controller in all clusters. Raises LookupError."""
         having = self._having(name)
         async with anyio.create_task_group() as group:
             for cluster in having:
                 group.start_soon(cluster.runners.remove, name, seconds)
 
     def named(self, name: str) -> Sequence[Runner[Any]]:
-        """One controller in all its clusters. Raises LookupError."""
+        """The runners of one controller in all its clusters. Raises LookupError."""
         return [cluster.runners.get(name) for cluster in self._having(name)]
 
     def _having(self, name: str) -> Sequence[ManagedCluster]:
@@ -194,7 +197,8 @@ class ClusterSet:
     async def sync(self, group: TaskGroup) -> None:
         """Wait for the first lists; of several clusters, until one has them and the others were tried.
 
-        Those that lag are waited for in `group`. Raises what `ManagedCluster.sync` does if none can be read.
+        Clusters that lag are waited for in `group`. Raises what `ManagedCluster.sync` raises if none can be
+        read.
         """
         if len(self.members) == 1:
             await self.members[0].sync()
@@ -202,18 +206,17 @@ class ClusterSet:
         for cluster in self.members:
             group.start_soon(self._try, cluster)
             group.start_soon(self._join, cluster, group)
-        while not self._first_round_is_over():
-            await self._changes.wait()
+        await self._changes.wait_until(self._first_round_is_over)
         if not any(cluster.works for cluster in self.members):
             raise next(cluster.error for cluster in self.members if cluster.error is not None)
 
     async def check_predecessors(self) -> None:
-        """See that nobody is at work whose place is taken; of several clusters each when it joins."""
+        """Check that no predecessor is active; of several clusters each is checked when it joins."""
         if len(self.members) == 1:
             await self.members[0].check_predecessors()
 
     def start(self, group: TaskGroup) -> None:
-        """Have the controllers work, now and where a cluster joins later; called when leading."""
+        """Start the controllers, now and in clusters that join later; called when leading."""
         self._started = True
         if len(self.members) == 1:
             self.members[0].runners.start(group)
@@ -221,13 +224,13 @@ class ClusterSet:
             self._changes.notify()
 
     async def stop(self, seconds: float) -> None:
-        """Take no more keys; wait for the runs under way, so long, in all clusters together."""
+        """Accept no more keys, and wait for runs in progress, `seconds` at most for all clusters together."""
         async with anyio.create_task_group() as group:
             for cluster in self.members:
                 group.start_soon(cluster.runners.stop, seconds)
 
     def end(self) -> None:
-        """Nothing runs any more."""
+        """Called when nothing runs any more."""
         for cluster in self.members:
             cluster.runners.end()
             cluster.cache.end()
@@ -252,8 +255,7 @@ class ClusterSet:
                 self._changes.notify()
                 await anyio.sleep(RETRY_SECONDS)
         self._changes.notify()
-        while not self._started:
-            await self._changes.wait()
+        await self._changes.wait_until(lambda: self._started)
         await cluster.check_predecessors()
         cluster.runners.start(group)
         self.log.info("cluster joined", cluster=cluster.name)

@@ -1,8 +1,8 @@
-"""Not to be in anybody's way: before the first write it is looked whether another operator is at work.
+"""Checks before the first write that the operator which a controller replaces is not active any more.
 
-Two operators on one kind undo each other's work for ever, and neither says so. A controller that takes the
-place of another names it (`Controller(predecessor=)`); a manager then starts only where the predecessor does
-not run, or where it was told to take over.
+Two operators on one kind undo each other's work for ever, and neither reports it. A controller that
+replaces another operator names it (`Controller(predecessor=)`); its manager then starts only if that one is
+not active, or with `take_over`.
 """
 
 import datetime
@@ -22,52 +22,54 @@ from reconcile.manager.option_list import ManagerOptions, followed_namespaces
 from reconcile.models import kind_of
 
 RECENT_SECONDS = 600.0
-"""Who wrote a status within so many seconds is at work."""
+"""A field manager that wrote a status within this time is active."""
 LEASE_SECONDS = 60.0
-"""The same of who renewed a Lease, or within its own duration, if that is longer."""
+"""So is the holder of a Lease that was renewed within this time, or within its duration if that is longer."""
 PAGE = 500
 
 _log = get_logger("reconcile")
 
 
 class PredecessorActive(Exception):
-    """Another operator keeps the kind of a controller; the text names what was found of it."""
+    """The predecessor of a controller is active; the text names the trace that was found."""
 
     def __init__(self, controller: str, predecessor: Predecessor, kind: str, found: str) -> None:
         super().__init__(
-            f"{controller}: {predecessor.name} is at work on {kind}: {found}. "
+            f"{controller}: {predecessor.name} is active on {kind}: {found}. "
             "Stop it first, or start with --take-over (take_over=True)"
         )
         self.controller = controller
         self.predecessor = predecessor
 
 
-class _Entry(msgspec.Struct):
+class _FieldsEntry(msgspec.Struct):
     manager: str = ""
     subresource: str = ""
     time: datetime.datetime | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _TraceMetadata(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
-    managed_fields: list[_Entry] = []
+    managed_fields: list[_FieldsEntry] = []
 
 
-class _Item(msgspec.Struct):
-    metadata: _Metadata
+class _Trace(msgspec.Struct):
+    """As much of an object as shows who works on it."""
+
+    metadata: _TraceMetadata
     spec: dict[str, Any] = {}
 
 
-_item = msgspec.json.Decoder(_Item)
+_decode_trace = msgspec.json.Decoder(_Trace).decode
 
 
 @frozen
 class PredecessorCheck:
-    """Looks for the operators whose place controllers take. `own` are names under which we write.
+    """Looks for predecessors of controllers. `own` are the field managers of this operator.
 
-    What may not be read is said in the log: nothing is known of it then. Of a cluster without a kind nothing
-    is asked. Raises the errors of other requests.
+    A trace that may not be read is skipped with a warning, and so is a kind that the cluster does not serve.
+    Raises the errors of other requests.
     """
 
     transport: Transport
@@ -77,10 +79,10 @@ class PredecessorCheck:
     selector: str = ""
 
     async def check(self, controllers: Iterable[Controller[Any]]) -> None:
-        """See that none of them is at work. Raises PredecessorActive for the first that is."""
-        asked = list(controllers)
-        own = self.own.union(*map(_own_names, asked))
-        for controller in asked:
+        """Check that no predecessor is active. Raises PredecessorActive for the first that is."""
+        candidates = list(controllers)
+        own = self.own.union(*map(_own_names, candidates))
+        for controller in candidates:
             predecessor = controller.predecessor
             if predecessor is None:
                 continue
@@ -140,16 +142,16 @@ class PredecessorCheck:
         seconds = 0.0 if time is None else (self.clock.now() - time).total_seconds()
         return f"{max(0.0, seconds):.0f} s ago"
 
-    async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_Item]:
+    async def _items(self, path: str, query: Mapping[str, str]) -> AsyncIterator[_Trace]:
         sender, after = Sender(self.transport, self.clock), ""
         while True:
-            asked = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
+            page_query = {**query, "limit": str(PAGE), **({"continue": after} if after else {})}
             try:
-                page = await sender.send("GET", path, _read_page, asked)
+                page = await sender.send("GET", path, _read_page, page_query)
             except NotFound:
                 return
             except Forbidden as error:
-                _log.warning("cannot look for another operator", error=str(error))
+                _log.warning("cannot check for a predecessor", error=str(error))
                 return
             items, after = page
             for item in items:
@@ -158,9 +160,9 @@ class PredecessorCheck:
                 return
 
 
-def _read_page(body: bytes) -> tuple[list[_Item], str]:
+def _read_page(body: bytes) -> tuple[list[_Trace], str]:
     page = decode_list_page(body)
-    return [_item.decode(item) for item in page.items or ()], page.metadata.continue_
+    return [_decode_trace(item) for item in page.items or ()], page.metadata.continue_
 
 
 def _own_names(controller: Controller[Any]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The controllers of one manager: they come, rest and go while it runs."""
+"""The runners of one cluster, by the names of their controllers; they can be added and removed at work."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _log = get_logger("reconcile")
 
 @define(eq=False)
 class RunnerSet:
-    """The controllers at work, by their names. `make` connects a controller to the cache."""
+    """`make` makes the runner of a controller, connected to the cache."""
 
     cache: Cache
     make: Callable[[Controller[Any]], Runner[Any]]
@@ -33,35 +33,36 @@ class RunnerSet:
         return iter(list(self._runners.values()))
 
     def declare(self, controller: Controller[Any]) -> None:
-        """Take one in before anything runs."""
+        """Add a controller before anything runs."""
         self._check_name(controller)
         self._runners[controller.name] = self.make(controller)
 
     def admit(self, controller: Controller[Any]) -> None:
-        """Take one in that begins with the others. Raises ValueError, and RuntimeError at the end."""
-        self._refuse_at_the_end(controller.name)
+        """Add a controller that starts with the others. Raises ValueError, RuntimeError while stopping."""
+        self._refuse_while_stopping(controller.name)
         self.declare(controller)
 
     def start(self, group: TaskGroup) -> None:
-        """Have them all work in that group, and whoever is added later."""
+        """Start all runners in that group; those that are added later start there too."""
         self._group = group
         for runner in self:
             group.start_soon(noted, runner.run, f"controller {runner.name}")
 
     async def add(self, controller: Controller[Any]) -> None:
-        """Take one in, and have it work when its caches are synced (and the others work).
+        """Add a controller, and start it when its caches are synced (and the others have started).
 
-        Raises ValueError where its name is taken, RuntimeError where the end has begun, or begins
-        meanwhile, and CacheSyncFailed; then it leaves no trace.
+        Raises ValueError if its name is taken, RuntimeError if the manager is stopping, or stops
+        meanwhile, and CacheSyncFailed; then the cache is as it was before.
         """
-        self._refuse_at_the_end(controller.name)
+        self._refuse_while_stopping(controller.name)
         self._check_name(controller)
         runner = self.make(controller)
         scope = self._joining[controller.name] = anyio.CancelScope()
         try:
             with scope:
                 await self._wait_synced()
-            self._refuse_at_the_end(controller.name)
+            # The stop may have begun meanwhile, and it does not wait for what joins after it.
+            self._refuse_while_stopping(controller.name)
         except BaseException:
             runner.release(self.cache)
             raise
@@ -75,7 +76,7 @@ class RunnerSet:
         return name in self._runners
 
     async def remove(self, name: str, seconds: float) -> None:
-        """Let one go: runs under way may end within `seconds`; what nobody else reads is not followed."""
+        """Remove a controller: its runs may end within `seconds`; kinds that only it reads are released."""
         runner = self.get(name)
         try:
             await runner.leave(seconds)
@@ -84,14 +85,14 @@ class RunnerSet:
                 runner.release(self.cache)
 
     def get(self, name: str) -> Runner[Any]:
-        """The one of that name. Raises LookupError."""
+        """The runner of that controller. Raises LookupError."""
         runner = self._runners.get(name)
         if runner is None:
             raise LookupError(f"no controller {name!r} runs here; there are: {', '.join(self._runners)}")
         return runner
 
     def key_of(self, task: asyncio.Task[Any]) -> str:
-        """Which controller's run of which key a task is; empty if it is none. From any thread."""
+        """The controller and key of the run that a task executes; empty for other tasks. From any thread."""
         for runner in self:
             for run in runner.history.running():
                 if run.task is task:
@@ -99,21 +100,24 @@ class RunnerSet:
         return ""
 
     async def stop(self, seconds: float) -> None:
-        """Take no more keys and no more controllers; wait for the runs under way, so long."""
+        """Accept no more keys and controllers, and wait for the runs in progress, `seconds` at most."""
         self._stopping = True
         for scope in self._joining.values():
             scope.cancel()
+        # All queues close before any is drained: a run that ends must not enqueue keys elsewhere.
         for runner in self:
             runner.queue.close()
         with anyio.move_on_after(seconds) as grace:
             for runner in self:
                 await runner.drain()
         if grace.cancelled_caught:
-            late = [f"{runner.name} {run.request}" for runner in self for run in runner.history.running()]
-            _log.warning("runs did not end in time and are cancelled", seconds=seconds, keys=late)
+            late_runs = [
+                f"{runner.name} {run.request}" for runner in self for run in runner.history.running()
+            ]
+            _log.warning("cancelling runs that did not end in time", seconds=seconds, keys=late_runs)
 
     def end(self) -> None:
-        """Nothing runs any more: let nobody join, or trigger what would not be heard."""
+        """Called when nothing runs any more: refuse further controllers, and disconnect triggers."""
         self._stopping = True
         for scope in self._joining.values():
             scope.cancel()
@@ -126,9 +130,9 @@ class RunnerSet:
         except BaseExceptionGroup as group:
             raise first_error(group) from None
 
-    def _refuse_at_the_end(self, name: str) -> None:
+    def _refuse_while_stopping(self, name: str) -> None:
         if self._stopping:
-            raise RuntimeError(f"controller {name} is not taken in: the manager is stopping")
+            raise RuntimeError(f"controller {name} was not added: the manager is stopping")
 
     def _check_name(self, controller: Controller[Any]) -> None:
         if controller.name in self._joining:

@@ -1,4 +1,4 @@
-"""Waiting for an API server that is not ready yet, as at the start of a cluster or after its own restart."""
+"""Retries while an API server is not ready yet, as at the start of a cluster or after its own restart."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,7 +10,7 @@ from informers import OutcomeUnknown, ServerError, TooManyRequests, Unreachable,
 R = TypeVar("R")
 
 NOT_READY: tuple[type[Exception], ...] = (Unreachable, OutcomeUnknown, TooManyRequests, ServerError)
-"""What a server answers, or does not, that may be well in a moment. 401, 403 and 404 are its last word."""
+"""Failures that may pass in a moment. 401, 403 and 404 are not among them: they are final."""
 FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 
@@ -20,9 +20,9 @@ _log = get_logger("reconcile")
 async def until_ready(
     ask: Callable[[], Awaitable[R]], seconds: float, retried: tuple[type[Exception], ...] = NOT_READY
 ) -> R:
-    """What `ask` returns. Where it fails as a server that is not ready does, it is asked again for `seconds`.
+    """What `ask` returns, retried for `seconds` while it fails with one of `retried`.
 
-    One line in the log says what is waited for. Raises the last error after that time, and others at once.
+    One log line says what is waited for. Raises the last error after that time, and any other at once.
     """
     end, wait, waiting = anyio.current_time() + seconds, FIRST_WAIT, False
     while True:

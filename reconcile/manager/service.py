@@ -1,4 +1,4 @@
-"""What runs until it is stopped: as a program, as a task, or as a context of an application."""
+"""The lifecycle of something that runs until it is stopped: a program, a task, or a context manager."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -19,11 +19,11 @@ _CANCELLED = "one of the manager's tasks was cancelled, and nothing had asked it
 
 
 class Service(ABC):
-    """Has a start, an end that can be asked for, and one call between them that nothing outlives.
+    """Has a `run` that nothing outlives, and a `stop` that ends it cleanly.
 
-    As a context it runs in a task of its own, so that who enters and who leaves may be different tasks,
-    as with the fixtures of pytest-asyncio. An error of `run` comes out where the context is left, and before
-    that from `wait`.
+    As a context manager it runs in a task of its own, since different tasks may enter and leave the context,
+    as with fixtures of pytest-asyncio. An error of `run` is raised where the context is left, and before
+    that by `wait`.
     """
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Service(ABC):
         """Run until `stop` or cancellation."""
 
     def stop(self) -> None:
-        """Ask for a clean stop; `run` returns when it is done."""
+        """Request a clean stop; `run` returns when it is complete."""
         if not self._stopping.is_set():
             self._stopping.set()
             if self._on_stop is not None:
                 self._on_stop()
 
     async def wait(self) -> None:
-        """Wait until `run` has ended. Raises the error that ended it; after `stop` or a cancellation, none.
+        """Wait until `run` has ended. Raises the error that ended it, if one did.
 
         Any number of tasks may wait, also before the start.
         """
@@ -57,7 +57,7 @@ class Service(ABC):
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """All that `run` does happens inside. An end that nothing asked for is an error, and in the log."""
+        """Around everything that `run` does: an end that nothing requested is an error, and logged."""
         cancels = cancel_requests()
         try:
             try:
@@ -65,6 +65,8 @@ class Service(ABC):
                 if not self._stopping.is_set():
                     raise Interrupted(_CANCELLED)
             except asyncio.CancelledError as error:
+                # A CancelledError that neither a stop nor a caller's cancel explains comes from other code
+                # that cancelled one of our tasks. To re-raise it would look like a clean end.
                 if self._stopping.is_set() or asked_to_end() or cancel_requests() > cancels:
                     raise
                 raise Interrupted(_CANCELLED) from error
@@ -76,23 +78,23 @@ class Service(ABC):
             self._ended.set()
 
     def _set_stop_action(self, end: Callable[[], object] | None) -> None:
-        """Have `stop` call `end`, now if it was called already; None, and it calls nothing any more."""
+        """Let `stop` call `end`, at once if it was called already; with None it calls nothing."""
         self._on_stop = end
         if end is not None and self._stopping.is_set():
             end()
 
     def main(self, *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-        """Run in an event loop of its own, as a program does: until SIGINT or SIGTERM asks for a clean stop.
+        """Run in an event loop of its own, as a program does, until SIGINT or SIGTERM requests a clean stop.
 
         A second signal ends the process at once, with status 130. `loop_factory` makes the loop, as
-        `uvloop.new_event_loop` does; without one it is asyncio's. Raises what `run` does.
+        `uvloop.new_event_loop` does; the default is asyncio's. Raises what `run` raises.
         """
 
-        async def until_told() -> None:
+        async def until_signal() -> None:
             with on_signal(self.stop):
                 await self.run()
 
-        anyio.run(until_told, backend_options={"loop_factory": loop_factory})
+        anyio.run(until_signal, backend_options={"loop_factory": loop_factory})
 
     async def __aenter__(self) -> Self:
         """Start in a task of its own and wait until the workers run."""
@@ -101,7 +103,7 @@ class Service(ABC):
         try:
             await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
-            await self._end(tell=True)
+            await self._end(log_error=True)
             raise
         finally:
             started.cancel()
@@ -112,14 +114,14 @@ class Service(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._end(tell=False)
+        await self._end(log_error=False)
 
-    async def _end(self, *, tell: bool) -> None:
-        """Stop, and wait for it: less patiently once cancelled. Its error is raised, or told in the log."""
+    async def _end(self, *, log_error: bool) -> None:
+        """Stop and wait for the end; a cancellation makes it a hard stop. An error is raised, or logged."""
         assert self._task is not None
         interrupted: asyncio.CancelledError | None = None
         self.stop()
-        with anyio.CancelScope(shield=True):  # the stop has a deadline of its own
+        with anyio.CancelScope(shield=True):  # `stop_seconds` bounds the stop
             while not self._task.done():
                 try:
                     await asyncio.wait((self._task,))
@@ -127,11 +129,11 @@ class Service(ABC):
                     interrupted = error
                     self._task.cancel()
         failure = None if self._task.cancelled() else self._task.exception()
-        if failure is not None and (tell or interrupted is not None):
-            self._log.error("failed on its way out", error=str(failure), exc_info=failure)
+        if failure is not None and (log_error or interrupted is not None):
+            self._log.error("failed while stopping", error=str(failure), exc_info=failure)
         if interrupted is not None:
             raise interrupted
-        if not tell:
+        if not log_error:
             self._task.result()
 
     def _note_started(self, task_status: TaskStatus[None]) -> None:

@@ -1,4 +1,4 @@
-"""A run in shadow: what would be written is logged, nothing is sent, and the answer is made up."""
+"""Shadow mode: each write is logged and not sent, and its answer is computed here."""
 
 import hashlib
 from collections import OrderedDict
@@ -17,6 +17,7 @@ from reconcile.models.codec import format_time
 from reconcile.storms.changes import differing
 
 REMEMBERED = 10_000
+"""Writes that are known as logged; beyond that the oldest is logged once more."""
 REVIEWS = ("/authentication.k8s.io/", "/authorization.k8s.io/")
 _NOTHING: Mapping[str, str] = {}
 
@@ -24,16 +25,16 @@ _log = get_logger("reconcile.shadow", redact_event)
 
 
 class ShadowTransport(PassingTransport):
-    """Reads go through; every write is logged with what it would change, once, and answered here.
+    """Sends reads; logs every distinct write once with what it would change, and answers it.
 
-    The answer is what the server would store as far as that can be told without it: it neither checks nor
-    fills in defaults, and an apply is taken for a merge. Of Secrets no value is logged.
+    The answer is the object as the server would store it, except that nothing is validated or defaulted, and
+    an apply counts as a merge. No value of a Secret is logged.
     """
 
     def __init__(self, inner: Transport, clock: Clock) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._said: OrderedDict[bytes, None] = OrderedDict()
+        self._logged: OrderedDict[bytes, None] = OrderedDict()
 
     async def request(
         self,
@@ -43,23 +44,23 @@ class ShadowTransport(PassingTransport):
         headers: Mapping[str, str] = _NOTHING,
         body: bytes | None = None,
     ) -> Response:
-        """Pass on what only reads; log and answer what writes."""
+        """Send a request that reads; log and answer one that writes."""
         if method in ("GET", "HEAD") or any(review in path for review in REVIEWS):
             return await super().request(method, path, query, headers, body)
         sent = msgspec.json.decode(body) if body else None
         if method == "POST":
             made = self._made(path, sent)
-            self._tell(method, path, sent, {}, sent)
+            self._log_once(method, path, sent, {}, sent)
             return _answer(201, made)
         answer = await super().request("GET", path, {}, {"accept": "application/json"})
         if answer.status != 200 and not (answer.status == 404 and _applies(headers)):
             return answer
         before = msgspec.json.decode(answer.body) if answer.status == 200 else {}
         if method == "DELETE":
-            self._tell(method, path, None, _authored(before), {})
+            self._log_once(method, path, None, _authored(before), {})
             return _answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
         after: dict[str, Any] = _patched(before, sent, headers) if method == "PATCH" else sent or {}
-        self._tell(method, path, sent, _authored(before), _authored(after))
+        self._log_once(method, path, sent, _authored(before), _authored(after))
         kept = {
             name: value for name, value in (before.get("metadata") or {}).items() if name in SET_BY_SERVER
         }
@@ -67,7 +68,7 @@ class ShadowTransport(PassingTransport):
         return _answer(200, written if before else self._made(path, written))
 
     def _made(self, path: str, manifest: Any) -> dict[str, Any]:
-        """What a server would add to a new object: an identity that no real one has."""
+        """The object with what a server adds to a new one; its uid is one that no real object has."""
         metadata = dict((manifest or {}).get("metadata") or {})
         mark = self._clock.uuid().hex
         metadata.setdefault("name", f"{metadata.pop('generateName', '')}{mark[:5]}")
@@ -79,24 +80,26 @@ class ShadowTransport(PassingTransport):
         }  # fmt: skip
         return {**(manifest or {}), "metadata": {**metadata, **made}}
 
-    def _tell(self, method: str, path: str, sent: Any, before: Any, after: Any) -> None:
-        """One line for each write; for one that was told of already, none."""
+    def _log_once(self, method: str, path: str, sent: Any, before: Any, after: Any) -> None:
+        """Log a write, unless the same one was logged already."""
         encoded = msgspec.json.encode([method, path, sent], order="deterministic")
         mark = hashlib.blake2b(encoded, digest_size=16).digest()
-        if mark in self._said:
-            self._said.move_to_end(mark)
+        if mark in self._logged:
+            self._logged.move_to_end(mark)
             return
-        self._said[mark] = None
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
+        self._logged[mark] = None
+        if len(self._logged) > REMEMBERED:
+            self._logged.popitem(last=False)
         _log.info("would write", method=method, path=path, changes=_changes(path, before, after))
 
 
 def _changes(path: str, before: Any, after: Any) -> list[str]:
-    """`spec.replicas: 3 -> 2`, for each place; of Secrets the place alone."""
+    """`spec.replicas: 3 -> 2` for each changed place; of Secrets the place alone."""
     hidden = "/secrets" in path
-    found = differing(before, after)
-    return [place if hidden else f"{place}: {_shown(old)} -> {_shown(new)}" for place, old, new in found]
+    return [
+        place if hidden else f"{place}: {_shown(old)} -> {_shown(new)}"
+        for place, old, new in differing(before, after)
+    ]
 
 
 def _shown(value: Any) -> str:
@@ -118,12 +121,12 @@ def _patched(before: dict[str, Any], patch: Any, headers: Mapping[str, str]) -> 
         for operation in patch:
             after = _operated(after, pointer_steps(operation["path"]), operation)
         return after
-    wanted: dict[str, Any] = merged(before, patch)
-    return wanted
+    after_merge: dict[str, Any] = merged(before, patch)
+    return after_merge
 
 
 def _operated(here: Any, path: Sequence[str], operation: Mapping[str, Any]) -> Any:
-    """One operation of a JSON patch, as far as they are of use here: what tests changes nothing."""
+    """The value after one operation of a JSON patch; a `test` changes nothing."""
     if operation["op"] == "test" or not isinstance(here, dict) or not path:
         return operation["value"] if not path and "value" in operation else here
     name, rest = path[0], path[1:]
@@ -136,6 +139,3 @@ def _operated(here: Any, path: Sequence[str], operation: Mapping[str, Any]) -> A
 
 def _answer(status: int, body: Any) -> Response:
     return Response(status, {"content-type": "application/json"}, msgspec.json.encode(body))
-
-
-__all__ = ["ShadowTransport"]

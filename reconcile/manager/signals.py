@@ -1,4 +1,4 @@
-"""How signals end a process that stays up, also while its event loop is held."""
+"""Signals that stop a long-running process, also while its event loop is held."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from attrs import define
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
-"""The exit status of what Ctrl-C has ended before it was done."""
+"""The exit status of a process that Ctrl-C ended early."""
 
 
 @define
@@ -23,7 +23,7 @@ class Stop:
     _stopping: bool = False
 
     def receive(self, soon: Callable[[Callable[[], object]], None]) -> None:
-        """Called at each signal, between any two instructions of the main thread; `soon` reaches the loop."""
+        """Handle a signal, which may come between any two instructions; `soon` schedules in the loop."""
         if self._stopping:
             os._exit(INTERRUPTED)
         self._stopping = True
@@ -32,10 +32,10 @@ class Stop:
 
 @contextmanager
 def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
-    """While inside, the first SIGINT or SIGTERM calls `act`; a second one ends the process at once.
+    """While inside, the first SIGINT or SIGTERM calls `act`, and a second one ends the process at once.
 
-    A second one is for work that does not end: nothing is cleaned up then, and the status is 130. It is
-    obeyed while something holds the event loop, too.
+    The second is for work that does not end: nothing is cleaned up, and the status is 130. It works while
+    the event loop is held, too.
     """
     stop, soon = Stop(act), in_loop()
     with handling(lambda: stop.receive(soon), *_SIGNALS):
@@ -43,10 +43,10 @@ def on_signal(act: Callable[[], None]) -> Iterator[Stop]:
 
 
 def in_loop() -> Callable[[Callable[[], object]], None]:
-    """What has a function called by a task of the running loop, from wherever it is called itself.
+    """A function that schedules another one in a task of the running loop, from wherever it is called.
 
-    A handler interrupts anything: a task, or the loop between two. Without a task, and in a context of no
-    task, anyio does not know which event loop runs.
+    A signal handler interrupts a task, or the loop between two tasks, where anyio finds no running event
+    loop. So the function is called in a task, with the context of this call.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     tasks: set[asyncio.Task[None]] = set()
@@ -69,8 +69,8 @@ def in_loop() -> Callable[[Callable[[], object]], None]:
 def handling(receive: Callable[[], object], *numbers: signal.Signals) -> Iterator[None]:
     """While inside, these signals call `receive` in the main thread, whatever that is doing.
 
-    They are not handlers of the event loop: those run when the loop gets its turn, and a forked child
-    shares the socket through which they wake it. In such a child the signals do what they do by default.
+    Handlers of the event loop would run only when the loop gets its turn, and a forked child shares the
+    socket that wakes it. In such a child the signals have their default effect.
     """
     owner = os.getpid()
 

@@ -1,4 +1,4 @@
-"""Names that only one controller of a manager may have."""
+"""Checks that controllers of one manager do not share names that must be their own."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from reconcile.controller.declaration import Controller
 
 
 def check_unique_names(controllers: Iterable[Controller[Any]]) -> None:
-    """Raises ValueError where two controllers of a manager have a name that only one of them may have."""
+    """Raises ValueError if two controllers share a name, a field manager or a finalizer of one kind."""
     names: set[str] = set()
     managers: dict[str, str] = {}
     finalizers: dict[tuple[APIResource, str], str] = {}
@@ -28,5 +28,5 @@ def check_unique_names(controllers: Iterable[Controller[Any]]) -> None:
             if (other := finalizers.setdefault((resource, finalizer), name)) != name:
                 raise ValueError(
                     f"controllers {other} and {name} have the finalizer {finalizer!r} on {resource.name}, so "
-                    "the first to clean up would let go for both: give one of them another finalizer="
+                    "the first to clean up would release for both: give one of them another finalizer="
                 )

@@ -58,8 +58,7 @@ def test_a_command_beside_the_original_ends_with_a_line_that_names_it(here: Path
     with running("run", "cautious_operator:manager", home=here) as command:
         assert command.process.wait(timeout=30) == 2
         assert (
-            "error: settings: Rival is at work on configmaps: Lease default/rival-leader"
-            in command.complaints
+            "error: settings: Rival is active on configmaps: Lease default/rival-leader" in command.complaints
         )
         assert "--take-over" in command.complaints
         assert "kept" not in command.said

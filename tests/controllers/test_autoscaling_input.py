@@ -242,7 +242,7 @@ def test_it_does_not_start_beside_aibrix() -> None:
             kept = deployment("aibrix-controller-manager", 1)
             await there.user.create(kept.with_metadata(namespace="default"))
             manager = Manager(make_controller(), transport=there.transport, clock=there.clock, environ={})
-            with pytest.raises(PredecessorActive, match="AIBrix is at work"):
+            with pytest.raises(PredecessorActive, match="AIBrix is active"):
                 await manager.run()
 
     simulate(run)

@@ -267,7 +267,7 @@ def test_writes_are_held_back_where_leadership_is_not_certain_and_reads_are_not(
         one = arena.elector("one")
         client = Client(LedTransport(InProcessTransport(arena.server), one), clock=arena.clock)
         settings_map = ConfigMap(metadata=ObjectMeta("c", "default"))
-        with pytest.raises(NotLeading, match=r"POST .*/configmaps was held back"):
+        with pytest.raises(NotLeading, match=r"POST .*/configmaps was not sent"):
             await client.create(settings_map)
         await one.acquire()
         await client.create(settings_map)
@@ -282,7 +282,7 @@ def test_writes_are_held_back_where_leadership_is_not_certain_and_reads_are_not(
 @pytest.mark.rule("L2")
 @pytest.mark.parametrize("values", [(10, 10, 2), (15, 2.4, 2), (15, 10, 0), (5, 10, 2), (15, 10, -1)])
 def test_terms_that_leave_no_margin_are_refused(values: tuple[float, float, float]) -> None:
-    with pytest.raises(ValueError, match="lease terms need"):
+    with pytest.raises(ValueError, match="a Lease needs"):
         LeaseTerms(*values)
 
 

@@ -269,7 +269,7 @@ def test_a_map_function_may_name_keys_of_another_cluster(caplog: pytest.LogCaptu
             assert seen == ["west:default/a"]
 
     played(scenario)
-    assert "woken where nobody works" in caplog.text
+    assert "a key names a cluster without that controller" in caplog.text
 
 
 def test_plain_functions_and_further_parts_work_in_several_clusters() -> None:

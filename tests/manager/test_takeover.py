@@ -117,7 +117,7 @@ def test_who_wrote_a_status_of_late_is_named_and_nothing_is_written() -> None:
     async def scenario(here: Played) -> None:
         await wrote_a_status(here, 540)
         said = await refusal(here)
-        assert "stamps: Rival is at work on pods" in said
+        assert "stamps: Rival is active on pods" in said
         assert "field manager 'rival-manager' wrote the status of default/one 540 s ago" in said
         assert "--take-over" in said
 
@@ -211,7 +211,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_looked_at(caplog: pytest.L
 
     with caplog.at_level(logging.WARNING, "reconcile"):
         played(scenario)
-    assert any("cannot look for another operator" in record.getMessage() for record in caplog.records)
+    assert any("cannot check for a predecessor" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.rule("takeover-predecessor")
