@@ -1,4 +1,4 @@
-"""`reconcile apiserver`: the embedded API server, alone."""
+"""`reconcile apiserver`: the embedded API server by itself."""
 
 import json
 import logging
@@ -37,7 +37,7 @@ _NODES = 1000
 
 @frozen
 class ApiServerOptions:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     port: int
     token: str | None
@@ -77,15 +77,15 @@ class ApiServerOptions:
 @click.option(
     "--workloads",
     is_flag=True,
-    help="Deployments, StatefulSets and Jobs make pods, which run on the --nodes.",
+    help="Make pods for Deployments, StatefulSets and Jobs; they run on the --nodes.",
 )
 @click.option(
     "--rbac/--no-rbac",
     default=True,
-    help="Whether roles bind whoever is not the administrator. Default: they do.",
+    help="Whether users other than the administrator need roles. Default: they do.",
 )
-@click.option("--insecure-http", is_flag=True, help="Plain HTTP, and no token unless one is given.")
-@click.option("--json", "as_json", is_flag=True, help="Say where it is as one line of JSON, when it is up.")
+@click.option("--insecure-http", is_flag=True, help="Plain HTTP, without a token unless one is given.")
+@click.option("--json", "as_json", is_flag=True, help="Print its address as one line of JSON once it is up.")
 def apiserver(
     port: int,
     token: str | None,
@@ -99,13 +99,13 @@ def apiserver(
 ) -> None:
     """Run the embedded API server by itself, until Ctrl-C.
 
-    It serves this machine only and keeps everything in memory. A kubeconfig of its own leads
-    kubectl and other clients to it; yours is neither read nor written.
+    It serves this machine only and keeps everything in memory. kubectl and other clients reach it
+    with a kubeconfig of its own; yours is neither read nor written.
     """
     if token is not None and token_file is not None:
-        raise Problem("--token and --token-file are both given", "give one of them")
+        raise Problem("--token and --token-file were both given", "use one of them")
     if workloads and not nodes:
-        raise Problem("--workloads make pods, and there is no node to run them", "give --nodes 3 as well")
+        raise Problem("--workloads makes pods, and there is no node to run them", "add --nodes 3")
     if token_file is not None:
         token = _read_token(token_file)
     if token is not None:
@@ -113,7 +113,7 @@ def apiserver(
     if token is None and not insecure_http:
         token = SystemClock().uuid().hex
     configure_logging()
-    logging.getLogger("reconcile").setLevel(logging.WARNING)  # what the nodes do is not news
+    logging.getLogger("reconcile").setLevel(logging.WARNING)  # the simulated nodes log each pod
     tls = not insecure_http
     options = ApiServerOptions(port, token, kubeconfig_out, tls, nodes, workloads, rbac, as_json)
     with _kubeconfig_path(options.kubeconfig) as path:
@@ -133,16 +133,16 @@ def _read_token(path: Path) -> str:
 
 def _check_token(token: str, source: str) -> None:
     if not token:
-        raise Problem(f"{source} holds no token")
+        raise Problem(f"{source} is empty")
     if len(token) > _TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
         raise Problem(
-            f"{source} is no token", f"use one word of at most {_TOKEN_LENGTH} printable ASCII characters"
+            f"{source} is not a token", f"use one word of at most {_TOKEN_LENGTH} printable ASCII characters"
         )
 
 
 @contextmanager
 def _kubeconfig_path(asked: Path | None) -> Iterator[Path]:
-    """Where the kubeconfig goes: the file asked for, or one that goes away with the server."""
+    """The path of the kubeconfig: --kubeconfig-out, or a temporary file removed with the server."""
     if asked is not None:
         try:
             check_kubeconfig_target(asked)
@@ -199,7 +199,5 @@ def _greet(face: ServerHandle, kubeconfig: Path, as_json: bool) -> None:
     click.echo(f"API server on {face.url}")
     click.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}")
     if face.ca_pem is None and face.token is not None:
-        click.echo(
-            "kubectl sends no token over plain HTTP: this server is for other clients, or leave out --token"
-        )
-    click.echo("Ctrl-C stops it; what it holds is then gone.")
+        click.echo("kubectl sends no token over plain HTTP: leave out --token, or use another client")
+    click.echo("Ctrl-C stops it; its objects are then lost.")

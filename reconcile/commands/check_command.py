@@ -1,4 +1,4 @@
-"""`reconcile check`: what is wrong with the models of a module before a cluster shows it."""
+"""`reconcile check`: finds faults in the models of a module before a cluster does."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,15 +25,15 @@ from reconcile.models.versions import is_custom
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A CustomResourceDefinition that is installed already: say which fields became required since.",
+    help="An installed CustomResourceDefinition: also report the fields that became required since.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what is wrong as a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the faults as a JSON list.")
 def check(module: str, against: Path | None, as_json: bool) -> int:
-    """Say what is wrong with the kinds that MODULE defines; exit status 1 if anything is.
+    """Find faults in the kinds that MODULE defines; exit status 1 if there are any.
 
-    Looked for: replicas that no autoscaler can size, a status that does not say which generation it is
-    about, conditions that writers would take from each other, what an API server refuses of a definition,
-    among it CEL rules that do not compile, and with --against fields that became required.
+    It looks for replicas that no autoscaler can size, a status without the generation that it describes,
+    conditions that writers would take from each other, definitions that an API server refuses, for example
+    for CEL rules that do not compile, and with --against fields that became required.
     Two fields of one name in JSON, and versions that lose each other's fields, are refused as by
     `reconcile crds`. To compile rules, install the extra: pip install 'reconcile-runtime[embedded]'.
     """
@@ -50,7 +50,7 @@ def check(module: str, against: Path | None, as_json: bool) -> int:
             click.echo(str(finding))
     _require_compiler(definitions)
     if not found and not as_json:
-        click.echo(f"nothing to mend in {module}")
+        click.echo(f"no faults in {module}")
     return 1 if found else 0
 
 
@@ -65,12 +65,15 @@ def _require_compiler(definitions: Sequence[Mapping[str, Any]]) -> None:
 
 
 def findings_of_module(module: Any, installed: dict[str, Any] | None) -> list[Finding]:
-    """What to mend in each custom kind of a module. Raises Problem."""
+    """The faults of each custom kind of a module. Raises Problem."""
     found: list[Finding] = []
     models = [model for model in models_in(module) if is_custom(model)]
     named = [m for m in models if installed and kind_of(m).resource.name == installed["metadata"]["name"]]
     if installed and not named:
-        raise Problem(f"{module.__name__} has no {installed['metadata']['name']}", "give its own definition")
+        raise Problem(
+            f"{module.__name__} has no {installed['metadata']['name']}",
+            "pass the definition of one of its kinds",
+        )
     for model in models:
         found += findings(model, installed if model in named else None)
     return found

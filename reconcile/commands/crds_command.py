@@ -22,18 +22,18 @@ from reconcile.models.versions import by_kind, is_custom
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a file for each definition into this folder, instead of all to standard output.",
+    help="Write a file for each definition into this folder instead of printing them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
 def crds(module: str, out: Path | None, as_json: bool) -> None:
     """Print the CustomResourceDefinitions of the kinds that MODULE defines.
 
-    The same classes always give the same text. Several versions of a kind make one definition, in
-    which the most stable version is the stored one; they have the same fields, as nothing converts them.
+    The same classes always produce the same text. Several versions of a kind make one definition, in
+    which the most stable version is stored; they must have the same fields, since nothing converts them.
     Models of built-in kinds have no definition.
     """
     if out is not None and as_json:
-        raise Problem("--out and --json are both given", "give one of them")
+        raise Problem("--out and --json were both given", "use one of them")
     with progress(f"making definitions of {module}"):
         definitions = definitions_of_module(load_module(module))
     if not definitions:
@@ -71,7 +71,7 @@ def _definition(module: Any, versions: Sequence[type[Object]]) -> dict[str, Any]
 
 
 def _line_of(model: type[Object]) -> str:
-    """Where the class of a kind is written; empty without its source."""
+    """File and line of a class; empty without its source."""
     try:
         return f" ({inspect.getsourcefile(model)}, line {inspect.getsourcelines(model)[1]})"
     except (OSError, TypeError):
@@ -84,12 +84,12 @@ def json_list(objects: Sequence[dict[str, Any]]) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """No anchors: what is the same twice is written twice."""
+    """Writes repeated values in full, without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def as_yaml(definition: dict[str, Any]) -> str:
-    """A definition as a file holds it."""
+    """A definition as the text of a file."""
     return yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)

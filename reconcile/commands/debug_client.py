@@ -1,4 +1,4 @@
-"""Asks a running manager on its debug port."""
+"""Reads the debug pages of a running manager."""
 
 import http.client
 import json
@@ -22,18 +22,18 @@ SECONDS = 10.0
 
 @frozen
 class DebugClient:
-    """Where a manager serves /debug, and how to be let in."""
+    """The address of a manager's /debug pages, and the credentials for them."""
 
     url: str
     token: str = ""
     ca: str | None = None
 
     def get(self, page: str, **query: str) -> Any:
-        """What a page says. Raises Problem."""
+        """The JSON of a page. Raises Problem."""
         return self._ask("GET", page, query)
 
     def post(self, page: str, **query: str) -> Any:
-        """Have something done. Raises Problem."""
+        """Start an action. Raises Problem."""
         return self._ask("POST", page, query)
 
     def _ask(self, method: str, page: str, query: Mapping[str, str]) -> Any:
@@ -48,11 +48,11 @@ class DebugClient:
             why = getattr(error, "reason", None) or error
             raise Problem(
                 f"no manager answers on {self.url} ({why})",
-                "start it with serve= (reconcile run --serve 127.0.0.1:8080), or name it with --manager",
+                "start it with serve= (reconcile run --serve 127.0.0.1:8080), or pass --manager",
             ) from None
         except ValueError:
             raise Problem(
-                f"what answers on {self.url} is no manager", "name the address it serves on with --manager"
+                f"{self.url} does not answer like a manager", "pass the address of a manager with --manager"
             ) from None
 
     def _headers(self) -> Mapping[str, str]:
@@ -60,37 +60,38 @@ class DebugClient:
         return {"X-Reconcile": "1", **let_in}
 
     def _handlers(self) -> list[urllib.request.BaseHandler]:
-        """No proxy: a manager is here, or behind a port-forward."""
+        """Without a proxy: a manager is on this machine or behind a port-forward."""
         context = ssl.create_default_context(cafile=self.ca)
         return [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
 
 
 def _refused(url: str, page: str, error: urllib.error.HTTPError) -> Problem:
-    said = error.read().decode(errors="replace").strip()
-    if error.code in (401, 403) and "this machine" not in said and "header" not in said:
-        return Problem(f"{url} does not let you see {page}", "name a file with a token by --token-file")
-    if error.code == 404 and said.startswith("404"):
+    text = error.read().decode(errors="replace").strip()
+    if error.code in (401, 403) and "this machine" not in text and "header" not in text:
+        return Problem(f"{url} does not let you see {page}", "pass a token with --token-file")
+    # An unknown page is answered by aiohttp; an unknown object by the manager, in its own words.
+    if error.code == 404 and text.startswith("404"):
         return Problem(f"{url} has no {page}", "its manager is older than this command, or is something else")
-    return Problem(said or f"{url} answered {error.code}", "see reconcile top for what there is")
+    return Problem(text or f"{url} answered {error.code}", "see reconcile top for its controllers and keys")
 
 
 def manager_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which manager is meant; the command gets it as `manager`."""
+    """The options that choose a manager; the command gets its client as `manager`."""
 
     @click.option(
         "--manager",
         "url",
         metavar="URL",
         default=DEFAULT,
-        help=f"Where it serves /debug. Default: {DEFAULT}.",
+        help=f"Address of the manager. Default: {DEFAULT}.",
     )
     @click.option(
         "--token-file",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="A token, for a manager that asks the API server whom to let in (serve_review).",
+        help="File with a token, for a manager that serves with --serve-review.",
     )
-    @click.option("--ca", metavar="FILE", help="The authority of its certificate, where it serves over TLS.")
+    @click.option("--ca", metavar="FILE", help="CA certificate, for a manager that serves over TLS.")
     @wraps(command)
     def with_manager(*, url: str, token_file: Path | None, ca: str | None, **others: Any) -> Any:
         return command(manager=_manager(url, token_file, ca), **others)
@@ -102,7 +103,7 @@ def _manager(url: str, token_file: Path | None, ca: str | None) -> DebugClient:
     if "://" not in url:
         url = f"http://{url}"
     if not url.startswith(("http://", "https://")):
-        raise Problem(f"{url} is no address of a manager", "write http://HOST:PORT or https://HOST:PORT")
+        raise Problem(f"{url} is not the address of a manager", "write http://HOST:PORT or https://HOST:PORT")
     try:
         token = "" if token_file is None else token_file.read_text().strip()
         if ca is not None:
@@ -113,7 +114,7 @@ def _manager(url: str, token_file: Path | None, ca: str | None) -> DebugClient:
 
 
 def named(kind: str, name: str) -> Mapping[str, str]:
-    """The query that names an object. Raises Problem for what names none."""
+    """The query parameters of an object. Raises Problem."""
     if not name or name.count("/") > 1 or name.startswith("/") or name.endswith("/"):
-        raise Problem(f"{name!r} names no object", "write NAMESPACE/NAME, or NAME alone")
+        raise Problem(f"{name!r} does not name an object", "write NAMESPACE/NAME, or NAME alone")
     return {"kind": kind, "key": name}

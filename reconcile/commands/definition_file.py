@@ -18,9 +18,13 @@ def read_definition(path: Path) -> dict[str, Any]:
         documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Problem(f"{path} cannot be read", str(error)) from None
-    found = [d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"]
-    if len(found) != 1:
-        raise Problem(f"{path} holds {len(found)} CustomResourceDefinitions", "give a file with one")
-    if found[0].get("apiVersion") != "apiextensions.k8s.io/v1":
-        raise Problem(f"{path} is of {found[0].get('apiVersion')}", "wanted: apiextensions.k8s.io/v1")
-    return cast(dict[str, Any], found[0])
+    definitions = [
+        d for d in documents if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"
+    ]
+    if len(definitions) != 1:
+        raise Problem(f"{path} has {len(definitions)} CustomResourceDefinitions", "expected a file with one")
+    if definitions[0].get("apiVersion") != "apiextensions.k8s.io/v1":
+        raise Problem(
+            f"{path} has apiVersion {definitions[0].get('apiVersion')}", "expected apiextensions.k8s.io/v1"
+        )
+    return cast(dict[str, Any], definitions[0])

@@ -1,4 +1,4 @@
-"""`reconcile demo`: real incidents, on the original's logic and on ours, then a cluster to play with."""
+"""`reconcile demo`: real incidents, with the original's logic and with ours, then a cluster to try."""
 
 import re
 import shlex
@@ -33,7 +33,7 @@ _NODES = 3
 
 @frozen
 class DemoOptions:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     once: bool
     report: Path | None
@@ -42,13 +42,17 @@ class DemoOptions:
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="End after the incidents; exit 0 only if all hold.")
 @click.option(
-    "--json", "report", metavar="FILE", type=click.Path(path_type=Path), help="Write what was counted."
+    "--once", is_flag=True, help="Exit after the incidents, with status 0 only if all of them hold."
+)
+@click.option(
+    "--json", "report", metavar="FILE", type=click.Path(path_type=Path), help="Write the counts as JSON."
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Play only this incident; may be repeated.")
 @click.option(
-    "--sabotage", metavar="NAME", help="Put the original's logic in place of ours there. Implies --once."
+    "--sabotage",
+    metavar="NAME",
+    help="Play this incident twice with the original's logic, so that it fails. Implies --once.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
@@ -62,7 +66,7 @@ def demo(
     sabotage: str | None,
     port: int,
 ) -> None:
-    """Play incidents that really happened: with the original's logic, and with ours.
+    """Play incidents that really happened, with the original's logic and with ours.
 
     Everything happens on an API server in this process, with a kubeconfig of its own; yours is
     neither read nor written. Afterwards the server stays up, with the bundled controllers, until
@@ -95,7 +99,7 @@ def _load_incidents() -> Mapping[str, Incident]:
 
 
 def _chosen(incidents: Mapping[str, Incident], only: Sequence[str]) -> Mapping[str, Incident]:
-    """Those that are asked for by name, or all."""
+    """The incidents named by --only, or all."""
     for name in only:
         if name not in incidents:
             raise _unknown(name, incidents)
@@ -107,7 +111,7 @@ def _unknown(name: str, incidents: Mapping[str, Incident]) -> Problem:
 
 
 def _check_writable(path: Path) -> None:
-    """Find out before the start, not after it, that the report cannot be written."""
+    """Raise Problem now, not after the incidents, if the report cannot be written."""
     existed = path.exists()
     try:
         path.open("a").close()
@@ -118,7 +122,7 @@ def _check_writable(path: Path) -> None:
 
 
 def _tidy(folder: Path, *, keep_log: bool) -> None:
-    """The kubeconfig goes with the server; the log stays where something went wrong, if there is one."""
+    """Remove the folder; with `keep_log` leave the log in it, unless that is empty."""
     log = folder / "demo.log"
     if keep_log and log.exists() and log.stat().st_size > 0:
         (folder / "kubeconfig").unlink(missing_ok=True)
@@ -137,7 +141,7 @@ class Demo:
     _console: Console = field(factory=lambda: Console(highlight=False))
 
     async def run(self) -> int:
-        """Play, report, stay; returns the exit status."""
+        """Play, report and stay up; returns the exit status."""
         plays = [IncidentPlay(one, one.name == self.options.sabotage) for one in self.incidents.values()]
         with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel):
             async with embedded_cluster(self.folder, port=self.options.port, nodes=_NODES) as cluster:
@@ -166,9 +170,7 @@ class Demo:
 
     async def _play(self, plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
         if not plays:
-            raise Problem(
-                "no incident is installed", "install the distribution anew: pip install reconcile-runtime"
-            )
+            raise Problem("no incident is installed", "pip install --force-reinstall reconcile-runtime")
         self._say(f"playing {_incidents(len(plays))}, first on the original's logic and then on ours")
         self._say("")
         async with anyio.create_task_group() as group:
@@ -215,13 +217,13 @@ def _incidents(number: int) -> str:
 
 
 def commands_in(samples: Sequence[str]) -> Sequence[str]:
-    """The commands that the samples' comments propose, `# try 1: kubectl get pods`, by their numbers."""
+    """The commands in the comments of the samples, `# try 1: kubectl get pods`, by their numbers."""
     proposed = [(int(number), command) for sample in samples for number, command in _TRY.findall(sample)]
     return [command for _, command in sorted(proposed)]
 
 
 async def _apply(sample: str, cluster: EmbeddedCluster) -> None:
-    """Create what a sample holds."""
+    """Create the objects of a sample."""
     client = cluster.client
     for manifest in yaml.safe_load_all(sample):
         await client.create(await client.unstructured(manifest))

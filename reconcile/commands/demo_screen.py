@@ -21,23 +21,23 @@ _NARROW = 70
 
 
 class DemoScreen(Protocol):
-    """Where the demo shows how far the incidents are."""
+    """Shows the progress of the incidents."""
 
     def showing(self) -> AbstractContextManager[object]:
         """While inside, `refresh` may be called."""
         ...
 
     def refresh(self, plays: Sequence[IncidentPlay]) -> None:
-        """Show how far they are now."""
+        """Show the present state."""
         ...
 
     def show_results(self, plays: Sequence[IncidentPlay]) -> None:
-        """Show what came of those that are finished, in their order."""
+        """Show the results of the finished ones, in their order."""
         ...
 
 
 def make_screen(console: Console) -> DemoScreen:
-    """The table, or plain lines where the console is not a terminal."""
+    """A live table, or plain lines where the console is not a terminal."""
     is_live = console.is_terminal and not console.is_dumb_terminal
     return _LiveTable(console) if is_live else _ProgressLines(console)
 
@@ -67,11 +67,11 @@ class _LiveTable:
         self._live.update(incident_table(plays, anyio.current_time(), self.console.width), refresh=True)
 
     def show_results(self, plays: Sequence[IncidentPlay]) -> None:
-        """The table has them already."""
+        """The table shows them already."""
 
 
 def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
-    """Each incident: its name and what happens now, what came of the original and of ours, the verdict."""
+    """A row for each incident: name and present step, the result of either side, the verdict."""
     if width < _NARROW:
         return _narrow_table(plays, time)
     table = Table(box=None, expand=True, padding=(0, 2, 1, 0), show_edge=False)
@@ -158,7 +158,7 @@ class _ProgressLines:
 
 
 def _padded_names(plays: Sequence[IncidentPlay]) -> Sequence[str]:
-    """The names, all as wide as the longest: side by side their lines come in any order."""
+    """The names padded to one width, as lines of different incidents alternate."""
     width = max(len(play.incident.name) for play in plays)
     return [play.incident.name.ljust(width) for play in plays]
 

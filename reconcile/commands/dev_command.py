@@ -1,4 +1,4 @@
-"""`reconcile dev`: an operator at work while it is being written."""
+"""`reconcile dev`: runs an operator while it is being written."""
 
 import shlex
 import sys
@@ -38,7 +38,7 @@ _OBJECTS = 100
 @click.option(
     "--workloads/--no-workloads",
     default=True,
-    help="Whether Deployments, StatefulSets and Jobs make pods. Default: they do.",
+    help="Whether Deployments, StatefulSets and Jobs get pods. Default: they do.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one."
@@ -48,12 +48,13 @@ def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> N
     """Run the operator of MODULE while you write it, until Ctrl-C.
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager. It runs on an API
-    server in this process, with simulated nodes and workloads; the kubeconfig is printed, and yours is
-    neither read nor written. --no-workloads is for a module that keeps Deployments, StatefulSets or Jobs
-    itself. Whenever a file of the operator changes it is imported and started anew, while the objects
-    stay. What does not import is told, and the former one goes on.
+    server in this process, with simulated nodes and workloads; the path of its kubeconfig is printed, and
+    yours is neither read nor written. Use --no-workloads for an operator that makes the pods of
+    Deployments, StatefulSets or Jobs itself. When a file of the operator changes, the operator is imported
+    and started again; the objects stay. If the import fails, the error is shown and the operator keeps
+    running as it was.
     """
-    sys.dont_write_bytecode = True  # a stale one could hide a change within the same second
+    sys.dont_write_bytecode = True  # bytecode could hide a change within the same second
     sources = Sources(module)
     operator = sources.load()
     _check(operator)
@@ -70,14 +71,12 @@ def dev(module: str, nodes: int, workloads: bool, port: int, verbose: bool) -> N
 
 def _check(operator: Operator) -> None:
     if operator.manager.options["clusters"]:
-        raise Problem(
-            "the manager works in several clusters, and there is one here", "name one that works in one"
-        )
+        raise Problem("the manager works in several clusters, and dev has one", "name one that works in one")
 
 
 @define
 class Development:
-    """An operator on its cluster, from the first start to Ctrl-C. `log` has its log; None: stderr has."""
+    """An operator on its cluster, from the first start to Ctrl-C. `log` is its log file; None: stderr."""
 
     sources: Sources
     operator: Operator
@@ -101,7 +100,7 @@ class Development:
                     await self._work(cluster)
 
     async def _work(self, cluster: EmbeddedCluster) -> None:
-        """Run the operator until its files have changed and the new ones can be imported."""
+        """Run the operator until its files have changed and can be imported."""
         ended = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(self._run, cluster, ended)
@@ -114,7 +113,7 @@ class Development:
         self.operator = operator
 
     async def _run(self, cluster: EmbeddedCluster, ended: anyio.Event) -> None:
-        """Run the manager once; what ends it is told, and then it is the next change that helps."""
+        """Run the manager until it ends; an error becomes the note, and a change of a file restarts it."""
         self._starts += 1
         try:
             try:
@@ -122,10 +121,12 @@ class Development:
             except ServeError:
                 if not self._address:
                     raise
-                self._address = ""  # another process has the port by now: a new one is better than none
+                self._address = ""  # another process took the port meanwhile
                 await self._run_manager(cluster)
         except Exception as error:
-            self.note = f"the manager ended: {type(error).__name__}: {error}; change a file to start it anew"
+            self.note = (
+                f"the manager ended: {type(error).__name__}: {error}; it starts again when a file changes"
+            )
         finally:
             self._running = None
             ended.set()
@@ -146,7 +147,7 @@ class Development:
         )
 
     def _remember_address(self) -> None:
-        """Keep the address over a reload, so that its clients, such as `reconcile top`, go on."""
+        """Keep the address for the next start, so that clients such as `reconcile top` still reach it."""
         if self._running is not None and self._running.address:
             self._address = self._running.address
 
@@ -158,7 +159,7 @@ class Development:
 
     def _tell_start(self) -> None:
         names = ", ".join(controller.name for controller in self.operator.manager.controllers)
-        self.note = f"started {names}" if self._starts == 1 else f"started {names} anew ({self._starts - 1})"
+        self.note = f"started {names}" if self._starts == 1 else f"restarted {names} ({self._starts - 1})"
 
     async def _next_operator(self) -> Operator:
         while True:
@@ -174,7 +175,7 @@ class Development:
                 continue
             return operator
 
-    # --- what is shown ----------------------------------------------------------------------------
+    # --- the screen -------------------------------------------------------------------------------
 
     async def _show(self, cluster: EmbeddedCluster) -> None:
         screen = make_screen(self.console)

@@ -17,12 +17,12 @@ ROWS = 12
 
 @frozen
 class Shown:
-    """What is known at one moment. `state` is what `/debug/state` says; empty while no manager runs."""
+    """The content of the screen. `state` is that of `/debug/state`, empty while no manager runs."""
 
     head: Sequence[str]
     note: str
     objects: Sequence[tuple[str, str, str]]
-    """Kind, key and what its conditions say."""
+    """Kind, key and conditions."""
     state: Mapping[str, Any]
     verbose: bool = False
     """Whether tracebacks are shown."""
@@ -59,7 +59,7 @@ class _DevView:
 
 
 def view_of(shown: Shown) -> Group:
-    """Everything, one table below the other."""
+    """All tables, one below the other."""
     told = summary(shown.state) if shown.state else {"controllers": (), "keys": ()}
     storms = list(storms_of(shown.state))
     return Group(
@@ -91,7 +91,7 @@ def view_of(shown: Shown) -> Group:
 
 
 def errors_of(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:
-    """Controller, error, place and count of each distinct error, the latest of a controller first."""
+    """Controller, error, place and count of each distinct error, the latest first."""
     return [
         (name, one["error"], one["at"], str(one["count"]))
         for name, told in state.get("controllers", {}).items()
@@ -100,7 +100,7 @@ def errors_of(state: Mapping[str, Any]) -> Sequence[Sequence[str]]:
 
 
 def _tracebacks(shown: Shown) -> Iterator[str]:
-    """The traceback of the latest error of each controller, where they are asked for."""
+    """With `verbose`, the traceback of the latest error of each controller."""
     for told in shown.state.get("controllers", {}).values():
         for one in told.get("errors", ())[-1:] if shown.verbose else ():
             yield f"\n{one['traceback'].rstrip()}"
@@ -120,7 +120,7 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]], non
 
 
 def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Controller and key of each storm there is now."""
+    """Controller and key of each current storm."""
     for name, one in state.get("controllers", {}).items():
         for key in one["storms"]:
             yield name, key
@@ -128,7 +128,7 @@ def storms_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 @define
 class _DevLines:
-    """A line for each thing that is new."""
+    """Prints a line for each change."""
 
     console: Console
     _said: set[str] = field(factory=set)
@@ -156,7 +156,7 @@ class _DevLines:
             if self._objects.get((kind, key)) != conditions:
                 self._say(f"object: {kind} {key} {conditions}".rstrip())
         for kind, key in self._objects.keys() - now.keys():
-            self._say(f"object: {kind} {key} is gone")
+            self._say(f"object: {kind} {key} was deleted")
         self._objects = now
 
     def _once(self, line: str, name: str) -> None:
@@ -169,7 +169,7 @@ class _DevLines:
 
 
 def runs_of(state: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A line for each run that is remembered, oldest first, and what it is told apart by."""
+    """A line for each remembered run, oldest first, and the id of the run."""
     found = [
         (run["ended_ago"], name, key, run)
         for name, one in state.get("controllers", {}).items()

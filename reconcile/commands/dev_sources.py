@@ -1,4 +1,4 @@
-"""Finds out that an operator's files have changed, and imports its modules anew."""
+"""Notices changes of an operator's files, and imports its modules again."""
 
 import importlib
 import sys
@@ -19,7 +19,7 @@ Stamps = Mapping[Path, tuple[int, int]]
 
 @define
 class Sources:
-    """The files of an operator: those of its package, and of modules next to it that it imports."""
+    """The files of an operator: its package, and the modules beside it that it imports."""
 
     target: str
     _stamps: Stamps = field(factory=dict, init=False)
@@ -31,15 +31,15 @@ class Sources:
         return operator
 
     def changed(self) -> bool:
-        """Whether a file is another one than at the last load, or at the last time that this was so."""
-        found = self._look()
-        if found == self._stamps:
+        """Whether a file has changed since the last load, or since this was last true."""
+        stamps = self._look()
+        if stamps == self._stamps:
             return False
-        self._stamps = found
+        self._stamps = stamps
         return True
 
     def reload(self) -> Operator:
-        """Import it anew. Raises Problem, and then the modules are what they were."""
+        """Import it again. Raises Problem, and then the modules stay as they were."""
         with _forgotten(self._modules()):
             return load_operator(self.target)
 
@@ -49,7 +49,7 @@ class Sources:
         return {file: stamp for file in files if (stamp := _stamp(file)) is not None}
 
     def _modules(self) -> Mapping[str, ModuleType]:
-        """The operator's own modules: those below the folder of its package that are nobody else's."""
+        """The operator's own modules: those below the folder of its package, without installed ones."""
         home = self._home()
         return {
             name: module
@@ -58,7 +58,7 @@ class Sources:
         }
 
     def _home(self) -> Path | None:
-        """The folder that its package or module is in; None for what is installed, which does not change."""
+        """The folder of its package or module; None for installed ones, which do not change."""
         top = sys.modules.get(self.target.partition(":")[0].partition(".")[0])
         file = getattr(top, "__file__", None)
         if file is None:
@@ -89,15 +89,15 @@ def _is_in(home: Path, file: str | None) -> bool:
 
 def _stamp(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 @contextmanager
 def _forgotten(modules: Mapping[str, ModuleType]) -> Iterator[None]:
-    """Inside, `modules` have never been imported; they are back if it fails."""
+    """While inside, `modules` count as not imported; they are restored if a Problem is raised."""
     for name in modules:
         del sys.modules[name]
     importlib.invalidate_caches()

@@ -27,7 +27,7 @@ FIELD_MANAGER = "reconcile"
 
 @frozen
 class EmbeddedCluster:
-    """An embedded cluster that runs. Its nodes take pods, `kubeconfig` leads kubectl to it."""
+    """A running embedded cluster with simulated nodes; kubectl reaches it with `kubeconfig`."""
 
     url: str
     kubeconfig: Path
@@ -35,16 +35,16 @@ class EmbeddedCluster:
     _server: ApiServer = field(repr=False)
 
     def transport(self) -> Transport:
-        """A new way in, without a socket."""
+        """A new transport to it, without a socket."""
         return InProcessTransport(self._server)
 
     @property
     def client(self) -> Client:
-        """Reads and writes without a cache."""
+        """A client without a cache."""
         return Client(self.transport(), field_manager=FIELD_MANAGER)
 
     async def install(self, kinds: Iterable[type[Object]]) -> list[APIResource]:
-        """Have the server serve `kinds`; returns the resources that it did not serve before."""
+        """Install the definitions of `kinds`; returns the resources that were not served before."""
         client = self.client
         installed = []
         for kind in dict.fromkeys(kinds):
@@ -55,7 +55,7 @@ class EmbeddedCluster:
         return installed
 
     async def make_namespace(self, name: str) -> None:
-        """Create a namespace, if it is not there yet."""
+        """Create a namespace unless it exists."""
         try:
             await self.client.create(Namespace(metadata=ObjectMeta(name)))
         except AlreadyExists:
@@ -66,10 +66,10 @@ class EmbeddedCluster:
 async def embedded_cluster(
     folder: Path, *, port: int = 0, nodes: int = 3, workloads: bool = False
 ) -> AsyncIterator[EmbeddedCluster]:
-    """An embedded cluster, until the context is left; its kubeconfig is written into `folder`.
+    """Run an embedded cluster until the context is left; its kubeconfig is written into `folder`.
 
-    With `workloads`, Deployments, StatefulSets and Jobs make pods.
-    Port 0 takes a free one. Raises Problem where the port cannot be had.
+    With `workloads`, Deployments, StatefulSets and Jobs get pods. Port 0 takes a free one. Raises Problem
+    if the port cannot be opened.
     """
     server = ApiServer()
     kubeconfig = folder / "kubeconfig"
@@ -94,7 +94,7 @@ async def embedded_cluster(
 
 
 def cannot_listen(port: int, error: OSError) -> Problem:
-    """What to tell who asked for a port that cannot be had."""
+    """The Problem for a port that cannot be opened."""
     if error.errno == errno.EADDRINUSE:
         hint = "choose another --port, or leave it out for a free one"
         return Problem(f"port {port} on 127.0.0.1 is in use", hint)

@@ -1,4 +1,4 @@
-"""`reconcile explain`: why an object was reconciled, what that read and wrote, and what came of it."""
+"""`reconcile explain`: why an object was reconciled, what each run read and wrote, and its result."""
 
 import json
 import time
@@ -15,14 +15,14 @@ PERIOD = 1.0
 @click.command()
 @click.argument("kind")
 @click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--follow", "-f", is_flag=True, help="Go on, with each run as it ends, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON; with --follow one run a line.")
+@click.option("--follow", "-f", is_flag=True, help="Keep showing runs as they end, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --follow one run per line.")
 @manager_options
 def explain(kind: str, name: str, follow: bool, as_json: bool, manager: DebugClient) -> None:
-    """Say why an object was reconciled, and what came of it.
+    """Show why an object was reconciled, and the result.
 
     KIND is a kind, its plural, or the name of a controller. The last runs of the object are shown, oldest
-    first: what woke each, what it read and wrote, how it ended and how long it took.
+    first: what triggered each, what it read and wrote, how it ended and how long it took.
     """
     query = named(kind, name)
     told = manager.get("/debug/explain", **query)
@@ -55,13 +55,13 @@ def _lines(
 
 
 def head(one: Mapping[str, Any]) -> Iterator[str]:
-    """What the key does now."""
+    """What the key is doing now."""
     yield f"{one['kind']} {one['key']}, controller {one['controller']}: {_now(one)}"
     if one["storm"] is not None:
-        yield f"  in a storm since {one['storm']['since']:.0f} s: {one['storm']['message']}"
-        yield f"  slowed to one run each {one['storm']['interval']:g} s"
+        yield f"  in a storm for {one['storm']['since']:.0f} s: {one['storm']['message']}"
+        yield f"  slowed to one run every {one['storm']['interval']:g} s"
     if not one["runs"]:
-        yield "  no run of it has ended yet"
+        yield "  no run has ended yet"
 
 
 def _now(one: Mapping[str, Any]) -> str:
@@ -70,17 +70,17 @@ def _now(one: Mapping[str, Any]) -> str:
     if one["running"]:
         run = one["running"][0]
         place = f", at {run['waits_at']}" if run["waits_at"] else ""
-        return f"runs since {run['age']:.1f} s{place}"
+        return f"running for {run['age']:.1f} s{place}"
     if one["queued"]:
         due = one["queued"][0]["due_in"]
         return f"is due in {due:.1f} s" if due > 0 else "waits for a worker"
-    return "is quiet"
+    return "idle"
 
 
 def chain(run: Mapping[str, Any]) -> Iterator[str]:
-    """One run, from what woke it to what came of it."""
+    """One run, from its triggers to its result."""
     yield f"  {run['reconcile_id'] or 'cancelled'}  {run['ended_ago']:.1f} s ago"
-    yield from _part("woken by", run["causes"] or ["nothing that is known"])
+    yield from _part("woken by", run["causes"] or ["unknown"])
     yield from _part("read", run["read"])
     yield from _part("wrote", run["wrote"] or ["nothing"])
     attempt = f", after {run['attempt']} failures" if run["attempt"] else ""

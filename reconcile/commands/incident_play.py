@@ -1,4 +1,4 @@
-"""Plays the incidents of the demo: each on the original's logic first, then on ours."""
+"""Plays the incidents of the demo, each with the original's logic first and then with ours."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -17,7 +17,7 @@ from reconcile.simulation import Incident, Logic, Report, Stage, Verdict
 AT_ONCE = 3
 """Incidents played side by side. All of them would slow the flood of events that one of them needs."""
 TIME_LIMIT = 60.0
-"""Seconds that one incident may take on one logic."""
+"""Seconds that one incident may take with one logic."""
 
 Side = Literal["original", "ours"]
 
@@ -26,14 +26,14 @@ _log = get_logger("reconcile.demo")
 
 @frozen
 class SideRunning:
-    """An incident is being played on one logic, since that time of the event loop."""
+    """One side of an incident, running since this time of the event loop."""
 
     since: float
 
 
 @frozen
 class SideResult:
-    """What came of it. `broken` says why it could not be played to its end, and is empty if it was."""
+    """The verdict on one side. `broken` is the error that ended it early, or empty."""
 
     verdict: Verdict
     broken: str = ""
@@ -41,9 +41,9 @@ class SideResult:
 
 @define
 class IncidentPlay:
-    """One incident of the demo: what happens now, and what came of it on either side.
+    """One incident of the demo: its present step and the result of each side.
 
-    With `sabotaged` the original's logic stands in place of ours as well.
+    With `sabotaged` our side is played with the original's logic too.
     """
 
     incident: Incident
@@ -59,10 +59,10 @@ class IncidentPlay:
 
     @property
     def holds(self) -> bool:
-        """Whether what must hold held on our side, and both sides could be played at all.
+        """Whether our side passed and neither side broke.
 
-        An original that happens to get through is worth a note, not a failure: it is not what is
-        shown here. A stage that broke has shown nothing, on whichever side.
+        An original that happens to pass is a note, not a failure: the demo is about our side. A side that
+        broke has shown nothing.
         """
         if not isinstance(self.original, SideResult) or not isinstance(self.ours, SideResult):
             return False
@@ -70,7 +70,7 @@ class IncidentPlay:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of the verdict should know besides."""
+        """Remarks on the verdict: what broke or went otherwise than expected."""
         notes = []
         for side, played in (("original", self.original), ("ours", self.ours)):
             if isinstance(played, SideResult) and played.broken:
@@ -82,7 +82,7 @@ class IncidentPlay:
         return notes
 
     def to_json(self) -> Mapping[str, object]:
-        """The incident in the report: our side's counts, the control's under `original`."""
+        """The entry of the report: the counts of our side, and under `original` those of the control."""
         report: dict[str, object] = {"name": self.incident.name, "ok": self.holds}
         if self.sabotaged:
             report["sabotaged"] = True
@@ -98,7 +98,7 @@ def _counts(side: SideRunning | SideResult | None) -> dict[str, object]:
 
 
 async def play_all(plays: Sequence[IncidentPlay], cluster: EmbeddedCluster) -> None:
-    """Play every incident, AT_ONCE side by side; how far each is can be read from `plays` all the time.
+    """Play every incident, AT_ONCE side by side; `plays` shows the progress of each meanwhile.
 
     Each has namespaces of its own, and mostly waits. The longest start first, so that none is left to
     run alone at the end.

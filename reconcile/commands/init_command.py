@@ -1,4 +1,4 @@
-"""`reconcile init`: a small operator that is right, to begin with."""
+"""`reconcile init`: a small, working operator to start from."""
 
 import importlib.metadata
 import importlib.resources
@@ -37,7 +37,7 @@ _TAKEN = frozenset({"controllers", "informers", "reconcile", "tests", "workqueue
 
 @frozen
 class Project:
-    """What a new operator is made of. `models` is the source of its kinds; empty: one to be changed."""
+    """The parts of a new operator. `models` is the source of its kinds; empty: that of the template."""
 
     name: str
     kind: str
@@ -64,22 +64,22 @@ class Project:
     "--crd",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Keep the kind of this CustomResourceDefinition, instead of one to be changed.",
+    help="Reconcile the kind of this CustomResourceDefinition instead of an example kind.",
 )
-@click.option("--group", metavar="DOMAIN", help="API group of the kind, without --crd. Default: example.com.")
+@click.option("--group", metavar="DOMAIN", help="API group of the example kind. Default: example.com.")
 def init(name: str, crd: Path | None, group: str | None) -> None:
-    """Make a folder NAME with a small operator that is right.
+    """Create a folder NAME with a small, working operator.
 
-    It has a model, a reconciler, a unit test, a sweep over all that can go wrong, a Dockerfile, a CI
-    workflow and a README; its tests pass, and mypy --strict does. Where reconcile-runtime itself was not
-    installed from a package index, image and CI get it from a wheel that is written beside them.
+    It has a model, a reconciler, a unit test, a sweep over everything that can go wrong, a Dockerfile, a CI
+    workflow and a README; it passes its tests and mypy --strict. If reconcile-runtime itself was not
+    installed from a package index, the image and CI install it from a wheel that is written beside them.
     """
     _check_name(name)
     if crd is not None and group is not None:
-        raise Problem("--crd and --group are both given", "the definition names its group: leave out --group")
+        raise Problem("--crd and --group were both given", "leave out --group: the definition has one")
     folder, vendored = Path(name), wheel()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Problem(f"{name} is there already", "choose another NAME, or go to another folder")
+        raise Problem(f"{name} already exists", "choose another NAME, or run this in another folder")
     if crd is None:
         definition, project = None, _new(name, group or "example.com")
     else:
@@ -94,7 +94,7 @@ def init(name: str, crd: Path | None, group: str | None) -> None:
     with progress("trying sample.yaml"):
         fault = "" if definition is None else anyio.run(_fault_of, definition, project.sample)
     if fault:
-        click.echo(f"{folder / 'sample.yaml'} is no {project.kind} yet; fill it in: {fault}")
+        click.echo(f"{folder / 'sample.yaml'} is not a valid {project.kind} yet; fill it in: {fault}")
     click.echo(f"next: cd {name} && pip install -e '.[dev]' && pytest")
 
 
@@ -108,23 +108,22 @@ def _check_name(name: str) -> None:
     package = name.replace("-", "_")
     if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", name):
         raise Problem(
-            f"{name!r} is no name for an operator", "at most 40 of a-z, 0-9 and dashes, a letter first"
+            f"{name!r} is not a valid operator name",
+            "use at most 40 of a-z, 0-9 and dashes, starting with a letter",
         )
     if package in _TAKEN or keyword.iskeyword(package) or _is_importable(package):
-        raise Problem(
-            f"{name} is the name of another package of Python", "choose another, such as my-" + name
-        )
+        raise Problem(f"{name} is the name of another Python package", "choose another, such as my-" + name)
 
 
 def _is_importable(package: str) -> bool:
-    """Whether an import of that name would give something else; a mere folder of that name is nothing."""
-    found = importlib.util.find_spec(package)
-    return package in sys.stdlib_module_names or (found is not None and found.origin is not None)
+    """Whether another package of that name can be imported; a plain folder does not count."""
+    spec = importlib.util.find_spec(package)
+    return package in sys.stdlib_module_names or (spec is not None and spec.origin is not None)
 
 
 def _new(name: str, group: str) -> Project:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", group):
-        raise Problem(f"{group!r} is no API group", "write a domain, such as example.com")
+        raise Problem(f"{group!r} is not an API group", "write a domain, such as example.com")
     kind = "".join(part.capitalize() for part in name.split("-") if part)
     metadata = {"name": "sample", "namespace": "default"}
     sample = {
@@ -140,16 +139,16 @@ def _of(name: str, definition: Mapping[str, Any], path: str) -> Project:
     source = source_of_definition(dict(definition), path)
     spec = definition["spec"]
     version = stored_version(definition)["name"]
-    found = re.search(
+    model = re.search(
         rf'@resource\(\s*"{re.escape(spec["group"])}/{version}".*?\nclass (\w+)\(', source, re.DOTALL
     )
-    if found is None:
-        raise Problem(f"{path} has no stored version that a class can say", "see reconcile models")
-    return Project(name, found[1], spec["names"]["plural"], spec["group"], sample_of(definition), source)
+    if model is None:
+        raise Problem(f"{path} has no stored version that a class can express", "see reconcile models")
+    return Project(name, model[1], spec["names"]["plural"], spec["group"], sample_of(definition), source)
 
 
 def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]:
-    """The texts of a new operator, by their paths in its folder; `with_wheel`: for one in `wheels/`."""
+    """The texts of a new operator by their paths in its folder; `with_wheel`: installed from `wheels/`."""
     package = project.package
     values = {
         "name": project.name,
@@ -168,7 +167,7 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
 
     def filled(template: str) -> str:
         text = _TEMPLATES.joinpath(f"{template}.txt").read_text(encoding="utf-8")
-        return re.sub(r"@@(\w+)@@", lambda found: values[found[1]], text)
+        return re.sub(r"@@(\w+)@@", lambda match: values[match[1]], text)
 
     return {
         "README.md": filled("README.md"),
@@ -186,7 +185,7 @@ def files_of(project: Project, *, with_wheel: bool = False) -> Mapping[str, str]
 
 
 def _versions() -> str:
-    """The versions that a new operator asks for: this one, and those that break nothing of it."""
+    """The versions that a new operator accepts: this one, and later ones without breaking changes."""
     try:
         major, minor = importlib.metadata.version("reconcile-runtime").split(".")[:2]
     except importlib.metadata.PackageNotFoundError:
@@ -199,7 +198,7 @@ def _versions() -> str:
 
 
 async def _fault_of(definition: Mapping[str, Any], sample: Mapping[str, Any]) -> str:
-    """What an API server has against the sample; nothing is known of it without the extra `embedded`."""
+    """Why an API server refuses the sample; empty if it takes it or the extra `embedded` is missing."""
     try:
         from reconcile.client.client import Client
         from reconcile.embedded import ApiServer, InProcessTransport

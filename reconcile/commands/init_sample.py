@@ -1,4 +1,4 @@
-"""A first object for a definition: what its schema requires, and no more."""
+"""A first object for a definition, with the fields that its schema requires."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,8 +23,8 @@ _BY_FORMAT = {
 def sample_of(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest of an object named `sample`, of the stored version.
 
-    Each required field has its default, its first allowed value, or the least of its type. Patterns and rules
-    are not solved: whether the server takes it is for the server to say.
+    Each required field has its default, its first allowed value, or the smallest of its type. Patterns and
+    rules are ignored, so a server may refuse it.
     """
     spec = definition["spec"]
     version = stored_version(definition)

@@ -1,6 +1,6 @@
-"""A wheel of reconcile-runtime as it is installed here, for images and CI that no package index can serve.
+"""A wheel of the installed reconcile-runtime, for images and CI that cannot install it from a package index.
 
-It is made of the installed files, so that it needs neither a network nor the tools that build wheels.
+It is made of the installed files, without a network and without build tools.
 """
 
 import base64
@@ -18,7 +18,7 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: reconcile init\nRoot-Is-Purelib: true\n
 
 
 def wheel() -> tuple[str, bytes] | None:
-    """Its file name and content; None where an index has it: then pip did not note an address (PEP 610)."""
+    """Its file name and content; None if pip installed it from an index: it notes no URL then (PEP 610)."""
     try:
         installed = importlib.metadata.distribution(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
@@ -35,7 +35,7 @@ def _zipped(installed: importlib.metadata.Distribution, about: str) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def put(name: str, content: bytes) -> None:
-            entry = zipfile.ZipInfo(name)  # of 1980, so that the same files make the same wheel
+            entry = zipfile.ZipInfo(name)  # dated 1980, so that the same files make the same wheel
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""The objects that run an operator in a cluster. From values to values: nothing is read or written here."""
+"""The objects that run an operator in a cluster. Pure functions: nothing is read or written here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -19,15 +19,15 @@ Document: TypeAlias = dict[str, Any]
 
 PORT: Final = 8080
 STOP_MARGIN: Final = 15
-"""Seconds beyond `stop_seconds` until a pod is killed: to give the Lease away and to close."""
+"""Seconds beyond `stop_seconds` until a pod is killed, to release the Lease and to close connections."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 @frozen
 class Installation:
-    """An operator as it is to run. Without `namespaces` it works in all of them.
+    """How an operator is installed. Without `namespaces` it works in all of them.
 
-    `namespace` is where its pods and its Lease are. `lease` is the name of that.
+    `namespace` is that of its pods and of its Lease, which is named `lease`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Installation:
     namespaces: Sequence[str] = ()
     tls: bool = False
     review: bool = False
-    """/metrics and /debug are for whom the API server lets get them; else for the pod itself."""
+    """Whether the API server decides who may get /metrics and /debug; otherwise only the pod itself may."""
     owner_finalizers: bool = False
     stop_seconds: float = 30.0
 
@@ -103,16 +103,16 @@ def _granted(
 
 
 def _metrics_reader(operator: Installation) -> Document:
-    """What may be bound to the account of whatever collects metrics."""
+    """A role to bind to the account that collects metrics."""
     role = _object(f"{_RBAC}/v1", "ClusterRole", operator, f"{operator.name}-metrics-reader", "")
     return {**role, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
 
 
-# --- what runs ------------------------------------------------------------------------------------------
+# --- workload -------------------------------------------------------------------------------------------
 
 
 def arguments_of(operator: Installation) -> Sequence[str]:
-    """What `reconcile` is told in a pod."""
+    """The arguments of `reconcile` in a pod."""
     namespaces = [f"--namespaces={','.join(operator.namespaces)}"] if operator.namespaces else []
     return [
         "run",
@@ -168,7 +168,7 @@ def _page(operator: Installation, path: str) -> Document:
 
 
 def _budget(operator: Installation) -> Document:
-    """At most one pod may be evicted at a time; so a single replica does not hold up the drain of a node."""
+    """At most one pod may be evicted at a time. A single replica does not block the drain of a node."""
     return {
         **_object("policy/v1", "PodDisruptionBudget", operator, operator.name),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _selected(operator)}},
@@ -182,7 +182,7 @@ def _selected(operator: Installation) -> Document:
 def _object(
     api_version: str, kind: str, operator: Installation, name: str, namespace: str | None = None
 ) -> Document:
-    """The head of an object, in the operator's namespace; an empty one is for what has none."""
+    """The head of an object, in the operator's namespace; `namespace=""` for cluster-wide kinds."""
     where = operator.namespace if namespace is None else namespace
     metadata = {"name": name, **({"namespace": where} if where else {})}
     labels = {"app.kubernetes.io/name": operator.name}

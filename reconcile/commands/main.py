@@ -1,4 +1,4 @@
-"""The `reconcile` command itself: which subcommands there are, and how they end."""
+"""The `reconcile` command itself: its subcommands and its exit status."""
 
 import importlib
 import os
@@ -12,14 +12,14 @@ from reconcile.commands.problems import Problem
 
 @frozen
 class Subcommand:
-    """A subcommand that is not imported yet."""
+    """A subcommand, imported when it is called."""
 
     target: str
     """Module and attribute: `reconcile.commands.apiserver_command:apiserver`."""
     summary: str
     """Its line in `reconcile --help`."""
     example: tuple[str, ...]
-    """How it is typed, line by line, at the end of its own --help."""
+    """Lines to type, shown at the end of its own --help."""
 
     def load(self) -> click.Command:
         """Import the command."""
@@ -34,12 +34,12 @@ class Subcommand:
 COMMANDS = {
     "init": Subcommand(
         "reconcile.commands.init_command:init",
-        "Make a folder with a small operator that is right.",
+        "Create a folder with a small, working operator.",
         ("reconcile init greeter", "cd greeter && pip install -e '.[dev]' && pytest"),
     ),
     "demo": Subcommand(
         "reconcile.commands.demo_command:demo",
-        "Play incidents on the original's logic and on ours.",
+        "Play real incidents with the original's logic and with ours.",
         ("reconcile demo --once",),
     ),
     "dev": Subcommand(
@@ -49,12 +49,12 @@ COMMANDS = {
     ),
     "run": Subcommand(
         "reconcile.commands.run_command:run",
-        "Run controllers on a cluster, or on an embedded one.",
+        "Run controllers on a cluster or on an embedded one.",
         ("reconcile run sites:manager --embedded",),
     ),
     "manifests": Subcommand(
         "reconcile.commands.manifests_command:manifests",
-        "Print what runs an operator in a cluster, with the least rights.",
+        "Print manifests that run an operator with the least rights.",
         (
             "reconcile manifests sites --image registry.example.com/sites:1.0 --out deploy",
             "kubectl apply -k deploy",
@@ -62,7 +62,7 @@ COMMANDS = {
     ),
     "explain": Subcommand(
         "reconcile.commands.explain_command:explain",
-        "Say why an object was reconciled, and with what result.",
+        "Show why an object was reconciled, and the result.",
         (
             "reconcile explain Site default/web",
             "reconcile explain deployments shop/front --follow --manager http://127.0.0.1:9090",
@@ -75,16 +75,18 @@ COMMANDS = {
     ),
     "trigger": Subcommand(
         "reconcile.commands.trigger_command:trigger",
-        "Have an object reconciled now.",
+        "Reconcile an object now.",
         ("reconcile trigger Site default/web",),
     ),
     "pause": Subcommand(
         "reconcile.commands.trigger_command:pause",
-        "Let an object rest until it is resumed.",
+        "Stop reconciling an object until it is resumed.",
         ("reconcile pause Site default/web",),
     ),
     "resume": Subcommand(
-        "reconcile.commands.trigger_command:resume", "Undo pause.", ("reconcile resume Site default/web",)
+        "reconcile.commands.trigger_command:resume",
+        "Reconcile a paused object again.",
+        ("reconcile resume Site default/web",),
     ),
     "apiserver": Subcommand(
         "reconcile.commands.apiserver_command:apiserver",
@@ -106,14 +108,14 @@ COMMANDS = {
     ),
     "check": Subcommand(
         "reconcile.commands.check_command:check",
-        "Say what is wrong with the models of a module.",
+        "Find faults in the models of a module.",
         ("reconcile check sites --against installed.yaml",),
     ),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that knows the names and summaries of its commands, and imports the one that is called."""
+    """Lists commands by name and summary, and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the table's order."""
@@ -130,10 +132,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if not wanted or ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
+    if not is_set or ctx.resilient_parsing:
         return
-    import importlib.metadata  # a tenth of the time of --help, which does not need it
+    import importlib.metadata  # would be a tenth of the time that --help takes
 
     try:
         version = importlib.metadata.version("reconcile-runtime")
@@ -152,7 +154,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version and stop.",
+    help="Print the version and exit.",
 )
 def reconcile() -> None:
     """Kubernetes controllers in Python, with an API server to run them on."""
@@ -174,12 +176,14 @@ def main(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads what is still buffered
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or Python would flush into the closed pipe
         return 1
     return status if isinstance(status, int) else 0
 
 
 def _complain(problem: click.UsageError) -> None:
-    """One line, and which help to ask for."""
+    """Print one line that names the --help to read."""
     where = problem.ctx.command_path if problem.ctx else "reconcile"
     Problem(problem.format_message().rstrip("."), f"see {where} --help").show()

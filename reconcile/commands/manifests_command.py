@@ -1,4 +1,4 @@
-"""`reconcile manifests`: what it takes to run an operator in a cluster."""
+"""`reconcile manifests`: the objects that run an operator in a cluster."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @click.command()
 @click.argument("module")
-@click.option("--image", metavar="I", help="The image that has the operator. Default: NAME:latest.")
+@click.option("--image", metavar="I", help="Image of the operator. Default: NAME:latest.")
 @click.option(
     "--replicas",
     type=click.IntRange(1, 10),
@@ -31,20 +31,24 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 @click.option(
     "--namespaces",
     metavar="A,B",
-    help="Work in these namespaces alone, by Roles of theirs and no ClusterRole. Default: in all.",
+    help="Work in these namespaces only, with a Role in each and no ClusterRole. Default: all.",
 )
-@click.option("--name", metavar="NAME", help="What its objects are called. Default: as manager or module.")
-@click.option("--namespace", "-n", metavar="NS", help="Where the operator runs. Default: NAME-system.")
+@click.option(
+    "--name", metavar="NAME", help="Name of its objects. Default: that of the manager or the module."
+)
+@click.option(
+    "--namespace", "-n", metavar="NS", help="Namespace that the operator runs in. Default: NAME-system."
+)
 @click.option(
     "--owner-finalizers",
     is_flag=True,
-    help="Allow what clusters want of who makes children that enforce OwnerReferencesPermissionEnforcement"
-    " (OpenShift).",
+    help="Allow updates of finalizers, which OwnerReferencesPermissionEnforcement (OpenShift) demands of"
+    " controllers with children.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a kustomize base into this folder, instead of all to standard output.",
+    help="Write a kustomize base into this folder instead of printing it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one List, as JSON.")
 def manifests(
@@ -58,15 +62,15 @@ def manifests(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Print what it takes to run the operator of MODULE in a cluster.
+    """Print the manifests that run the operator of MODULE in a cluster.
 
     MODULE is a module with a Manager or with Controllers, or my_module:manager.
-    These are its CustomResourceDefinitions, a ServiceAccount, the least rights that it runs with, a
+    They are its CustomResourceDefinitions, a ServiceAccount, the least rights that it can run with, a
     Deployment with probes and leader election, and a PodDisruptionBudget. The rights follow from what
     its controllers declare: their kind, owns=, watches=, reads= and writes=.
     """
     if out is not None and as_json:
-        raise Problem("--out and --json are both given", "give one of them")
+        raise Problem("--out and --json were both given", "use one of them")
     operator = load_operator(module, name or "")
     try:
         operator.manager.configure()
@@ -85,7 +89,7 @@ def manifests(
         replicas=replicas,
         namespaces=kept_to,
         tls=bool(options["serve_certificates"]),
-        # The port is open to the cluster: metrics are not, and tokens are not asked for in the clear.
+        # The port is open to the cluster, so metrics need a review, and a review needs TLS for its tokens.
         review=options["serve_review"] or bool(options["serve_certificates"] and not kept_to),
         owner_finalizers=owner_finalizers,
         stop_seconds=options["stop_seconds"],
@@ -105,7 +109,7 @@ def _check(deployed: Installation, operator: Operator) -> None:
     if bundled:
         raise Problem(
             f"the kinds of the bundled controller {bundled} may be defined by another project",
-            "put it into a module of yours, and apply the crd_ files only where nobody else does",
+            "import it in a module of yours, and apply the crd_ files only where no other project does",
         )
     if operator.manager.options["clusters"]:
         raise Problem(
@@ -116,7 +120,7 @@ def _check(deployed: Installation, operator: Operator) -> None:
     if deployed.review:
         reasons.append("serve_review asks for reviews of the whole cluster")
     if deployed.namespaces and reasons:
-        raise Problem(f"Roles of namespaces do not do: {reasons[0]}", "leave out --namespaces")
+        raise Problem(f"Roles in namespaces are not enough: {reasons[0]}", "leave out --namespaces")
     if deployed.review and not deployed.tls:
         raise Problem(
             "serve_review asks for tokens, and the pods would serve without TLS",
@@ -134,13 +138,13 @@ def _namespaces(text: str) -> Sequence[str]:
 def _label(name: str, option: str) -> str:
     if not _LABEL.fullmatch(name):
         raise Problem(
-            f"{option}: {name!r} is no name of a namespace", "at most 63 of a-z, 0-9 and dashes are wanted"
+            f"{option}: {name!r} is not the name of a namespace", "use at most 63 of a-z, 0-9 and dashes"
         )
     return name
 
 
 def _definitions(operator: Operator) -> Sequence[Document]:
-    """Those of the kinds that its controllers keep, with every version that stands beside them."""
+    """The definitions of the kinds that its controllers reconcile, with all versions of each."""
     kept = [controller.kind for controller in operator.manager.controllers]
     try:
         return [definition_of(*versions) for versions in families(kept)]

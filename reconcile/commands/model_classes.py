@@ -9,20 +9,20 @@ from reconcile.models import Object
 
 
 def models_in(module: Any) -> Sequence[type[Object]]:
-    """The kinds that a module, or a package on its face, defines: not those that it only imports.
+    """The kinds that a module defines, or a package in its `__init__`; not those that it only imports.
 
     Raises Problem if there are none.
     """
-    found = [
+    models = [
         value
         for value in dict.fromkeys(v for v in vars(module).values() if inspect.isclass(v))
         if issubclass(value, Object) and "__kind__" in vars(value) and _is_of(value, module)
     ]
-    if not found:
+    if not models:
         raise Problem(
-            f"the module {module.__name__} defines no kinds", 'wanted: @resource("group/version") class ...'
+            f"the module {module.__name__} defines no kinds", 'expected @resource("group/version") class ...'
         )
-    return found
+    return models
 
 
 def _is_of(cls: type[Any], module: Any) -> bool:

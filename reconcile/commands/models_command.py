@@ -16,13 +16,13 @@ from reconcile.models.generating import source_of
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the module to this file instead of standard output.",
+    help="Write the module to this file instead of printing it.",
 )
 def models(definition: Path, out: Path | None) -> None:
     """Write model classes for the CustomResourceDefinition in the YAML file DEFINITION (- for stdin).
 
-    There is a class for each version of the kind and for each object in its schema. The classes give
-    the same schema back: `reconcile crds` on them makes an equivalent definition.
+    There is a class for each version of the kind and for each object in its schema. The classes have the
+    same schema: `reconcile crds` makes an equivalent definition of them.
     """
     with progress(f"reading {definition}"):
         source = source_of_definition(read_definition(definition), str(definition))
@@ -35,15 +35,15 @@ def models(definition: Path, out: Path | None) -> None:
 
 
 def source_of_definition(definition: dict[str, Any], path: str) -> str:
-    """The module of its classes; `path` is what the definition is called in a Problem."""
+    """The source of a module with its classes; `path` names the definition in a Problem. Raises Problem."""
     try:
         return source_of(definition)
     except ValueError as error:
-        raise Problem(f"{path} has a schema that no class can say", str(error)) from None
+        raise Problem(f"{path} has a schema that no class can express", str(error)) from None
     except RecursionError:
         raise Problem(f"{path} is nested too deeply", "an API server would not take it either") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise Problem(
-            f"{path} is no complete definition",
+            f"{path} is not a complete definition",
             f"{type(error).__name__}: {error}; see kubectl create -f {path}",
         ) from None

@@ -1,4 +1,4 @@
-"""The operator that a module of the user's is: its manager, and how `reconcile run` is told of it."""
+"""The operator in a module of the user: its manager, its name, and its targets for `reconcile run`."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _UNNAMED = "reconcile"
 
 @frozen
 class Operator:
-    """A manager, the name that its objects go by, and the targets that `reconcile run` takes for it."""
+    """A manager, the name of its objects, and the targets that `reconcile run` takes for it."""
 
     name: str
     targets: Sequence[str]
@@ -41,7 +41,7 @@ def _label(word: str) -> str:
 def _checked_name(name: str) -> str:
     if not re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", name):
         raise Problem(
-            f"{name!r} is no name for an operator",
-            "name it with --name: at most 40 of a-z, 0-9 and dashes, a letter first",
+            f"{name!r} is not a valid operator name",
+            "name it with --name: use at most 40 of a-z, 0-9 and dashes, starting with a letter",
         )
     return name

@@ -1,4 +1,4 @@
-"""What goes wrong on the command line, as the person at it reads it."""
+"""Errors of the command line."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from reconcile.ops.log_writer import flush_log
 
 @contextmanager
 def writing_files() -> Iterator[None]:
-    """While inside, a file that cannot be written is a Problem that names it."""
+    """While inside, an OSError becomes a Problem that names the file."""
     try:
         yield
     except OSError as error:
@@ -20,9 +20,9 @@ def writing_files() -> Iterator[None]:
 
 
 class Problem(click.ClickException):
-    """Something that the person who typed the command can put right: one line, exit status 2.
+    """An error that the user of a command can fix: one line, exit status 2.
 
-    `message` says what is wrong and with what, `hint` what to do about it.
+    `message` names the fault, `hint` the next step.
     """
 
     exit_code = 2
@@ -32,12 +32,12 @@ class Problem(click.ClickException):
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print `error: ...` on one line of stderr, after what the log holds."""
+        """Print `error: ...` as one line on stderr, after pending lines of the log."""
         flush_log()
         click.echo(f"error: {' '.join(self.message.split())}", file=file or sys.stderr)
 
 
 class ManagerEnded(Problem):
-    """A command that stays up has ended, and not for its arguments: exit status 1, where those give 2."""
+    """A manager ended with an error of its own: exit status 1, where bad arguments give 2."""
 
     exit_code = 1

@@ -1,4 +1,4 @@
-"""Says what a command is at, once it has taken longer than a person waits in silence."""
+"""Prints what a command is doing once it has taken longer than PATIENCE."""
 
 import sys
 import threading
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import click
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""Seconds without output before a command says what it is doing."""
 
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """While inside, after PATIENCE, a line `still WHAT ...` on stderr; nothing where that is no terminal."""
+    """While inside, print `still WHAT ...` on stderr after PATIENCE, if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""`reconcile run`: controllers on a cluster, or on an embedded one."""
+"""`reconcile run`: runs controllers on a cluster or on an embedded one."""
 
 import asyncio
 import os
@@ -36,14 +36,14 @@ from reconcile.ops.page_server import ServeError
 from reconcile.runs.failures import described
 
 LATE_SECONDS = 10.0
-"""Between two lines about first lists that are not there."""
+"""Seconds between two log lines about first lists that have not arrived."""
 
 _log = get_logger("reconcile")
 
 
 @frozen
 class ConnectionOptions:
-    """What was asked for on the command line."""
+    """The options that choose a cluster."""
 
     kubeconfig: str | None
     context: str | None
@@ -51,10 +51,10 @@ class ConnectionOptions:
 
 
 def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """A flag for each option of a manager; none of them has a default, which is the manager's own."""
+    """Add a flag for each option of a manager. The flags have no defaults: those are the manager's own."""
     for name, spec in reversed(TEXT_OPTIONS.items()):
         if name in ("embedded", "namespace"):
-            continue  # these have flags of another form
+            continue  # their flags are written out at `run`
         form: dict[str, Any] = {"flag_value": "true"} if spec.is_switch else {"metavar": "VALUE"}
         command = click.option(flag_of(name), name, help=spec.help, **form)(command)
     return command
@@ -62,9 +62,13 @@ def manager_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, the pod's account, ~/.kube/config.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig. Default: $KUBECONFIG, the pod's account, ~/.kube/config.",
+)
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
-@click.option("--embedded", is_flag=True, help="On an API server in this process, with simulated nodes.")
+@click.option("--embedded", is_flag=True, help="Run on an API server in this process, with simulated nodes.")
 @click.option("-n", "--namespace", metavar="NAME", help="Keep to one namespace. Default: all of them.")
 @click.option("--yes", is_flag=True, help="Do not ask before running on a server that is not this machine.")
 @click.option("--verbose", is_flag=True, help="Log debug lines too, tracebacks among them.")
@@ -116,13 +120,13 @@ def run(
 
 def _refuse_cluster_options(options: ConnectionOptions, what: str) -> None:
     if options.kubeconfig is not None or options.context is not None:
-        raise Problem(f"--kubeconfig and --context say nothing to {what}", "leave them out")
+        raise Problem(f"--kubeconfig and --context do not apply to {what}", "leave them out")
 
 
 def choose_connection(options: ConnectionOptions, namespace: str) -> ClusterConnection:
-    """Which cluster is meant, said on the first line and agreed to. Nothing is sent yet. Raises Problem.
+    """The cluster, announced on the first line and confirmed. Nothing is sent yet. Raises Problem.
 
-    It is asked for before the event loop runs: a question there could not be interrupted.
+    Asks before the event loop runs: a question inside it could not be interrupted.
     """
     try:
         connection = _find_connection(options)
@@ -135,10 +139,10 @@ def choose_connection(options: ConnectionOptions, namespace: str) -> ClusterConn
 
 
 def _find_connection(options: ConnectionOptions) -> ClusterConnection:
-    found = find_kubeconfig(options.kubeconfig, options.context, os.environ)
-    if found == "in-cluster":
+    kubeconfig = find_kubeconfig(options.kubeconfig, options.context, os.environ)
+    if kubeconfig == "in-cluster":
         return load_in_cluster()[0]
-    return choose_context(found, options.context).connection
+    return choose_context(kubeconfig, options.context).connection
 
 
 def _announce(context: str, server: str, namespace: str) -> None:
@@ -148,7 +152,7 @@ def _announce(context: str, server: str, namespace: str) -> None:
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise Problem("this server is not on this machine", "say --yes if it is the one you mean")
+        raise Problem("this server is not on this machine", "add --yes if it is the right one")
     if not click.confirm("This server is not on this machine. Run the controllers there?"):
         raise Problem("nothing was started", "choose the cluster with --kubeconfig or --context")
 
@@ -178,9 +182,9 @@ async def _connect(agreed: ClusterConnection, options: ConnectionOptions) -> Kub
 
 
 async def _check(transport: Transport, manager: Manager) -> None:
-    """See that there is an API server that knows us and serves every kind, before anything is started.
+    """Check, before anything starts, that the API server accepts us and serves every kind.
 
-    One that is not ready, or whose definitions are still being installed, is waited for.
+    Waits for a server that is not ready and for definitions that are still being installed.
     """
 
     async def look() -> None:
@@ -206,7 +210,7 @@ async def _check_server(transport: Transport) -> None:
 
 
 class _NoDefinition(Exception):
-    """A definition is not installed; it may come."""
+    """A definition is not installed yet."""
 
     def __init__(self, resource: APIResource) -> None:
         super().__init__(
@@ -237,7 +241,7 @@ async def _run_on(manager: Manager, transport: Transport) -> int:
 
 
 async def _run_alone(manager: Manager) -> int:
-    """Run a manager that knows by itself where."""
+    """Run a manager that names its clusters."""
     with _stoppable() as stop:
         stop.act = manager.stop
         with _state_on_signal(manager):
@@ -259,7 +263,7 @@ async def _run_embedded(manager: Manager) -> int:
 
 @contextmanager
 def _stoppable() -> Iterator[Stop]:
-    """What a signal ends: at first whatever is inside, later what `Stop.act` says."""
+    """While inside, a signal cancels the body, or calls `Stop.act` once that is replaced."""
     with without_groups(), anyio.CancelScope() as scope, on_signal(scope.cancel) as stop:
         yield stop
     click.echo("\nstopped")
@@ -273,7 +277,7 @@ async def _run(manager: Manager, transport: Transport, stop: Stop) -> None:
 
 
 async def _until_stopped(manager: Manager) -> None:
-    """Run it. An error that ends it is in the log with its traceback: one line and status 1 are left."""
+    """Run it. An error that ends it is logged with its traceback, so here it is one line and status 1."""
     try:
         await manager.run()
     except (ServeError, ConfigurationError, CacheSyncFailed, PredecessorActive):
@@ -284,7 +288,7 @@ async def _until_stopped(manager: Manager) -> None:
 
 @contextmanager
 def _state_on_signal(manager: Manager) -> Iterator[None]:
-    """While inside, SIGUSR1 logs what `/debug/state` says."""
+    """While inside, SIGUSR1 logs the content of `/debug/state`."""
     soon = in_loop()
 
     def log_state() -> None:
@@ -292,24 +296,24 @@ def _state_on_signal(manager: Manager) -> Iterator[None]:
 
     with (
         handling(lambda: soon(log_state), signal.SIGUSR1),
-        telling_what_is_late(manager),
+        logging_late_lists(manager),
     ):
         yield
 
 
 @contextmanager
-def telling_what_is_late(manager: Manager) -> Iterator[None]:
-    """While inside, a line names resources whose first list is late, now and then until all are there."""
+def logging_late_lists(manager: Manager) -> Iterator[None]:
+    """While inside, log the resources whose first list is late, from time to time until all have arrived."""
     loop = asyncio.get_running_loop()
-    timer = loop.call_later(PATIENCE, lambda: tell())
+    timer = loop.call_later(PATIENCE, lambda: log_late())
 
-    def tell() -> None:
+    def log_late() -> None:
         nonlocal timer
         informers = manager.status().informers
         if late := [one.resource for one in informers if not one.synced]:
             _log.info("waiting for first lists", resources=late)
         if late or not informers:
-            timer = loop.call_later(LATE_SECONDS, tell)
+            timer = loop.call_later(LATE_SECONDS, log_late)
 
     try:
         yield

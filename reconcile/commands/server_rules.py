@@ -1,4 +1,4 @@
-"""What an API server would refuse of a definition, its rules in CEL included."""
+"""Finds what an API server would refuse in a definition, CEL rules included."""
 
 import copy
 import re
@@ -27,7 +27,7 @@ def can_compile() -> bool:
 
 
 def refusals(definition: Mapping[str, Any]) -> Iterator[Finding]:
-    """Each thing for which an API server would refuse a definition; rules in CEL if they can be compiled."""
+    """Each reason for which an API server would refuse a definition; CEL rules if they can be compiled."""
     try:
         from reconcile.embedded.kinds.custom_definitions import prepare_definition, validate_definition
     except ImportError:
@@ -42,14 +42,14 @@ def refusals(definition: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _version(path: str, versions: Sequence[Mapping[str, Any]]) -> str:
-    found = _VERSION.match(path)
-    return f" {versions[int(found[1])]['name']}" if found and len(versions) > 1 else ""
+    match = _VERSION.match(path)
+    return f" {versions[int(match[1])]['name']}" if match and len(versions) > 1 else ""
 
 
 def _path(path: str) -> str:
     """`spec.validation.openAPIV3Schema.properties[spec].items` as authors write it: `.spec[]`."""
-    inside, found = _SCHEMA.subn("", path, count=1)
-    if not found:
+    inside, matches = _SCHEMA.subn("", path, count=1)
+    if not matches:
         return f"definition.{path}"
     named = _PROPERTY.sub(r".\1", inside).replace(".items", "[]").replace(".additionalProperties", "[]")
     return named if named.startswith((".", "[")) else f".{named}"

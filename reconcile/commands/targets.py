@@ -1,4 +1,4 @@
-"""What `reconcile run` runs: bundled controllers by name, and what a module of the user's names."""
+"""The targets of `reconcile run`: bundled controllers by name, and managers and controllers of modules."""
 
 import importlib
 import os
@@ -21,13 +21,13 @@ def load_manager(targets: Sequence[str]) -> Manager:
     Problem.
     """
     controllers: list[Controller[Any]] = []
-    targets = [one for target in targets for one in targets_of(target)]
+    targets = [resolved for target in targets for resolved in targets_of(target)]
     for target in targets:
-        found = _load(target)
-        if not isinstance(found, Manager):
-            controllers.extend(found)
+        value = _load(target)
+        if not isinstance(value, Manager):
+            controllers.extend(value)
         elif len(targets) == 1:
-            return found
+            return value
         else:
             raise Problem(f"{target} is a Manager, which runs by itself", "name it alone")
     try:
@@ -47,16 +47,16 @@ def targets_of(target: str) -> Sequence[str]:
         raise Problem(
             f"the module {target} has {len(managers)} managers", f"name one: {target}:{managers[0]}"
         )
-    found = managers or _named(module, Controller)
-    if not found:
+    names = managers or _named(module, Controller)
+    if not names:
         raise Problem(
             f"the module {target} has no Manager and no Controller", "expected: manager = Manager(controller)"
         )
-    return tuple(f"{target}:{name}" for name in found)
+    return tuple(f"{target}:{name}" for name in names)
 
 
 def _named(module: Any, of: type[Any]) -> Sequence[str]:
-    """The first name of each such value of a module."""
+    """The first name of each value of that type in a module."""
     names: dict[int, str] = {}
     for name, value in vars(module).items():
         if isinstance(value, of):
@@ -65,12 +65,12 @@ def _named(module: Any, of: type[Any]) -> Sequence[str]:
 
 
 def bundled_controllers() -> Sequence[Controller[Any]]:
-    """Every controller that a distribution brings along. Raises Problem."""
+    """Every controller that an installed distribution brings. Raises Problem."""
     return load_manager([entry.name for entry in entries(CONTROLLERS)]).controllers
 
 
 def load_module(name: str) -> Any:
-    """A module of the user's, looked for in the current directory first. Raises Problem."""
+    """A module of the user, from the current directory if it is there. Raises Problem."""
     return _import(name)
 
 
@@ -85,7 +85,7 @@ def _load(target: str) -> Manager | Sequence[Controller[Any]]:
     if not colon:
         return _checked(target, _bundled(target))
     if not module or not attribute:
-        raise Problem(f"{target} is no target", "write my_module:manager")
+        raise Problem(f"{target} is not a target", "write my_module:manager")
     return _checked(target, _attribute(target, _import(module), attribute))
 
 
@@ -122,7 +122,7 @@ def _attribute(target: str, module: Any, path: str) -> Any:
 
 def _offer(module: Any) -> str:
     usable = [name for name, value in vars(module).items() if isinstance(value, Manager | Controller)]
-    return f"it has {', '.join(usable)}" if usable else "it has no Manager and no Controller either"
+    return f"it has {', '.join(usable)}" if usable else "it has no Manager and no Controller"
 
 
 def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
@@ -134,7 +134,7 @@ def _checked(target: str, value: Any) -> Manager | Sequence[Controller[Any]]:
         return tuple(value)
     raise Problem(
         f"{target} is {_article(type(value).__name__)}",
-        "wanted: a Manager, a Controller or a list of Controllers",
+        "expected a Manager, a Controller or a list of Controllers",
     )
 
 
@@ -143,9 +143,9 @@ def _article(word: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The error and the author's line that it came from, also where it was raised in a library."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """The error, and the line of the user's code that it came from, even if a library raised it."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = place_of_error(error)
     if isinstance(error, SyntaxError) or place is None or is_library(place.file):
-        return said
-    return f"{said} ({place.file}, line {place.line})"
+        return text
+    return f"{text} ({place.file}, line {place.line})"

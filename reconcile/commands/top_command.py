@@ -1,4 +1,4 @@
-"""`reconcile top`: what a manager is busy with."""
+"""`reconcile top`: the busiest keys, queues and informers of a manager."""
 
 import json
 import time
@@ -18,14 +18,14 @@ KEYS = 15
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Show it once and end.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, once.")
+@click.option("--once", is_flag=True, help="Show it once and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, once.")
 @manager_options
 def top(once: bool, as_json: bool, manager: DebugClient) -> None:
     """Show the busiest keys, queues and informers of a manager, until Ctrl-C.
 
     RUNS A MINUTE counts the runs that ended within the last minute; for a key that runs less often it is
-    computed from its last five runs. Each distinct error of failed runs has file and line.
+    computed from its last five runs. Each distinct error is shown with its file and line.
     """
     state = manager.get("/debug/state")
     if as_json:
@@ -43,7 +43,7 @@ def top(once: bool, as_json: bool, manager: DebugClient) -> None:
 
 @frozen
 class Busy:
-    """A key and how often it runs; `at` is where its last run failed."""
+    """A key and how often it runs; `at` is the line where its last run failed."""
 
     controller: str
     key: str
@@ -56,7 +56,7 @@ class Busy:
 
 
 def summary(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same as `/debug/state`, in few numbers: only what JSON has."""
+    """`/debug/state` in few numbers, as JSON values."""
     controllers = state["controllers"]
     busiest = sorted(_keys(controllers), key=lambda one: (-one.runs_a_minute, one.controller, one.key))
     return {
@@ -90,9 +90,9 @@ def _keys(controllers: Mapping[str, Any]) -> Iterator[Busy]:
 
 
 def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
-    """Runs a minute: those `counted` in the last one, or what the remembered runs come to over their time.
+    """Runs per minute: those `counted` in the last one, or the rate of the remembered runs.
 
-    A burst that is over is spread over at least a minute, so a key that rests does not look busy.
+    A burst that has ended is spread over at least a minute, so that an idle key does not look busy.
     """
     intervals = len(runs) - 1
     if intervals < 1:
@@ -102,7 +102,7 @@ def rate(runs: Sequence[Mapping[str, Any]], counted: int = 0) -> float:
 
 
 def _errors(name: str, told: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The distinct errors of a controller, the latest first; an older manager has none."""
+    """The distinct errors of a controller, the latest first; older managers do not list them."""
     parts = ("error", "at", "count", "last_ago")
     errors = reversed(told.get("errors", ()))
     return [{"controller": name, **{part: one[part] for part in parts}} for one in errors]
@@ -140,7 +140,7 @@ def _without(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _outage(one: Mapping[str, Any]) -> str:
     where = f"the API server of {one['name']}" if one["name"] else "the API server"
-    return f"{where} cannot be reached for {one['down_seconds']:.0f} s: {one['error']}"
+    return f"{where} has been unreachable for {one['down_seconds']:.0f} s: {one['error']}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]], none: str) -> Table | str:

@@ -1,4 +1,4 @@
-"""`reconcile trigger`, `pause` and `resume`: have a manager do something with one object."""
+"""`reconcile trigger`, `pause` and `resume`: have a manager act on one object."""
 
 import json
 
@@ -7,49 +7,31 @@ import click
 from reconcile.commands.debug_client import DebugClient, manager_options, named
 
 
-def _act(action: str, done: str, kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
-    told = manager.post(f"/debug/{action}", **named(kind, name))
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        click.echo(f"{kind} {name} {done} (controller {', '.join(told['controllers'])})")
+def _command(action: str, done: str, description: str) -> click.Command:
+    """The subcommand for an action of the debug pages; `done` follows the object's name in its output."""
+
+    @click.command(action, help=f"{description}\n\nKIND is a kind, its plural, or the name of a controller.")
+    @click.argument("kind")
+    @click.argument("name", metavar="NAMESPACE/NAME")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @manager_options
+    def command(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
+        answer = manager.post(f"/debug/{action}", **named(kind, name))
+        if as_json:
+            click.echo(json.dumps(answer))
+        else:
+            click.echo(f"{kind} {name} {done} (controller {', '.join(answer['controllers'])})")
+
+    return command
 
 
-@click.command()
-@click.argument("kind")
-@click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@manager_options
-def trigger(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
-    """Have an object reconciled now, also where a storm has slowed it down.
-
-    KIND is a kind, its plural, or the name of a controller.
-    """
-    _act("trigger", "will run", kind, name, as_json, manager)
-
-
-@click.command()
-@click.argument("kind")
-@click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@manager_options
-def pause(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
-    """Let an object rest: it is not reconciled until it is resumed, or the manager starts anew.
-
-    What would have it reconciled meanwhile is remembered. KIND is a kind, its plural, or the name of a
-    controller.
-    """
-    _act("pause", "rests", kind, name, as_json, manager)
-
-
-@click.command()
-@click.argument("kind")
-@click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@manager_options
-def resume(kind: str, name: str, as_json: bool, manager: DebugClient) -> None:
-    """Undo pause: what happened meanwhile is reconciled now.
-
-    KIND is a kind, its plural, or the name of a controller.
-    """
-    _act("resume", "goes on", kind, name, as_json, manager)
+trigger = _command("trigger", "will run", "Reconcile an object now, even if a storm has slowed it down.")
+pause = _command(
+    "pause",
+    "is paused",
+    "Stop reconciling an object until it is resumed or the manager restarts.\n\n"
+    "What would have triggered it meanwhile is remembered.",
+)
+resume = _command(
+    "resume", "is resumed", "Reconcile a paused object again, at once if something triggered it meanwhile."
+)

@@ -59,7 +59,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_is_and_ends_soon_when_told_to(tmp_path: Path, number: signal.Signals) -> None:
+def test_it_prints_its_address_and_ends_soon_after_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     with running("--insecure-http", home=tmp_path) as (process, (where, export, how_to_stop)):
         url = where.removeprefix("API server on ")
         assert url.startswith("http://127.0.0.1:")
@@ -77,7 +77,7 @@ def test_it_says_where_it_is_and_ends_soon_when_told_to(tmp_path: Path, number: 
     assert not (tmp_path / ".kube").exists()
 
 
-def test_a_program_reads_where_it_is_from_one_line_of_json(tmp_path: Path) -> None:
+def test_json_gives_the_address_in_one_line(tmp_path: Path) -> None:
     with running("--json", home=tmp_path) as (process, (line,)):
         told = json.loads(line)
         assert told["url"].startswith("https://127.0.0.1:")
@@ -144,10 +144,10 @@ def test_with_workloads_a_deployment_has_pods(tmp_path: Path) -> None:
 
 
 def test_workloads_without_nodes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "give --nodes 3 as well" in complaint(capsys, "apiserver", "--workloads")
+    assert "add --nodes 3" in complaint(capsys, "apiserver", "--workloads")
 
 
-def test_a_port_in_use_is_one_line_and_writes_nothing(
+def test_a_port_in_use_is_reported_in_one_line_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubeconfig = tmp_path / "kubeconfig"
@@ -159,21 +159,21 @@ def test_a_port_in_use_is_one_line_and_writes_nothing(
     assert not kubeconfig.exists()
 
 
-def test_a_token_file_that_is_of_no_use_is_one_line(
+def test_a_token_file_without_a_usable_token_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "token"
     assert "No such file" in complaint(capsys, "apiserver", "--token-file", str(file))
     file.write_text("\n")
-    assert "holds no token" in complaint(capsys, "apiserver", "--token-file", str(file))
+    assert "is empty" in complaint(capsys, "apiserver", "--token-file", str(file))
     file.write_text("two words")
-    assert "is no token" in complaint(capsys, "apiserver", "--token-file", str(file))
+    assert "is not a token" in complaint(capsys, "apiserver", "--token-file", str(file))
     file.write_bytes(b"\xff\xfe")
     assert "is not text" in complaint(capsys, "apiserver", "--token-file", str(file))
     assert "both" in complaint(capsys, "apiserver", "--token-file", str(file), "--token", "x")
 
 
-def test_a_kubeconfig_that_cannot_be_written_is_one_line(
+def test_a_kubeconfig_that_cannot_be_written_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = tmp_path / "missing" / "kubeconfig"
@@ -196,7 +196,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_line(
         (["apiserver", "extra"], "extra"),
     ],
 )
-def test_a_mistyped_command_is_one_line(
+def test_a_mistyped_command_is_reported_in_one_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in complaint(capsys, *arguments)
@@ -244,7 +244,7 @@ def test_without_an_installed_distribution_there_is_no_version(
 
 
 @pytest.mark.parametrize(("option", "status"), [("--rbac", 403), ("--no-rbac", 200)])
-def test_roles_bind_whoever_is_not_the_administrator_unless_told_otherwise(
+def test_users_other_than_the_administrator_need_roles_by_default(
     tmp_path: Path, option: str, status: int
 ) -> None:
     with running("--insecure-http", option, home=tmp_path) as (_, lines):

@@ -83,16 +83,14 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return write
 
 
-def test_a_good_module_has_nothing_to_mend(
+def test_a_good_module_has_no_faults(
     written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", written(GOOD)]) == 0
-    assert "nothing to mend" in capsys.readouterr().out
+    assert "no faults" in capsys.readouterr().out
 
 
-def test_each_thing_to_mend_is_one_line(
-    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_fault_is_one_line(written: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", written(BAD)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
@@ -105,7 +103,7 @@ def test_each_thing_to_mend_is_one_line(
     assert "list_map_keys" in lines[2]
 
 
-def test_as_json_it_is_a_list_and_the_same_status(
+def test_json_prints_a_list_with_the_same_exit_status(
     written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", written(BAD), "--json"]) == 1
@@ -116,7 +114,7 @@ def test_as_json_it_is_a_list_and_the_same_status(
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_fields_that_became_required_are_told(
+def test_fields_that_became_required_are_reported(
     written: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = CliRunner().invoke(reconcile, ["crds", written(BAD.replace("    owner: str\n", ""))])
@@ -135,7 +133,9 @@ def test_another_kind_s_definition_is_refused(
     assert "has no goods.example.com" in capsys.readouterr().err
 
 
-def test_clashing_names_are_told(written: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_fields_of_one_name_in_json_are_reported(
+    written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", written(CLASH)]) == 2
     assert "Spec.pod_ip and .other are both 'podIp' in JSON" in capsys.readouterr().err
 
@@ -186,7 +186,7 @@ class Deployment(Object):
 """.replace("spec: dict", "metadata_only: str = ''")
 
 
-def test_rules_that_do_not_compile_are_told_with_their_fields(
+def test_rules_that_do_not_compile_are_reported_with_their_fields(
     written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", written(RULED)]) == 1
@@ -202,7 +202,7 @@ def test_rules_that_do_not_compile_are_told_with_their_fields(
     assert main(["check", written(SOUND)]) == 0
 
 
-def test_what_the_server_refuses_besides_rules_is_told_too(
+def test_other_refusals_of_the_server_are_reported_too(
     written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = RULED.replace("rules=(", 'columns={"Low": ".spec.low["}, rules=(')
@@ -212,14 +212,14 @@ def test_what_the_server_refuses_besides_rules_is_told_too(
     )
 
 
-def test_without_the_extra_it_says_that_rules_are_not_compiled(
+def test_without_the_extra_it_reports_that_rules_are_not_compiled(
     written: Callable[[str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "reconcile.embedded.schema.cel", None)
     assert main(["check", written(SOUND)]) == 2
     said = capsys.readouterr()
     assert "pip install 'reconcile-runtime[embedded]'" in said.err
-    assert "nothing to mend" not in said.out
+    assert "no faults" not in said.out
     assert main(["check", written(GOOD)]) == 0
 
 
@@ -249,11 +249,11 @@ def test_models_of_built_in_kinds_have_no_definition(
 
 
 @pytest.mark.parametrize("module", ["controllers.nodegroups", "controllers.registrysecrets"])
-def test_our_own_kinds_have_nothing_to_mend(module: str) -> None:
+def test_bundled_kinds_have_no_faults(module: str) -> None:
     assert main(["check", module]) == 0
 
 
-def test_of_worker_groups_it_sees_no_scale_which_their_definition_adds(
+def test_the_scale_that_the_definition_of_worker_groups_adds_is_not_seen(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`spec.replicas` of a RayCluster is there for clusters of one group, so it has no default."""

@@ -81,7 +81,7 @@ def test_each_kind_of_the_module_is_one_document_and_imported_kinds_are_not(modu
     assert [(v["name"], v["storage"]) for v in versions] == [("v1", True), ("v1beta1", False)]
 
 
-def test_as_json_they_are_one_list_of_the_same_documents(module: str) -> None:
+def test_json_prints_one_list_of_the_same_documents(module: str) -> None:
     text = CliRunner().invoke(reconcile, ["crds", module])
     result = CliRunner().invoke(reconcile, ["crds", module, "--json"])
     made = json.loads(result.stdout)
@@ -89,7 +89,7 @@ def test_as_json_they_are_one_list_of_the_same_documents(module: str) -> None:
     assert made["items"] == list(yaml.safe_load_all(text.stdout))
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(
     module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taken").write_text("a file")
@@ -131,7 +131,7 @@ class Sized(Object):
         ),
     ],
 )
-def test_what_has_no_definition_is_one_line_of_error(
+def test_a_class_without_a_definition_is_reported_in_one_line(
     text: str,
     message: str,
     tmp_path: Path,

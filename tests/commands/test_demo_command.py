@@ -141,7 +141,7 @@ def test_incidents_are_played_side_by_side_the_longest_first_and_reported_in_ord
     assert [line[0] for line in lines if line.endswith("holds")] == list("abcde")
 
 
-def test_an_incident_that_has_not_begun_has_no_line_of_progress(
+def test_an_incident_that_has_not_started_has_no_line_of_progress(
     offer: Offer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(*fake_incidents.crowd("abcde")[1])
@@ -151,13 +151,13 @@ def test_an_incident_that_has_not_begun_has_no_line_of_progress(
     assert all(re.search(rf"^ +\d+\.\d s  {name}  done$", out, re.MULTILINE) for name in "abcde")
 
 
-def test_an_original_that_gets_through_is_a_note(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_original_that_passes_is_a_note(offer: Offer, capsys: pytest.CaptureFixture[str]) -> None:
     offer(fake_incidents.lucky)
     assert main(["demo", "--once"]) == 0
     assert "note: lucky: the original did not fail this time" in capsys.readouterr().out
 
 
-def test_an_incident_that_breaks_has_shown_nothing_and_fails_the_run(
+def test_an_incident_that_breaks_fails_the_run(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(fake_incidents.broken)
@@ -191,7 +191,7 @@ def test_an_unknown_incident_cannot_be_sabotaged(offer: Offer, capsys: pytest.Ca
     assert "the incidents are quick, lucky" in complaint(capsys, "--sabotage", "nonsense")
 
 
-def test_an_unknown_incident_cannot_be_played_alone_and_none_sabotaged_that_is_left_out(
+def test_only_refuses_unknown_incidents_and_a_sabotage_of_one_that_is_left_out(
     offer: Offer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer(fake_incidents.quick, fake_incidents.lucky)
@@ -206,7 +206,7 @@ def test_a_report_that_cannot_be_written_is_found_before_the_start(
     assert "Is a directory" in complaint(capsys, "--once", "--json", str(home))
 
 
-def test_a_port_in_use_is_one_line_and_leaves_nothing(
+def test_a_port_in_use_is_reported_in_one_line_and_leaves_no_files(
     offer: Offer, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -246,7 +246,7 @@ def test_the_table_shows_how_long_a_side_has_been_played() -> None:
     assert "playing 2 s" in rendered(play, 110)
 
 
-def test_a_failed_incident_is_told_in_capitals() -> None:
+def test_a_failed_incident_stands_in_capitals() -> None:
     play = IncidentPlay(fake_incidents.quick, sabotaged=True)
     play.original = play.ours = SideResult(Verdict(ok=False, deleted=3, created=2))
     assert "FAILED" in rendered(play, 110)
@@ -270,9 +270,7 @@ def export_of(command: Command) -> Path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_stays_up_with_three_commands_to_try_until_it_is_told_to_end(
-    number: signal.Signals, home: Path
-) -> None:
+def test_it_stays_up_with_three_commands_to_try_until_a_signal(number: signal.Signals, home: Path) -> None:
     with demo_with("quick", home=home) as command:
         command.wait_for("the incident holds")
         kubeconfig = export_of(command)

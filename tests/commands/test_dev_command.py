@@ -72,12 +72,12 @@ def test_an_operator_works_is_reloaded_and_ends(greeter: Path, command: Command)
     edit(reconciler, "wanted.spec.message}", "wanted.spec.message.upper(}")
     assert "reconciler.py" in command.wait_for("not reloaded: ")
     edit(reconciler, "wanted.spec.message.upper(}", "wanted.spec.message.upper()}")
-    command.wait_for("started greeter anew (1)")
+    command.wait_for("restarted greeter (1)")
     command.wait_for("run: greeter default/sample")
     assert kubectl(*message) == "HELLO"
 
     edit(greeter / "greeter" / "models.py", "    message: ", "    volume: int = 0\n    message: ")
-    command.wait_for("started greeter anew (2)")
+    command.wait_for("restarted greeter (2)")
     assert "volume" in kubectl(
         "get", "crd", "greeters.example.com", "-o", "jsonpath={.spec.versions[0].schema}"
     )
@@ -146,11 +146,11 @@ def test_the_manager_keeps_its_address_when_it_is_reloaded(greeter: Path, comman
     for reload in (1, 2):
         with (greeter / "greeter" / "reconciler.py").open("a") as file:
             file.write(f"# {reload}\n")
-        command.wait_for(f"started greeter anew ({reload})")
+        command.wait_for(f"restarted greeter ({reload})")
         assert is_healthy(address)
 
 
-async def test_another_port_is_found_where_the_former_one_is_taken(
+async def test_a_reload_takes_another_port_if_the_former_one_is_in_use(
     greeter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(greeter)
@@ -169,7 +169,7 @@ async def test_another_port_is_found_where_the_former_one_is_taken(
             group.cancel_scope.cancel()
 
 
-def test_a_module_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_a_missing_module_is_reported_at_once(tmp_path: Path) -> None:
     with running("dev", "nowhere", home=tmp_path) as command:
         assert command.process.wait(timeout=30) == 2
         assert command.complaints.startswith("error: there is no module nowhere")
@@ -206,7 +206,7 @@ def test_a_change_of_a_module_beside_it_is_a_change(sources: Sources, tmp_path: 
     assert names(sources) == ["second"]
 
 
-def test_what_does_not_import_leaves_the_former_modules(sources: Sources, tmp_path: Path) -> None:
+def test_a_failed_import_leaves_the_former_modules(sources: Sources, tmp_path: Path) -> None:
     sources.load()
     (tmp_path / "beside_it.py").write_text("name = 1 / 0\n")
     assert sources.changed()
@@ -287,7 +287,7 @@ def test_a_line_of_a_failed_run_has_the_place() -> None:
     assert ": OSError: no disk, at sites.py:12, woken by" in line
 
 
-def test_before_anything_runs_the_view_says_so() -> None:
+def test_the_view_says_that_nothing_runs_yet() -> None:
     console = Console(file=StringIO(), width=120, record=True)
     console.print(view_of(Shown([], "", [], {})))
     said = console.export_text()
@@ -295,7 +295,7 @@ def test_before_anything_runs_the_view_says_so() -> None:
     assert "no storms" in said
 
 
-def test_without_a_terminal_each_thing_is_one_line_and_said_once() -> None:
+def test_without_a_terminal_each_change_is_printed_once_in_one_line() -> None:
     out = StringIO()
     screen = make_screen(Console(file=out, width=40))
     with screen.showing():
@@ -310,5 +310,5 @@ def test_without_a_terminal_each_thing_is_one_line_and_said_once() -> None:
         "run: site default/web ok, woken by update of sites default/web; wrote apply deployments default/web",
         "object: Site default/web Ready=False",
         "storm: site default/web",
-        "object: Site default/web is gone",
+        "object: Site default/web was deleted",
     ]

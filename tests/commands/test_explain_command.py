@@ -20,7 +20,7 @@ from reconcile.commands.explain_command import chain, head
 from reconcile.commands.top_command import rate, summary
 from reconcile.controller.run_history import Slots, count_end, ends_of_last_minute
 from reconcile.kinds import ConfigMap
-from reconcile.ops.debug_pages import is_local_name
+from reconcile.ops.local_requests import is_local_name
 from reconcile.testing import FakeClient
 from tests.helpers.managers import Toy, ToySpec
 
@@ -78,11 +78,11 @@ async def operating(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operato
 
 
 @pytest.mark.rule("storm-explain")
-async def test_explain_tells_the_chain_of_the_last_runs(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_explain_shows_the_chain_of_the_last_runs(capsys: pytest.CaptureFixture[str]) -> None:
     async with operating(capsys) as operator:
         ran = await operator.command("explain", "Toy", "default/a")
     assert ran.status == 0
-    assert "Toy default/a, controller toy: is quiet" in ran.said
+    assert "Toy default/a, controller toy: idle" in ran.said
     first, second = ran.said.split("    woken by")[1:]
     assert "toys.toys.example.com default/a added" in first or "toys default/a added" in first
     assert "apply configmaps default/child" in first
@@ -92,7 +92,7 @@ async def test_explain_tells_the_chain_of_the_last_runs(capsys: pytest.CaptureFi
     assert "wrote     nothing" in second
 
 
-async def test_explain_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_explain_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     async with operating(capsys) as operator:
         ran = await operator.command("explain", "toys", "default/a", "--json")
     told = json.loads(ran.said)["controllers"][0]
@@ -101,7 +101,7 @@ async def test_explain_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-async def test_follow_goes_on_with_each_run_until_it_is_interrupted(
+async def test_follow_shows_each_run_until_it_is_interrupted(
     form: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = 0
@@ -159,11 +159,11 @@ async def test_top_shows_keys_queues_and_informers(capsys: pytest.CaptureFixture
     [
         (("explain", "Gadget", "default/a"), "error: no controller here keeps Gadget; there are: Toy"),
         (("explain", "Toy", "default/b"), "error: there is no Toy default/b in the cache of this manager"),
-        (("explain", "Toy", "a/b/c"), "error: 'a/b/c' names no object"),
+        (("explain", "Toy", "a/b/c"), "error: 'a/b/c' does not name an object"),
         (("trigger", "Toy", "default/b"), "error: there is no Toy default/b"),
     ],
 )
-async def test_what_is_not_there_is_one_line(
+async def test_missing_objects_and_managers_are_reported_in_one_line(
     arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with operating(capsys) as operator:
@@ -174,7 +174,9 @@ async def test_what_is_not_there_is_one_line(
 
 
 @pytest.mark.parametrize("command", ["explain", "top", "trigger", "pause", "resume"])
-def test_without_a_manager_the_next_step_is_said(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_manager_the_next_step_is_reported(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     named = [] if command == "top" else ["Toy", "default/a"]
     assert main([command, *named, "--manager", "127.0.0.1:1"]) == 2
     complaint = capsys.readouterr().err
@@ -189,7 +191,7 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
     assert f"reconcile {command}" in capsys.readouterr().out.split("Example:")[1]
 
 
-def test_a_token_file_that_cannot_be_read_is_one_line(
+def test_a_token_file_that_cannot_be_read_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["top", "--token-file", str(tmp_path / "none")]) == 2
@@ -209,7 +211,7 @@ def test_a_token_file_that_cannot_be_read_is_one_line(
         ({"X-Reconcile": "1", "Host": "rebound.example.com"}, 403),
     ],
 )
-async def test_a_web_page_cannot_have_anything_done(
+async def test_a_web_page_cannot_start_an_action(
     headers: dict[str, str], status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def post(address: str) -> int:
@@ -224,7 +226,7 @@ async def test_a_web_page_cannot_have_anything_done(
 
 
 @pytest.mark.rule("storm-desk")
-async def test_a_question_does_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_question_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     def get(address: str) -> int:
         connection = http.client.HTTPConnection(address, timeout=5)
         connection.request("GET", "/debug/trigger?kind=Toy&key=default/a", headers={"X-Reconcile": "1"})
@@ -284,13 +286,13 @@ def test_a_failed_run_says_where() -> None:
     assert lines[-1] == "    at        sites.py:12"
 
 
-def test_a_storm_is_said_before_the_runs() -> None:
+def test_a_storm_is_shown_before_the_runs() -> None:
     storm = {"since": 5.0, "message": "woken by its own writes", "interval": 60.0}
     now = {"kind": "Toy", "key": "default/a", "controller": "toy", "paused": False, "running": [], "runs": []}
     lines = list(head({**now, "queued": [{"due_in": 40.0}], "storm": storm}))
     assert lines[0].endswith("is due in 40.0 s")
-    assert "in a storm since 5 s: woken by its own writes" in lines[1]
-    assert lines[2] == "  slowed to one run each 60 s"
+    assert "in a storm for 5 s: woken by its own writes" in lines[1]
+    assert lines[2] == "  slowed to one run every 60 s"
 
 
 def test_the_rate_of_a_key_is_what_ran_in_the_last_minute_and_of_rarer_runs_what_is_remembered() -> None:
@@ -301,7 +303,7 @@ def test_the_rate_of_a_key_is_what_ran_in_the_last_minute_and_of_rarer_runs_what
     assert rate([run(ended_ago=100.0)]) == 0.0
 
 
-def test_a_key_that_rests_after_a_burst_is_not_shown_as_busy() -> None:
+def test_a_key_that_is_idle_after_a_burst_is_not_shown_as_busy() -> None:
     burst = [run(ended_ago=1.4 + 0.01 * number) for number in reversed(range(5))]
     assert rate(burst, 5) == 5.0
     assert rate([{**one, "ended_ago": one["ended_ago"] + 3600} for one in burst], 0) <= 0.1

@@ -28,7 +28,7 @@ def test_every_command_stands_in_the_reference(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_wrong_option_is_one_line_with_the_next_step(
+def test_a_wrong_option_is_reported_in_one_line_with_the_next_step(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "--nonsense"]) == 2

@@ -109,11 +109,11 @@ def test_new_operators_pass_mypy_strict(made: Path) -> None:
     assert "no issues found in 8 source files" in run(made, "mypy", "--strict", *files)
 
 
-def test_there_is_nothing_to_mend_in_its_models(made: Path) -> None:
-    assert "nothing to mend" in run(made / "web-greeter", "reconcile", "check", "web_greeter.models")
+def test_its_models_have_no_faults(made: Path) -> None:
+    assert "no faults" in run(made / "web-greeter", "reconcile", "check", "web_greeter.models")
 
 
-def test_the_readme_and_the_image_name_what_is_there(made: Path) -> None:
+def test_the_readme_and_the_image_name_files_that_exist(made: Path) -> None:
     folder = made / "web-greeter"
     for file in ("README.md", "Dockerfile", "pyproject.toml", ".github/workflows/ci.yaml"):
         text = (folder / file).read_text()
@@ -122,7 +122,7 @@ def test_the_readme_and_the_image_name_what_is_there(made: Path) -> None:
     yaml.safe_load((folder / ".github/workflows/ci.yaml").read_text())
 
 
-def test_image_and_ci_get_from_a_wheel_what_no_index_has(made: Path, tmp_path: Path) -> None:
+def test_image_and_ci_install_from_a_wheel_if_no_index_has_it(made: Path, tmp_path: Path) -> None:
     folder = made / "web-greeter"
     (made_wheel,) = (folder / "wheels").iterdir()
     docker = (folder / "Dockerfile").read_text()
@@ -183,7 +183,7 @@ def test_the_same_files_make_the_same_wheel_with_all_that_is_installed() -> None
     assert not any("__pycache__" in name for name in names)
 
 
-def test_without_an_address_of_its_own_it_came_from_an_index_and_needs_no_wheel(
+def test_an_installation_from_an_index_needs_no_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = tmp_path / "reconcile_runtime-0.1.0.dist-info"
@@ -215,29 +215,29 @@ def test_a_sample_has_what_its_schema_requires_and_no_more() -> None:
     }
 
 
-def test_a_sample_that_the_server_would_refuse_is_said_to_be_one(
+def test_a_sample_that_the_server_would_refuse_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("crd.yaml").write_text(yaml.safe_dump(definition(STRANGE)))
     said = invoke("strange", "--crd", "crd.yaml").output
-    assert "strange/sample.yaml is no Gadget yet; fill it in: " in said
+    assert "strange/sample.yaml is not a valid Gadget yet; fill it in: " in said
     assert "spec.code" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["Big"], "'Big' is no name for an operator"),
-        (["json"], "json is the name of another package"),
-        (["yaml"], "yaml is the name of another package"),
-        (["class"], "class is the name of another package"),
-        (["there"], "there is there already"),
-        (["new", "--group", "nonsense"], "'nonsense' is no API group"),
-        (["new", "--crd", "crd.yaml", "--group", "acme.dev"], "--crd and --group are both given"),
+        (["Big"], "'Big' is not a valid operator name"),
+        (["json"], "json is the name of another Python package"),
+        (["yaml"], "yaml is the name of another Python package"),
+        (["class"], "class is the name of another Python package"),
+        (["there"], "there already exists"),
+        (["new", "--group", "nonsense"], "'nonsense' is not an API group"),
+        (["new", "--crd", "crd.yaml", "--group", "acme.dev"], "--crd and --group were both given"),
     ],
 )
-def test_what_cannot_be_made_is_said_with_the_next_step(
+def test_an_operator_that_cannot_be_created_is_reported_with_the_next_step(
     arguments: Sequence[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -113,7 +113,7 @@ def rules_of(role: Document) -> dict[str, list[str]]:
     return {rule["resources"][0]: rule["verbs"] for rule in role["rules"]}
 
 
-def test_named_namespaces_get_roles_and_the_cluster_none() -> None:
+def test_named_namespaces_get_roles_and_there_is_no_cluster_role() -> None:
     options = ("--namespaces", "shop,blog")
     (deployment,) = of_kind("Deployment", *options)
     assert not [one for one in documents(*options) if one["kind"].startswith("Cluster")]
@@ -158,14 +158,14 @@ def arguments_in(made: Sequence[Document]) -> list[str]:
 
 
 @pytest.mark.rule("declared-metrics")
-def test_metrics_of_a_pod_without_a_certificate_are_for_the_pod_itself() -> None:
+def test_without_a_certificate_only_the_pod_itself_gets_metrics() -> None:
     assert "--serve-metrics=local" in arguments_in(documents())
     assert "--serve-metrics=local" in arguments_in(documents("--namespaces", "shop"))
     assert not [one for one in documents() if "reader" in one["metadata"]["name"]]
 
 
 @pytest.mark.rule("declared-metrics")
-def test_metrics_over_tls_are_for_whom_the_api_server_lets_get_them(
+def test_over_tls_the_api_server_decides_who_gets_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "m = Manager(Controller(Pod, keep), serve_certificates='/certificates')"
@@ -235,18 +235,18 @@ def granted(controller: Controller[Any], **options: bool) -> dict[str, tuple[str
     return {right.resource: right.verbs for right in permissions_of([controller], **options)}
 
 
-def test_what_a_controller_does_not_declare_it_may_not_do() -> None:
+def test_undeclared_writes_are_not_allowed() -> None:
     assert granted(Controller(ConfigMap, keep)) == {
         "configmaps": ("get", "list", "watch"),
         "events": ("create", "patch"),
     }
 
 
-def test_what_is_looked_up_may_be_read_and_no_more() -> None:
+def test_kinds_that_are_only_looked_up_may_only_be_read() -> None:
     assert granted(Controller(ConfigMap, keep, reads=[Pod]))["pods"] == ("get", "list", "watch")
 
 
-def test_writes_allow_what_they_name() -> None:
+def test_writes_allow_the_verbs_that_they_name() -> None:
     writes: list[type[Object] | Write] = [
         Secret,
         Write(Pod, ("create",), subresource="eviction"),
@@ -273,7 +273,7 @@ async def keep_more(ctx: Context[ConfigMap]) -> None:
         ((Pod, Secret), []),
     ],
 )
-async def test_one_pass_tells_what_is_written_without_being_declared(
+async def test_one_run_reports_writes_that_are_not_declared(
     writes: Sequence[type[Object] | Write], said: Sequence[str]
 ) -> None:
     config = ConfigMap(metadata=ObjectMeta("c", "default"))
@@ -309,11 +309,11 @@ def test_several_declarations_of_one_kind_make_one_rule() -> None:
     assert rights["secrets"] == ("get", "list", "watch", "delete")
 
 
-def test_finalizers_of_owners_are_allowed_where_it_is_asked_for() -> None:
+def test_finalizers_of_owners_are_allowed_on_request() -> None:
     assert granted(sites, owner_finalizers=True)["sites/finalizers"] == ("update",)
 
 
-def test_who_takes_the_place_of_another_may_look_for_it() -> None:
+def test_an_operator_with_a_predecessor_may_look_for_it() -> None:
     original = Predecessor("Rival", leases=("rival",), images=("rival",))
     allowed = predecessor_permissions([Controller(ConfigMap, keep, predecessor=original)])
     assert [(one.resource, one.verbs) for one in allowed] == [
@@ -348,11 +348,11 @@ def test_a_kind_is_custom_if_a_definition_makes_it() -> None:
         ("c = Manager(serve_review=True)", ("--namespaces", "a"), "serve_review asks for reviews"),
         ("c = Manager(serve_review=True)", (), "the pods would serve without TLS"),
         ("c = Manager(clusters={'east': 'x'})", (), "works in several clusters"),
-        ("c = Controller(Pod, keep)", ("--namespaces", "A_b"), "'A_b' is no name of a namespace"),
-        ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is no name for an operator"),
+        ("c = Controller(Pod, keep)", ("--namespaces", "A_b"), "'A_b' is not the name of a namespace"),
+        ("c = Controller(Pod, keep)", ("--name", "Big"), "'Big' is not a valid operator name"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_the_next_step(
+def test_an_impossible_request_is_reported_with_the_next_step(
     source: str, options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = "from reconcile import *\nfrom reconcile.kinds import *\nasync def keep(ctx): ...\n"

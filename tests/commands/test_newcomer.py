@@ -276,7 +276,7 @@ def files_of(newcomer: Newcomer) -> Mapping[str, str]:
     return {path: digest for path, digest, _ in rows if digest and ".dist-info/" not in path}
 
 
-def test_from_the_sdist_it_is_the_same_and_plays_the_demo_beside_a_package_controllers_of_ones_own(
+def test_the_sdist_installs_the_same_and_plays_the_demo_beside_another_package_named_controllers(
     newcomer: Newcomer, archives: Mapping[str, Path], tmp_path: Path
 ) -> None:
     other = installed(tmp_path, archives["sdist"])
@@ -293,7 +293,7 @@ def test_from_the_sdist_it_is_the_same_and_plays_the_demo_beside_a_package_contr
 # --- how soon it answers ----------------------------------------------------------------------------------
 
 
-def test_help_comes_within_three_tenths_of_a_second(newcomer: Newcomer) -> None:
+def test_help_appears_within_three_tenths_of_a_second(newcomer: Newcomer) -> None:
     """The best of five, as machines have other work; a slow one gets twelve times what it takes to start."""
     help_, nothing = ("-m", "reconcile", "--help"), ("-c", "pass")
     best = {

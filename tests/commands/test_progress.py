@@ -21,7 +21,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progressing, "PATIENCE", 0.02)
 
 
-def test_what_takes_long_says_so_on_a_terminal(
+def test_a_slow_command_says_so_on_a_terminal(
     impatient: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -34,7 +34,9 @@ def test_what_takes_long_says_so_on_a_terminal(
     assert (captured.out, captured.err) == ("", "still reading crd.yaml ...\n")
 
 
-def test_nothing_is_said_where_nobody_looks(impatient: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_no_line_of_progress(
+    impatient: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     with progress("reading crd.yaml"):
         time.sleep(0.1)
     assert capsys.readouterr() == ("", "")
@@ -51,7 +53,7 @@ def test_run_names_the_lists_that_it_waits_for(caplog: pytest.LogCaptureFixture)
         manager = Manager(
             Controller(ConfigMap, idle), transport=client.transport, clock=client.clock, environ={}
         )
-        with run_command.telling_what_is_late(manager):
+        with run_command.logging_late_lists(manager):
             async with manager:
                 await anyio.sleep(60)
 

@@ -128,7 +128,7 @@ def test_bundled_controllers_run_where_an_operator_has_a_package_controllers_of_
         ("no_such_module:manager", "there is no module no_such_module"),
         ("site_operator.py:manager", "name the module, not its file"),
         ("site_operator:nothing", "it has sites, manager, embedded"),
-        ("site_operator:number", "is an int: wanted: a Manager, a Controller or a list of Controllers"),
+        ("site_operator:number", "is an int: expected a Manager, a Controller or a list of Controllers"),
         ("site_operator:", "write my_module:manager"),
         ("broken:manager", "ZeroDivisionError: division by zero ({here}/broken.py, line 2)"),
         ("unfinished:manager", "SyntaxError"),
@@ -136,7 +136,7 @@ def test_bundled_controllers_run_where_an_operator_has_a_package_controllers_of_
         ("exits:manager", "SystemExit"),
     ],
 )
-def test_a_target_that_cannot_be_run_is_one_line_that_says_what_to_do(
+def test_a_target_that_cannot_be_run_is_reported_with_the_next_step(
     target: str, wanted: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "broken.py").write_text("def f():\n    return 1 / 0\nmanager = f()\n")
@@ -172,7 +172,7 @@ def test_the_first_line_names_context_server_and_namespaces(
     assert "nothing listens" in err
 
 
-def test_the_first_line_names_the_one_namespace(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_line_names_the_only_namespace(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = f"http://127.0.0.1:{free_port()}"
     config = kubeconfig(here, server)
     for arguments, namespace in (
@@ -184,9 +184,7 @@ def test_the_first_line_names_the_one_namespace(here: Path, capsys: pytest.Captu
         assert out.splitlines()[0] == f"context embedded, server {server}, namespace {namespace}"
 
 
-def test_a_server_elsewhere_needs_yes_where_nobody_can_be_asked(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_remote_server_needs_yes_without_a_terminal(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = kubeconfig(here, "https://192.0.2.1:6443")
     out, err = complaint(capsys, "site_operator:sites", "--kubeconfig", config)
     assert "server https://192.0.2.1:6443" in out
@@ -204,13 +202,13 @@ def test_each_of_several_clusters_is_named_and_asked_about(
     assert out.splitlines()[:2] == [f"context embedded, server {server}, all namespaces"] * 2
     assert err.splitlines()[-1].startswith("error: cannot list")
     _, err = complaint(capsys, "site_operator:sites", *clusters, "--context", "embedded")
-    assert "--kubeconfig and --context say nothing to a manager that names its clusters" in err
+    assert "--kubeconfig and --context do not apply to a manager that names its clusters" in err
     monkeypatch.setenv("KUBECONFIG", kubeconfig(here, "https://192.0.2.1:6443"))
     _, err = complaint(capsys, "site_operator:sites", *clusters)
     assert "--yes" in err
 
 
-def test_with_yes_a_server_elsewhere_is_tried(
+def test_with_yes_a_remote_server_is_tried(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
@@ -221,7 +219,7 @@ def test_with_yes_a_server_elsewhere_is_tried(
 
 
 @pytest.mark.parametrize(("answer", "goes_on"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_on_a_terminal_it_asks(
+def test_on_a_terminal_it_asks_before_using_a_remote_server(
     answer: str,
     goes_on: bool,
     here: Path,
@@ -242,7 +240,7 @@ def test_on_a_terminal_it_asks(
     ("content", "wanted"),
     [("{", "is not YAML"), ("[]", "not a kubeconfig"), (None, "does not exist"), ("", "is empty")],
 )
-def test_a_bad_kubeconfig_is_one_line(
+def test_a_bad_kubeconfig_is_reported_in_one_line(
     content: str | None, wanted: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
@@ -288,7 +286,7 @@ def test_a_server_that_is_not_there_yet_is_waited_for_with_one_line(here: Path) 
             assert command.process.returncode == 0
 
 
-def test_a_kind_that_the_server_does_not_serve_is_one_line(here: Path) -> None:
+def test_a_kind_that_the_server_does_not_serve_is_reported_in_one_line(here: Path) -> None:
     with running("apiserver", "--insecure-http", home=here) as server:
         url = server.wait_for("API server on").removeprefix("API server on ")
         options = ("--kubeconfig", kubeconfig(here, url), "--sync-seconds", "1")
@@ -367,7 +365,7 @@ def test_a_run_that_raises_cancelled_error_does_not_end_the_command(here: Path) 
         assert command.process.returncode == 0
 
 
-def test_a_second_signal_ends_at_once_what_does_not_end(here: Path) -> None:
+def test_a_second_signal_ends_a_run_that_hangs(here: Path) -> None:
     (here / "stubborn.py").write_text(
         textwrap.dedent("""
         import time

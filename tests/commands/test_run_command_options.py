@@ -61,7 +61,7 @@ def test_a_run_serves_its_pages_leads_by_a_lease_and_logs_its_state_on_sigusr1(h
         ("OTHER", ["--stop-seconds", "soon"], "--stop-seconds: expected a number of seconds, got 'soon'"),
     ],
 )
-def test_what_is_no_option_or_no_value_is_one_line_and_status_2(
+def test_an_unknown_option_or_value_is_reported_in_one_line_with_exit_status_2(
     variable: str,
     flags: list[str],
     complaint: str,
@@ -76,7 +76,9 @@ def test_what_is_no_option_or_no_value_is_one_line_and_status_2(
     assert said.count("\n") == 1
 
 
-def test_a_port_in_use_is_one_line_and_status_2(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_in_one_line_with_exit_status_2(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

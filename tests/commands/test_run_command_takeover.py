@@ -54,7 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.rule("takeover-predecessor")
-def test_a_command_beside_the_original_ends_with_a_line_that_names_it(here: Path) -> None:
+def test_a_run_beside_its_predecessor_ends_with_a_line_that_names_it(here: Path) -> None:
     with running("run", "cautious_operator:manager", home=here) as command:
         assert command.process.wait(timeout=30) == 2
         assert (
@@ -65,7 +65,7 @@ def test_a_command_beside_the_original_ends_with_a_line_that_names_it(here: Path
 
 
 @pytest.mark.rule("takeover-selector")
-def test_told_to_take_over_a_command_keeps_what_its_selector_says(here: Path) -> None:
+def test_with_take_over_a_run_keeps_the_objects_of_its_selector(here: Path) -> None:
     flags = ("--take-over", "--selector", "team=a")
     with running("run", "cautious_operator:manager", *flags, home=here) as command:
         command.wait_for("kept one")
@@ -74,7 +74,7 @@ def test_told_to_take_over_a_command_keeps_what_its_selector_says(here: Path) ->
 
 
 @pytest.mark.rule("takeover-shadow")
-def test_in_shadow_a_command_logs_what_it_would_write(here: Path) -> None:
+def test_a_shadow_run_logs_the_writes_that_it_would_send(here: Path) -> None:
     with running("run", "cautious_operator:manager", "--dry-run", home=here) as command:
         command.wait_for("kept two")
         command.wait_for_log("would write")
@@ -83,6 +83,6 @@ def test_in_shadow_a_command_logs_what_it_would_write(here: Path) -> None:
         assert ['.data: nothing -> {"kept":"yes"}'] in told
 
 
-def test_what_is_no_selector_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_selector_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "worker-groups", "--selector", "a=b=c", "--embedded"]) == 2
     assert "--selector" in capsys.readouterr().err

@@ -346,11 +346,14 @@ def test_the_command_writes_the_module_and_crds_reads_it(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: b", "holds 0 CustomResourceDefinitions"),
+        ("a: b", "has 0 CustomResourceDefinitions"),
         ("a: [", "cannot be read"),
-        (f"{OWN}---{OWN}", "holds 2 CustomResourceDefinitions"),
+        (f"{OWN}---{OWN}", "has 2 CustomResourceDefinitions"),
         ("apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition", "v1beta1"),
-        ("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition", "is no complete definition"),
+        (
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition",
+            "is not a complete definition",
+        ),
     ],
 )
 def test_what_is_no_definition_is_one_line_of_error(
