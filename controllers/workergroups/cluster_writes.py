@@ -1,4 +1,4 @@
-"""The requests of a run: Services and the like as they shall be, pods deleted and made."""
+"""The writes of a run: Services and other objects applied, pods deleted and created."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,51 +20,51 @@ from .raycluster_names import Manifest
 from .raycluster_status import ReplicaFailure
 from .raycluster_view import ClusterView, GroupView
 
-# The decisions look at more of a pod than its small model has.
+# Decisions read fields of pods that the small model `Pod` does not have.
 WholePod = unstructured_kind("v1", "Pod")
 
 
 class ClusterWriteFailed(Exception):
-    """Something could not be written; `failure` is what the status says about it."""
+    """A write failed; `failure` is for the status."""
 
     def __init__(self, failure: ReplicaFailure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
         self.failure = failure
 
 
-async def pods_of(ctx: Context[RayCluster]) -> list[RayPodView]:
+async def owned_pods(ctx: Context[RayCluster]) -> list[RayPodView]:
     """The pods that the cluster owns."""
     return [pod_view(pod.body) for pod in await ctx.owned(WholePod)]
 
 
-async def keep_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadInfo:
-    """All but the pods, in KubeRay's order; answers where the head Service is, without the pod's address.
+async def apply_objects(ctx: Context[RayCluster], cluster: ClusterView) -> HeadInfo:
+    """Apply everything but the pods, in KubeRay's order. Returns where the head Service is.
 
-    What is there under such a name and is not this cluster's stays as it is: the cluster's author chose its
-    name, and may not have the right to change a Role.
+    An object of another owner under such a name is left alone: the author of the cluster chose its name, and
+    may not have the right to change, say, a Role.
     """
     for manifest in permissions(cluster):
-        with step(f"FailedApply{manifest['kind']}"):
+        with failing_with(f"FailedApply{manifest['kind']}"):
             await ctx.apply(manifest, adopt=False)
     for manifest in head_ingress(cluster):
-        with step("FailedApplyIngress"):
+        with failing_with("FailedApplyIngress"):
             await ctx.apply(manifest, adopt=False)
-    await _keep_token(ctx, cluster)
-    with step("FailedApplyHeadService"):
+    await _create_token(ctx, cluster)
+    with failing_with("FailedApplyHeadService"):
         service = await ctx.apply(head_service(cluster), adopt=False)
     for manifest in services(cluster):
-        with step("FailedApplyService"):
+        with failing_with("FailedApplyService"):
             await ctx.apply(manifest, adopt=False)
     ip = service["spec"].get("clusterIP") or ""
     return HeadInfo(service_name=service.name, service_ip="" if ip == "None" else ip)
 
 
-async def _keep_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
-    """Make the Secret of the token once; what is in it is never read, so it may be changed by hand."""
+async def _create_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
+    """Create the Secret of the token once. Its content is never read, so it may be changed by hand."""
     if not cluster.owns_token:
         return
     name = cluster.token_secret
-    with step("FailedCreateAuthSecret"):
+    with failing_with("FailedCreateAuthSecret"):
         if await ctx.client.find(Secret, name, cluster.namespace) is not None:
             return
         token = f"{ctx.clock.uuid().hex}{ctx.clock.uuid().hex}"
@@ -77,7 +77,7 @@ async def _keep_token(ctx: Context[RayCluster], cluster: ClusterView) -> None:
 
 
 async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: RayClusterPlan) -> None:
-    """Deletions first, so that what is made next finds their share of a quota."""
+    """Delete first, so that what is created next fits into a quota."""
     for removal in plan.removals:
         await delete_pod(ctx, removal)
     await _keep_head(ctx, cluster, plan.head)
@@ -87,9 +87,9 @@ async def carry_out(ctx: Context[RayCluster], cluster: ClusterView, plan: RayClu
 
 
 async def delete_pod(ctx: Context[RayCluster], removal: PodRemoval) -> None:
-    """Delete that very pod, and say why."""
+    """Delete the pod with that uid, with an Event that says why."""
     pod, role = removal.pod, "Head" if removal.pod.node_type == "head" else "Worker"
-    with step(f"FailedDelete{role}Pod"):
+    with failing_with(f"FailedDelete{role}Pod"):
         await ctx.delete(Pod(metadata=ObjectMeta(pod.name, pod.namespace, uid=pod.uid)))
     ctx.event(f"Deleted{role}Pod", f"deleted pod {pod.name} ({removal.reason})")
 
@@ -105,7 +105,7 @@ async def _annotate(
     ctx: Context[RayCluster], view: RayPodView, annotations: Mapping[str, str], role: str
 ) -> None:
     pod = Pod(metadata=ObjectMeta(view.name, view.namespace, uid=view.uid))
-    with step(f"FailedUpdate{role}Pod"):
+    with failing_with(f"FailedUpdate{role}Pod"):
         await ctx.client.merge(pod, {"metadata": {"annotations": dict(annotations)}}, guard={"uid": view.uid})
 
 
@@ -123,14 +123,14 @@ async def _make_workers(
 
 
 async def _create(ctx: Context[RayCluster], manifest: Manifest, role: str) -> None:
-    with step(f"FailedCreate{role}Pod"):
+    with failing_with(f"FailedCreate{role}Pod"):
         pod: Unstructured = await ctx.create(manifest)
     ctx.event(f"Created{role}Pod", f"created pod {pod.name}")
 
 
 @contextmanager
-def step(reason: str) -> Iterator[None]:
-    """What fails within raises StepFailed with this reason; StaleVersion stays what it is."""
+def failing_with(reason: str) -> Iterator[None]:
+    """Turn errors of requests into ClusterWriteFailed with this reason, except StaleVersion."""
     try:
         yield
     except StaleVersion:

@@ -1,4 +1,4 @@
-"""Keeps the pods of RayClusters: reads them, has `plan` decide, carries it out, says what came of it."""
+"""Keeps the pods of RayClusters: reads them, plans, carries the plan out and writes the status."""
 
 import os
 from functools import partial
@@ -6,20 +6,21 @@ from functools import partial
 from attrs import frozen
 
 from reconcile import Context, Controller, Predecessor, Result, Write
+from reconcile.conditions import is_true
 from reconcile.kinds import Ingress, Job, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
 
 from .. import OPERATOR
-from .cluster_writes import ClusterWriteFailed, carry_out, keep_objects, pods_of
+from .cluster_writes import ClusterWriteFailed, apply_objects, carry_out, owned_pods
 from .fault_tolerance import FINALIZER
 from .models import RayCluster
 from .pod_plan import PlanGroup, RayClusterPlan, plan_cluster, plan_group, plan_group_at_random, plan_no_pods
-from .ray_pod_view import RayPodView, of_cluster
+from .ray_pod_view import RayPodView, pods_of_cluster
 from .raycluster_spec import cluster_view, is_managed, within_bounds
-from .raycluster_status import failure_of
+from .raycluster_status import failure_in_plan
 from .raycluster_view import ClusterView
-from .redis_cleanup import let_go
-from .status_writer import StatusWriter, is_true
+from .redis_cleanup import finalize
+from .status_writer import StatusWriter
 from .suspension import SUSPENDED, SUSPENDING, Suspension, plan_suspension
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
@@ -33,15 +34,16 @@ KUBERAY = Predecessor(
 )
 
 SOON = 0.05
-"""Seconds until a run goes on that had to have something written first."""
+"""Seconds until the next run, where this one had to store a condition before it may delete pods."""
 
 
 @frozen
 class WorkerGroupSettings:
-    """What KubeRay's operator is told by its environment, under the same names.
+    """The settings that KubeRay's operator reads from its environment, under the same names.
 
-    `random_delete` (ENABLE_RANDOM_POD_DELETE): workers are chosen also under the in-tree autoscaler.
-    `redis_cleanup` (ENABLE_GCS_FT_REDIS_CLEANUP): the state in Redis goes with its cluster.
+    Attributes:
+        random_delete: Choose surplus workers under the in-tree autoscaler too (ENABLE_RANDOM_POD_DELETE).
+        redis_cleanup: Delete the state in Redis with its cluster (ENABLE_GCS_FT_REDIS_CLEANUP).
     """
 
     random_delete: bool = os.environ.get("ENABLE_RANDOM_POD_DELETE", "").lower() == "true"
@@ -65,11 +67,11 @@ def make_controller(
     return Controller(
         RayCluster,
         keep,
-        on_terminating=partial(let_go, redis_cleanup=settings.redis_cleanup),
+        on_terminating=partial(finalize, redis_cleanup=settings.redis_cleanup),
         owns=[Pod, Service, Job, ServiceAccount, Role, RoleBinding, Ingress],
         writes=[
-            Write(RayCluster, ("patch",)),  # the finalizer that a clean-up of Redis needs
-            Write(Secret, ("get", "create")),  # the token: made once, and never written again
+            Write(RayCluster, ("patch",)),  # the finalizer for the clean-up of Redis
+            Write(Secret, ("get", "create")),  # the token: created once, never updated
         ],
         predecessor=KUBERAY,
         name="worker-groups",
@@ -83,26 +85,28 @@ async def keep_cluster(
     plan_group: PlanGroup,
     settings: WorkerGroupSettings = WorkerGroupSettings(),
 ) -> Result | None:
-    """One run: at most one deletion of each surplus pod, whatever the cache has seen by then."""
+    """One run: each surplus pod is deleted at most once, however far the cache lags behind."""
     manifest = encode(ctx.object)
     if not is_managed(manifest["spec"]):
         return None
-    cluster, pods = cluster_view(within_bounds(manifest)), await pods_of(ctx)
+    cluster, pods = cluster_view(within_bounds(manifest)), await owned_pods(ctx)
     suspension = _suspension(ctx, cluster, pods)
     report = StatusWriter(ctx, cluster, suspension.phase)
     plan = _plan(ctx, cluster, pods, suspension, plan_group)
+    # Pods of a deleted cluster end one by one, and the cache may show that before it shows the deletion:
+    # to replace them now would leave pods that nobody owns.
     if plan.replaces and await _is_gone(ctx):
         return None
     try:
         if not cluster.refused:
             await _keep_finalizer(ctx, cluster, settings)
-            report.head = await keep_objects(ctx, cluster)
+            report.head = await apply_objects(ctx, cluster)
             await carry_out(ctx, cluster, plan)
     except ClusterWriteFailed as failed:
         report.write(pods, failed.failure)
         raise
     doomed = {removal.pod.uid for removal in plan.removals}
-    report.write([pod for pod in pods if pod.uid not in doomed], failure_of(plan))
+    report.write([pod for pod in pods if pod.uid not in doomed], failure_in_plan(plan))
     if suspension.again:
         return Result(requeue_after=SOON)
     return None if plan.after is None else Result(requeue_after=plan.after)
@@ -116,7 +120,7 @@ def _suspension(ctx: Context[RayCluster], cluster: ClusterView, pods: list[RayPo
         wanted=cluster.suspend,
         suspending=is_true(conditions, SUSPENDING),
         suspended=is_true(conditions, SUSPENDED),
-        pods=len(of_cluster(cluster.uid, pods)),
+        pods=len(pods_of_cluster(cluster.uid, pods)),
     )
 
 
@@ -138,7 +142,7 @@ def _plan(
 
 
 async def _is_gone(ctx: Context[RayCluster]) -> bool:
-    """Whether the cluster has gone: its pods may be seen to go before that is seen."""
+    """Whether the server has deleted the cluster already, or has begun to."""
     live = await ctx.client.find(RayCluster, ctx.object.name, ctx.object.namespace, live=True)
     return live is None or live.uid != ctx.object.uid or live.terminating
 
@@ -146,15 +150,15 @@ async def _is_gone(ctx: Context[RayCluster]) -> bool:
 async def _keep_finalizer(
     ctx: Context[RayCluster], cluster: ClusterView, settings: WorkerGroupSettings
 ) -> None:
-    """Before there is any state in Redis, have its deletion wait for us."""
-    wanted = cluster.fault_tolerance is not None and settings.redis_cleanup
+    """Add our finalizer before there is any state in Redis that would have to be deleted."""
+    needed = cluster.fault_tolerance is not None and settings.redis_cleanup
     finalizers = ctx.object.metadata.finalizers
-    if wanted and FINALIZER not in finalizers:
+    if needed and FINALIZER not in finalizers:
         patch = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
         await ctx.client.merge(ctx.object, patch)
 
 
 controller = make_controller()
-"""What `reconcile run worker-groups` runs."""
+"""The controller that `reconcile run worker-groups` starts."""
 
 __all__ = ["WorkerGroupSettings", "controller", "keep_cluster", "make_controller"]

@@ -1,4 +1,4 @@
-"""Ray with its state in Redis: what pods need for it, and what is to be done before a cluster may go."""
+"""Ray with its state in Redis: what pods need for it, and what precedes the deletion of a cluster."""
 
 import datetime
 from collections.abc import Iterator, Mapping
@@ -43,14 +43,14 @@ CleanupAction = Literal["delete-pods", "wait", "create-job", "release", "give-up
 
 @frozen
 class CleanupStep:
-    """What to do next about a cluster that is going. `seconds` until its time is up, where it has to wait."""
+    """The next step for a cluster that is being deleted. `seconds` are left until it gives up."""
 
     action: CleanupAction
     seconds: float = 0.0
 
 
 def storage_environment(cluster: ClusterView, node_type: NodeType) -> dict[str, Manifest]:
-    """The variables by which Ray finds its state; workers only learn to wait for a head that comes again."""
+    """The variables that tell Ray where its state is; workers get only the time to wait for a new head."""
     options = cluster.fault_tolerance
     if options is None:
         return {}
@@ -66,7 +66,7 @@ def storage_environment(cluster: ClusterView, node_type: NodeType) -> dict[str, 
 
 
 def storage_namespace(cluster: ClusterView) -> str:
-    """Under what the state is kept: as the cluster says, or its uid, so that no two share one."""
+    """The namespace of the state in Redis: the given one, or the cluster's uid, which no other shares."""
     given = (cluster.fault_tolerance or {}).get("externalStorageNamespace")
     return given or cluster.annotations.get(STORAGE_NAMESPACE) or cluster.uid
 
@@ -80,12 +80,12 @@ def storage_params(cluster: ClusterView) -> dict[str, str]:
 
 
 def storage_annotations(cluster: ClusterView) -> dict[str, str]:
-    """What pods say of it."""
+    """The annotation by which Ray pods show that fault tolerance is on."""
     return {} if cluster.fault_tolerance is None else {FAULT_TOLERANCE: "true"}
 
 
 def deletion_timeout(annotations: Mapping[str, str]) -> int:
-    """Seconds that a cluster may wait for its state to be deleted; what is no such number is the default."""
+    """Seconds that a cluster may wait for the deletion of its state; the default for an invalid text."""
     try:
         seconds = int(annotations[TIMEOUT])
     except (KeyError, ValueError):
@@ -93,13 +93,13 @@ def deletion_timeout(annotations: Mapping[str, str]) -> int:
     return seconds if seconds > 0 else DEFAULT_TIMEOUT
 
 
-def plan_farewell(
+def plan_cleanup(
     *, live: int, heads: int, job: JobState, since: datetime.datetime, now: datetime.datetime, timeout: int
 ) -> CleanupStep:
-    """The next step for a cluster that is going: pods, then the job, once no head writes any more.
+    """The next step: delete the pods, then run the job, once no head is left that could write state again.
 
-    `live` pods are not Terminating, `heads` are the head pods that there still are. A job that failed is
-    not tried again: the cluster goes, as it does when the time is up.
+    `live` counts pods that are not Terminating, `heads` all head pods. A job that failed is not repeated: the
+    cluster is released, as it is when the time is up.
     """
     left = timeout - (now - since).total_seconds()
     if job == "finished":
@@ -114,7 +114,7 @@ def plan_farewell(
 
 
 def cleanup_job(cluster: ClusterView, head: Manifest) -> Manifest:
-    """The job that deletes the state: the head's own image, environment and place, without Ray's start."""
+    """The job that deletes the state, with the image, environment and placement of the head."""
     spec = head["spec"]
     ray = {**spec["containers"][0]}
     for name in ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
@@ -149,7 +149,7 @@ def cleanup_name(cluster: ClusterView) -> str:
 
 
 def job_state(job: Mapping[str, object] | None) -> JobState:
-    """What has become of the job: Complete and Failed are both its end."""
+    """The state of the job; Complete and Failed both count as finished."""
     if job is None:
         return "none"
     return "finished" if any(_ended(job)) else "running"

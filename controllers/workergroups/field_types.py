@@ -1,7 +1,7 @@
-"""What the parts of a spec have to look like that no schema of ours describes: pod templates and options.
+"""The types of fields that our models leave open: pod templates and options of features.
 
-KubeRay's own definition checks them at the API server. Only what is read here is looked at; a pod has the
-rest checked when it is made.
+KubeRay's own definition has the API server check them; ours does not. Only fields that the controller reads
+are checked here, since the API server checks the others when a pod is created.
 """
 
 import re
@@ -15,6 +15,7 @@ from .raycluster_names import thawed
 from .raycluster_view import InvalidField
 
 Text = str | None
+# How msgspec words a mismatch: "Expected `str`, got `int` - at `$.spec.containers[...].image`".
 _PLACE = re.compile(r"^(?P<why>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
@@ -110,8 +111,8 @@ class _Auth(msgspec.Struct):
     secretName: Text = None
 
 
-def misshapen(spec: Object) -> list[InvalidField]:
-    """The first fault of each part, with its path. Where there is any, the parts are not to be read."""
+def type_faults(spec: Object) -> list[InvalidField]:
+    """The first wrong type of each part, with its path. If there are any, the parts must not be read."""
     return [fault for path, part, shape in _parts(spec) for fault in _faults(path, part, shape)]
 
 
@@ -134,6 +135,6 @@ def _faults(path: str, part: Mapping[str, Any] | None, shape: type[msgspec.Struc
     try:
         msgspec.convert(thawed(part), shape)
     except msgspec.ValidationError as error:
-        found = _PLACE.match(str(error))
-        assert found is not None
-        yield InvalidField(f"{path}{found['path'] or ''}", found["why"])
+        match = _PLACE.match(str(error))
+        assert match is not None
+        yield InvalidField(f"{path}{match['path'] or ''}", match["why"])

@@ -1,7 +1,7 @@
 """`ray.io/v1 RayCluster` as far as this controller reads it, and the status that it writes.
 
-Pod templates and the options of features that are refused stay plain mappings: nothing here would
-gain from knowing them better. What is not here is neither seen nor lost, since writes are patches.
+Pod templates and the options of unsupported features stay plain mappings. Fields that are missing here are
+not lost, since writes are patches.
 """
 
 import datetime
@@ -32,7 +32,7 @@ class HeadGroupSpec:
 
 @frozen
 class ScaleStrategy:
-    """Workers that shall go, by name, whatever the size of the group."""
+    """Workers to delete by name, whatever the size of the group."""
 
     workers_to_delete: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class WorkerGroupSpec:
 class RayClusterSpec:
     """One head and any number of worker groups.
 
-    `replicas` is ours: it stands for those of the only group, so that /scale can be served.
+    `replicas` is our addition: it sets the size of the only group, so that /scale can be served.
     """
 
     head_group_spec: HeadGroupSpec
@@ -82,7 +82,7 @@ class RayClusterSpec:
 
 @frozen
 class HeadInfo:
-    """Where the head is. For a headless Service its IP is the pod's."""
+    """The addresses of the head. For a headless Service its IP is the pod's."""
 
     pod_name: str = ""
     pod_ip: Annotated[str, Schema(wire="podIP")] = ""
@@ -92,10 +92,10 @@ class HeadInfo:
 
 @frozen
 class RayClusterStatus:
-    """What became of the cluster.
+    """The state of the cluster.
 
-    `last_update_time` and `state_transition_times` are written with other changes only: a time that moved by
-    itself would make every pass a write. `replicas` and `selector` are ours, for /scale.
+    `last_update_time` and `state_transition_times` are only written along with other changes: a time that
+    changed by itself would make every run a write. `replicas` and `selector` are ours, for /scale.
     """
 
     state: str = ""
@@ -135,7 +135,7 @@ class RayClusterStatus:
     },
 )
 class RayCluster(Object):
-    """A Ray cluster: one head pod, and worker groups of so many pods each."""
+    """A Ray cluster: one head pod, and groups of worker pods."""
 
     spec: RayClusterSpec
     status: RayClusterStatus = RayClusterStatus()
@@ -144,8 +144,8 @@ class RayCluster(Object):
 def definition() -> dict[str, Any]:
     """Our own CustomResourceDefinition, for servers that do not have KubeRay's.
 
-    It also serves /scale, for clusters of one group whose size is in `spec.replicas`; a cluster without that
-    field answers it with 404, as Kubernetes does.
+    It also serves /scale, for clusters of one group whose size is `spec.replicas`; for a cluster without that
+    field /scale answers 404, as Kubernetes does.
     """
     made: dict[str, Any] = thaw(definition_of(RayCluster))
     made["spec"]["versions"][0]["subresources"]["scale"] = {

@@ -1,7 +1,7 @@
-"""Which pods of a RayCluster to make and which to delete: functions from views to a plan.
+"""Which pods of a RayCluster to create and which to delete: functions from views to a plan.
 
 Everything here rests on `reconcile.replicas.is_active` and `ReplicaGroup`. A Terminating pod neither counts
-as present nor can be chosen, so it is deleted once, and one that never goes away does not hold up its
+as present nor can be chosen, so it is deleted once, and one that never ends does not hold up its
 replacement.
 """
 
@@ -15,7 +15,7 @@ from reconcile.blocks import NewReplica, ReplicaGroup
 from reconcile.replicas import is_active
 
 from .pod_upgrade import plan_upgrade
-from .ray_pod_view import RayPodView, of_cluster
+from .ray_pod_view import RayPodView, pods_of_cluster
 from .raycluster_view import NO_HEAD_RESTART, ClusterView, GroupView, InvalidField, Unsupported
 
 PodRemovalReason = Literal[
@@ -35,7 +35,7 @@ PodRemovalReason = Literal[
 
 @frozen
 class PodRemoval:
-    """A pod to delete, with the reason it was this one. The delete carries the pod's uid."""
+    """A pod to delete, and the reason. The request carries the pod's uid."""
 
     pod: RayPodView
     reason: PodRemovalReason
@@ -43,10 +43,10 @@ class PodRemoval:
 
 @frozen
 class WorkerGroupPlan:
-    """What to do about one worker group; `waiting` are its Terminating pods, left alone.
+    """The changes to one worker group; `waiting` are its Terminating pods, which are left alone.
 
-    `after` so many seconds a broken worker may be replaced that broke too often to be now. `mark` are the
-    first hosts of replicas that have just become whole.
+    `after` is the seconds until a worker that broke too often may be replaced. `mark` are the first hosts of
+    replicas that have just become whole.
     """
 
     group: str
@@ -58,13 +58,13 @@ class WorkerGroupPlan:
 
     @property
     def creates(self) -> int:
-        """How many pods are to be made."""
+        """How many pods are to be created."""
         return sum(len(replica.hosts) for replica in self.create)
 
 
 @frozen
 class HeadPlan:
-    """What to do about the head pod. `surplus` are the heads among which a person has to choose."""
+    """The changes to the head pod. `surplus` are several healthy heads, of which a person has to keep one."""
 
     create: bool = False
     delete: tuple[PodRemoval, ...] = ()
@@ -77,7 +77,7 @@ class HeadPlan:
 
 @frozen
 class RayClusterPlan:
-    """What to do about a cluster. When `refused` is not empty there is nothing else in it."""
+    """The changes to a cluster. A plan with `refused` has nothing else in it."""
 
     head: HeadPlan = HeadPlan()
     groups: tuple[WorkerGroupPlan, ...] = ()
@@ -86,24 +86,24 @@ class RayClusterPlan:
 
     @property
     def removals(self) -> tuple[PodRemoval, ...]:
-        """All pods to delete: the workers first, since the head tells of which spec they all are."""
-        workers = (one for group in self.groups for one in group.delete)
+        """All pods to delete: the head last, since its hash says which spec the others were made from."""
+        workers = (removal for group in self.groups for removal in group.delete)
         return (*workers, *self.abandoned, *self.head.delete)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no pod to make or delete."""
+        """Whether there is no pod to create or delete."""
         return not self.removals and not self.head.create and not any(group.create for group in self.groups)
 
     @property
     def replaces(self) -> bool:
-        """Whether pods are to be made while others are going."""
+        """Whether pods are to be created while others are Terminating."""
         waiting = self.head.waiting or any(group.waiting for group in self.groups)
         return bool(waiting) and (self.head.create or any(group.create for group in self.groups))
 
     @property
     def after(self) -> float | None:
-        """In how many seconds time alone brings something to do, if it does."""
+        """The seconds until something is due by time alone, if anything is."""
         waits = (self.head.after, *(group.after for group in self.groups))
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -123,33 +123,35 @@ def desired_replicas(group: GroupView) -> int:
 
 
 def desired_workers(group: GroupView) -> int:
-    """How many pods the group should have: those of all hosts of its replicas."""
+    """How many pods the group should have: one for each host of each replica."""
     return desired_replicas(group) * group.num_of_hosts
 
 
 def plan_group(
     cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
 ) -> WorkerGroupPlan:
-    """The steps that bring the group to its desired size, given any pods of the namespace.
+    """The changes that bring the group to its desired size, given any pods of the namespace.
 
-    Unhealthy pods are replaced. Pods in `workersToDelete` go even when the size is right already,
-    and are replaced then; names that are not pods of this group and cluster have no effect. Under the
-    in-tree autoscaler none is chosen here: it lists those that it knows to be idle.
+    Unhealthy pods are replaced. Pods in `workersToDelete` are deleted even if the size is right, and are then
+    replaced; other names have no effect. Under the in-tree autoscaler no surplus pod is chosen here: the
+    autoscaler lists those that it knows to be idle.
     """
-    return chosen_group(group, of_group(cluster, group, pods), now, chooses=cluster.autoscaler is None)
+    return plan_own_workers(
+        group, workers_of_group(cluster, group, pods), now, chooses=cluster.autoscaler is None
+    )
 
 
 def plan_group_at_random(
     cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView], now: datetime.datetime
 ) -> WorkerGroupPlan:
-    """As `plan_group`, but workers are chosen under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
-    return chosen_group(group, of_group(cluster, group, pods), now, chooses=True)
+    """As `plan_group`, but chooses surplus workers under the autoscaler too (ENABLE_RANDOM_POD_DELETE)."""
+    return plan_own_workers(group, workers_of_group(cluster, group, pods), now, chooses=True)
 
 
-def chosen_group(
+def plan_own_workers(
     group: GroupView, own: Sequence[RayPodView], now: datetime.datetime, *, chooses: bool
 ) -> WorkerGroupPlan:
-    """The plan for a group of which `own` are all the pods."""
+    """The plan for a group with the pods `own`."""
     replicas = ReplicaGroup(
         desired_replicas(group), group.num_of_hosts, group.workers_to_delete, chooses or group.suspend
     )
@@ -161,21 +163,23 @@ def chosen_group(
     return WorkerGroupPlan(group.name, plan.create, removals, plan.waiting, plan.after, plan.mark)
 
 
-def of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView]) -> list[RayPodView]:
+def workers_of_group(cluster: ClusterView, group: GroupView, pods: Sequence[RayPodView]) -> list[RayPodView]:
     """The workers of this group, by label, of this very cluster, by owner."""
-    own = of_cluster(cluster.uid, pods)
+    own = pods_of_cluster(cluster.uid, pods)
     return [pod for pod in own if pod.node_type == "worker" and pod.group == group.name]
 
 
 def plan_head(
     cluster: ClusterView, pods: Sequence[RayPodView], now: datetime.datetime, *, provisioned: bool = False
 ) -> HeadPlan:
-    """One head pod: made when there is none, replaced when unhealthy, later each time it breaks again.
+    """One head pod: created if there is none, and replaced if unhealthy, with a growing delay.
 
-    Of several healthy heads none is deleted: which one holds the cluster's state is not known here. A
-    cluster may ask that the head of a cluster once provisioned is never made again.
+    Of several healthy heads none is deleted, since it is not known which one holds the cluster's state. An
+    annotation may forbid a new head for a cluster that was provisioned once.
     """
-    own = sorted((p for p in of_cluster(cluster.uid, pods) if p.node_type == "head"), key=lambda p: p.name)
+    own = sorted(
+        (p for p in pods_of_cluster(cluster.uid, pods) if p.node_type == "head"), key=lambda p: p.name
+    )
     healthy = [pod for pod in own if is_active(pod)]
     if len(healthy) > 1:
         return HeadPlan(surplus=tuple(healthy), delete=_all_broken(own), waiting=_terminating(own))
@@ -201,10 +205,10 @@ def plan_cluster(
     *,
     provisioned: bool = False,
 ) -> RayClusterPlan:
-    """The steps for the head pod, each group, and the pods of groups that left the spec.
+    """The changes to the head pod, each group, and the pods of groups that were removed from the spec.
 
-    A cluster that asks for what this version lacks is refused as a whole: no pod is touched. One whose
-    pods are of another spec, and which wants them replaced, first loses all of them.
+    A cluster that asks for an unsupported feature is refused as a whole: no pod is touched. If its pods were
+    made from another spec, and its strategy is to replace them, all of them are deleted first.
     """
     if cluster.refused:
         return RayClusterPlan(refused=cluster.refused)
@@ -218,8 +222,8 @@ def plan_cluster(
 def plan_no_pods(
     cluster: ClusterView, pods: Sequence[RayPodView], reason: PodRemovalReason
 ) -> RayClusterPlan:
-    """Delete every pod of the cluster, save those that are Terminating already."""
-    own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
+    """Delete every pod of the cluster that is not Terminating yet."""
+    own = sorted(pods_of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
     live = [PodRemoval(pod, reason) for pod in own if not pod.terminating]
     return RayClusterPlan(
         head=HeadPlan(delete=tuple(one for one in live if one.pod.node_type == "head")),
@@ -229,7 +233,7 @@ def plan_no_pods(
 
 def _abandoned(cluster: ClusterView, pods: Sequence[RayPodView]) -> tuple[PodRemoval, ...]:
     named = {group.name for group in cluster.groups}
-    own = sorted(of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
+    own = sorted(pods_of_cluster(cluster.uid, pods), key=lambda pod: pod.name)
     left = [
         pod for pod in own if pod.node_type == "worker" and pod.group not in named and not pod.terminating
     ]

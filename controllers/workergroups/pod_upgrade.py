@@ -1,4 +1,4 @@
-"""Whether the pods of a cluster were made of another spec than it has now, and have to be made anew."""
+"""Whether the pods of a cluster were made from another spec than the current one and must be replaced."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ import msgspec
 
 from reconcile.replicas import is_active
 
-from .ray_pod_view import Object, RayPodView, of_cluster
+from .ray_pod_view import Object, RayPodView, pods_of_cluster
 from .raycluster_view import ClusterView
 
 HASH_VERSION = "reconcile-runtime-1"
-"""By whom and how the hash was taken. Hashes of another version, KubeRay's own too, say nothing here."""
+"""Identifies how the hash was computed. Hashes of another version, or KubeRay's, cannot be compared."""
 
 PodUpgrade = Literal["none", "recreate", "mark"]
 _SCALING = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
@@ -21,9 +21,10 @@ _PLACING = ("tolerations", "schedulingGates")
 
 
 def spec_hash(spec: Object) -> str:
-    """A short hash of what pods are made of: the spec without the sizes of groups, without `tolerations`
-    and `schedulingGates`, which may change under a running pod (systems.md 1b, 4), and without what says
-    how the cluster is kept and not what it is.
+    """A hash of everything in the spec that pods are made from.
+
+    Left out are the sizes of groups, `tolerations` and `schedulingGates`, which may change under a running
+    pod (systems.md 1b, 4), and fields about the handling of the cluster, such as `suspend`.
     """
     kept = {name: value for name, value in spec.items() if name not in _KEEPING}
     kept["headGroupSpec"] = _without_placing(spec.get("headGroupSpec") or {})
@@ -36,12 +37,12 @@ def spec_hash(spec: Object) -> str:
 
 
 def plan_upgrade(cluster: ClusterView, pods: Sequence[RayPodView]) -> PodUpgrade:
-    """`recreate`: the pods are of another spec, and the strategy is to replace them, all at once.
+    """`recreate` if the pods were made from another spec, and the strategy is to replace them all at once.
 
-    The active head tells. One that was marked by another version of this controller, or by KubeRay, is
-    only marked anew: a new operator alone is no reason to restart anybody's cluster.
+    The hash on the active head decides. A head marked by another version of this controller, or by KubeRay,
+    is only marked again: a new operator alone must not restart a cluster.
     """
-    own = [pod for pod in of_cluster(cluster.uid, pods) if is_active(pod)]
+    own = [pod for pod in pods_of_cluster(cluster.uid, pods) if is_active(pod)]
     heads = [pod for pod in own if pod.node_type == "head"]
     if not cluster.recreates or len(heads) != 1:
         return "none"

@@ -1,4 +1,4 @@
-"""Ray's in-tree autoscaler: a container beside the head, and what it is allowed to do."""
+"""Ray's in-tree autoscaler: a container in the head pod, and its permissions."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ CONTAINER = "autoscaler"
 
 
 def service_account_name(cluster: ClusterView) -> str:
-    """That of the head's template, or one of its own."""
+    """The account of the head's template, or one that is created for the cluster."""
     return _given_account(cluster) or short_name(cluster.name)
 
 
@@ -21,7 +21,7 @@ def _given_account(cluster: ClusterView) -> str:
 
 
 def permissions(cluster: ClusterView) -> list[Manifest]:
-    """The ServiceAccount, unless the user gave one, its Role and the binding of the two."""
+    """The ServiceAccount, unless the template names one, its Role, and their RoleBinding."""
     if cluster.autoscaler is None:
         return []
     name, account = short_name(cluster.name), service_account_name(cluster)
@@ -53,7 +53,7 @@ def permissions(cluster: ClusterView) -> list[Manifest]:
 
 
 def with_autoscaler(cluster: ClusterView, pod: Manifest, environment: Mapping[str, Manifest]) -> Manifest:
-    """The head pod with the autoscaler beside Ray, whose logs and `environment` it shares."""
+    """The head pod with the autoscaler, which shares Ray's logs and `environment`."""
     options = cluster.autoscaler
     if options is None:
         return pod
@@ -98,7 +98,7 @@ def _container(options: Object, ray: Object, environment: Mapping[str, Manifest]
 
 
 def _shared_logs(ray: Object) -> Manifest:
-    """The volume in which Ray's logs are: the user's own where there is one."""
+    """The mount with Ray's logs: the template's own, if it has one."""
     mounts = ray.get("volumeMounts") or ()
     own = next((mount for mount in mounts if mount.get("mountPath") == _LOGS["mountPath"]), _LOGS)
     return {"name": own["name"], "mountPath": _LOGS["mountPath"]}

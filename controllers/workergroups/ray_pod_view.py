@@ -1,4 +1,4 @@
-"""What the decisions about a RayCluster look at of a pod.
+"""The fields of a pod that decisions about a RayCluster read.
 
 Views are made from plain mappings (an object's JSON) and hold no reference to a client.
 """
@@ -31,7 +31,7 @@ Object = Mapping[str, Any]
 
 @frozen
 class RayPodView:
-    """A pod, as far as counting, choosing and reporting need it."""
+    """A pod as counting, choosing and status need it."""
 
     name: str
     namespace: str
@@ -59,12 +59,12 @@ class RayPodView:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will bring it back: such a pod counts no more and is replaced."""
+        """Whether nothing will restart it: such a pod does not count and is replaced."""
         return is_unhealthy(self)
 
 
 def is_unhealthy(pod: RayPodView) -> bool:
-    """Whether the pod has to be replaced, since nothing will bring it back (systems.md 1d, row 8).
+    """Whether the pod has to be replaced, since nothing will restart it (systems.md 1d, row 8).
 
     Failed and Succeeded are final. A terminated Ray container is restarted by the kubelet unless
     the pod's restart policy is Never.
@@ -124,7 +124,7 @@ def _ready_condition(status: Object) -> Object:
 
 
 def _integer(text: str | None, otherwise: int) -> int:
-    """What a label or annotation says, or `otherwise` where it says no number."""
+    """The number in a label or annotation, `otherwise` if it is missing or not a number."""
     try:
         return otherwise if text is None else int(text)
     except ValueError:
@@ -144,6 +144,6 @@ def _ray_container_terminated(spec: Object, status: Object) -> bool:
     return any(state.get("terminated") is not None for state in states)
 
 
-def of_cluster(cluster_uid: str, pods: Sequence[RayPodView]) -> list[RayPodView]:
-    """The pods that this very cluster controls. A label alone, or a namesake's pod, is not enough."""
+def pods_of_cluster(cluster_uid: str, pods: Sequence[RayPodView]) -> list[RayPodView]:
+    """The pods that the cluster with this uid controls; a label or the name of the cluster is not enough."""
     return [pod for pod in pods if pod.owner_uid == cluster_uid]

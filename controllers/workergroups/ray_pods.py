@@ -1,10 +1,9 @@
 """The pods of a RayCluster: its head and its workers.
 
-What is added to the user's template is what Ray needs to form a cluster, as KubeRay v1.3 to v1.5
-add it: labels, the `ray start` command, environment, and on workers a container that waits for
-the head. Nothing else of the template changes, and fields unknown here stay. Unlike KubeRay, no
-probes, no /dev/shm volume and no telemetry variables are added: whoever wants them writes them
-into the template. Manifests carry no owner; who creates them adds it.
+The user's template gets what Ray needs to form a cluster, as in KubeRay v1.3 to v1.5: labels, the
+`ray start` command, environment variables, and on workers a container that waits for the head. Nothing else
+changes, and unknown fields stay. Unlike KubeRay, no probes, no /dev/shm volume and no telemetry variables are
+added: they can be written into the template. Manifests have no owner yet; the create adds it.
 """
 
 from collections.abc import Mapping
@@ -19,34 +18,34 @@ from .ray_start import common_params, start_command
 from .raycluster_names import (
     HEAD_GROUP,
     Manifest,
-    for_scheduler,
     head_host,
     head_port,
     head_service_name,
     headless_service_name,
     pod_labels,
     pod_prefix,
+    scheduler_labels,
     thawed,
 )
-from .raycluster_view import ClusterView, GroupView, says
+from .raycluster_view import ClusterView, GroupView, annotation_is
 
 OVERWRITE_COMMAND_ANNOTATION = "ray.io/overwrite-container-cmd"
 TOKEN_KEY = "auth_token"
 _SHELL = ["/bin/bash", "-c", "--"]
 _OPEN_FILES = "ulimit -n 65536"
-# Patience before the probe's own complaints are worth showing, in seconds.
-_QUIET = 120
+# For so many seconds a head that does not answer is normal, so the health check's errors are not shown.
+_QUIET_SECONDS = 120
 _WAIT_RESOURCES = {"cpu": "200m", "memory": "256Mi"}
 
 
 def head_pod(cluster: ClusterView, failures: int = 0) -> Manifest:
-    """The head pod; the API server completes its generated name. `failures`: how many broke in a row."""
+    """The head pod, with a generated name. `failures`: how many heads broke in a row before."""
     head = cluster.head
     labels = pod_labels(cluster, "head", HEAD_GROUP, head.template, head.labels)
     pod = _pod_from(cluster, head.template, labels, pod_prefix(cluster.name, "head"))
     counted = {MARKS.failures: str(failures)} if failures else {}
     _annotate(pod, {**upgrade_marks(cluster), **counted})
-    # Ray's own default is localhost, which nothing outside the pod could reach.
+    # Ray's own default is localhost, which is not reachable from outside the pod.
     defaults = {"dashboard-host": "0.0.0.0", **storage_params(cluster)}
     if cluster.autoscaler is not None:
         defaults["no-monitor"] = "true"
@@ -62,7 +61,7 @@ def head_pod(cluster: ClusterView, failures: int = 0) -> Manifest:
 
 
 def worker_pod(cluster: ClusterView, group: GroupView, host: NewHost | None = None) -> Manifest:
-    """One worker of the group, as the `host` to be made; the API server completes its generated name."""
+    """One worker of the group, with a generated name; `host` says which host of which replica it is."""
     labels = pod_labels(cluster, "worker", group.name, group.template, group.labels)
     pod = _pod_from(cluster, group.template, labels, pod_prefix(f"{cluster.name}-{group.name}", "worker"))
     if host is not None:
@@ -83,7 +82,7 @@ def worker_pod(cluster: ClusterView, group: GroupView, host: NewHost | None = No
 
 
 def upgrade_marks(cluster: ClusterView) -> dict[str, str]:
-    """The annotations of the head pod that tell of which spec the cluster's pods are."""
+    """The annotations of the head pod that identify the spec the cluster's pods were made from."""
     return {UPGRADE_HASH: cluster.upgrade_hash, OPERATOR_VERSION: HASH_VERSION}
 
 
@@ -101,7 +100,7 @@ def _annotate(pod: Manifest, annotations: Mapping[str, str]) -> None:
 def _pod_from(cluster: ClusterView, template: Object, labels: dict[str, str], prefix: str) -> Manifest:
     metadata, rest = thawed(template.get("metadata") or {}), thawed(template)
     metadata.pop("name", None)
-    passed = for_scheduler(cluster.annotations)
+    passed = scheduler_labels(cluster.annotations)
     if passed:
         metadata["annotations"] = {**passed, **(metadata.get("annotations") or {})}
     if cluster.asks(OVERWRITE_COMMAND_ANNOTATION):
@@ -136,10 +135,10 @@ def _with_ray(
 
 
 def _set_command(pod: Manifest, ray: Manifest, start: str) -> None:
-    """Leave a command alone that starts Ray itself; run any other before, since `ray start` blocks."""
+    """Set the command, unless it starts Ray itself. Another one runs before, since `ray start` blocks."""
     given = " ".join([*(ray.get("command") or ()), *(ray.get("args") or ())])
     annotations = pod["metadata"].get("annotations") or {}
-    if "ray start" in given or says(annotations, OVERWRITE_COMMAND_ANNOTATION, "true"):
+    if "ray start" in given or annotation_is(annotations, OVERWRITE_COMMAND_ANNOTATION, "true"):
         return
     ray["command"] = list(_SHELL)
     ray["args"] = [f"{given} && {start}" if given else start]
@@ -154,7 +153,7 @@ def _values(values: Mapping[str, str]) -> dict[str, Manifest]:
 
 
 def _add_environment(container: Manifest, variables: Mapping[str, Manifest]) -> None:
-    """Variables the user set stay as they are."""
+    """Add variables that the user has not set."""
     given = container.get("env") or []
     names = {variable["name"] for variable in given}
     added = [{"name": name, **source} for name, source in variables.items() if name not in names]
@@ -162,10 +161,10 @@ def _add_environment(container: Manifest, variables: Mapping[str, Manifest]) -> 
 
 
 def _wait_for_gcs(cluster: ClusterView, pod: Manifest) -> Manifest:
-    """A worker that starts before the head's GCS answers would crash; this holds it back.
+    """An init container that waits for the head's GCS, without which a worker would crash.
 
-    It has the Ray container's environment and mounts because TLS settings may be in them, and its
-    own small resources because it must fit a quota and must not claim a GPU.
+    It has the Ray container's environment and mounts, since TLS settings may be in them, and small resources
+    of its own, since it must fit into a quota and must not claim a GPU.
     """
     ray = pod["spec"]["containers"][0]
     copied = {name: thawed(ray[name]) for name in ("env", "volumeMounts", "securityContext") if name in ray}
@@ -185,13 +184,13 @@ def _wait_script(address: str) -> str:
     check = f"ray health-check --address {address}"
     return (
         "SECONDS=0; "
-        f"until if (( SECONDS < {_QUIET} )); then {check} > /dev/null 2>&1; else {check}; fi; do "
+        f"until if (( SECONDS < {_QUIET_SECONDS} )); then {check} > /dev/null 2>&1; else {check}; fi; do "
         'echo "waiting for the head for ${SECONDS} s"; sleep 5; done'
     )
 
 
 def _shared_environment(cluster: ClusterView) -> dict[str, Manifest]:
-    """What every container that speaks to Ray has: the token, and which autoscaler there is."""
+    """The variables of every container that connects to Ray: the token, and the version of the autoscaler."""
     v2 = {"RAY_enable_autoscaler_v2": {"value": "1"}} if cluster.autoscaler_v2 else {}
     if not cluster.token_secret:
         return v2

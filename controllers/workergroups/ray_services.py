@@ -1,4 +1,4 @@
-"""The Services of a RayCluster, and its Ingress if it wants one."""
+"""The Services of a RayCluster, and its optional Ingress."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,12 +24,12 @@ _CLASS = "kubernetes.io/ingress.class"
 
 
 def services(cluster: ClusterView) -> list[Manifest]:
-    """Those it needs besides the head's: for hosts to find each other, and for Serve."""
+    """The Services besides the head's: for hosts to find each other, and for Serve."""
     return [*_headless_service(cluster), *_serve_service(cluster)]
 
 
 def endpoints(cluster: ClusterView) -> dict[str, str]:
-    """The ports of the head Service by their names, as the status tells them."""
+    """The ports of the head Service by name, for the status."""
     ports = head_service(cluster)["spec"]["ports"]
     return {
         port["name"]: str(port.get("nodePort") or port.get("targetPort") or port["port"]) for port in ports
@@ -37,7 +37,7 @@ def endpoints(cluster: ClusterView) -> dict[str, str]:
 
 
 def head_ingress(cluster: ClusterView) -> list[Manifest]:
-    """The Ingress to the dashboard, where `enableIngress` asks for it; of the class an annotation names."""
+    """The Ingress to the dashboard if `enableIngress` is set, with the class that an annotation names."""
     if not cluster.head.ingress:
         return []
     options = cluster.head.ingress_options
@@ -78,10 +78,10 @@ def head_ingress(cluster: ClusterView) -> list[Manifest]:
 
 
 def head_service(cluster: ClusterView) -> Manifest:
-    """The Service that workers and drivers reach the head by.
+    """The Service through which workers and drivers reach the head.
 
-    Headless unless the user asks for another type or gives `headService`, whose own metadata and
-    spec are kept; its selector is always ours, and of equally named ports ours win.
+    It is headless unless the user sets another type or a `headService`, whose metadata and spec are kept. The
+    selector is always ours, and our ports replace those of the same name.
     """
     own = thawed(cluster.head.service or {})
     labels = _service_labels(cluster)
@@ -109,7 +109,7 @@ def head_service(cluster: ClusterView) -> Manifest:
 
 
 def _headless_service(cluster: ClusterView) -> Iterator[Manifest]:
-    """By which the hosts of one replica find each other before they are Ready."""
+    """Lets the hosts of one replica find each other before they are Ready."""
     if cluster.multi_host:
         spec = {
             "clusterIP": "None",
@@ -140,19 +140,19 @@ def _dashboard(cluster: ClusterView) -> int:
 
 
 def _stays_here(annotation: str) -> bool:
-    """Of kubectl's own there is nothing to pass on; a snippet would run as code of the ingress controller."""
+    """Whether an annotation is not copied: kubectl's, and snippets, which the ingress controller runs."""
     return annotation.startswith("kubectl.kubernetes.io/") or annotation.endswith(("-snippet", "-snippets"))
 
 
 def _service_labels(cluster: ClusterView) -> dict[str, str]:
-    """Also the selector, so each is taken as the head pod really has it."""
+    """Labels that serve as the selector too, so their values are those of the head pod."""
     pod = pod_labels(cluster, "head", HEAD_GROUP, cluster.head.template, cluster.head.labels)
     names = (CLUSTER_LABEL, NODE_TYPE_LABEL, "ray.io/identifier")
     return {name: pod[name] for name in (*names, "app.kubernetes.io/name", "app.kubernetes.io/created-by")}
 
 
 def _service_ports(cluster: ClusterView, given: Sequence[Object]) -> list[Manifest]:
-    """The head container's ports and the defaults it does not name, then the user's others, by name."""
+    """The ports of the head container, the defaults that it lacks, and the user's others, sorted by name."""
     ours = _head_ports(cluster)
     names = {port["name"] for port in ours}
     others = [dict(port) for port in given if port.get("name") not in names]
@@ -172,7 +172,7 @@ def _head_ports(cluster: ClusterView) -> list[Manifest]:
 
 
 def _service_port(name: str | None, number: int, protocol: str | None) -> Manifest:
-    """With the API server's defaults written out, so that what it stores is what was asked for."""
+    """A port with the API server's defaults, so that an apply that changes nothing is recognised."""
     return {
         "name": name or f"{number}-port",
         "port": number,

@@ -1,4 +1,4 @@
-"""The `ray start` command: its options, and what Ray may use of the machine."""
+"""The `ray start` command: its options, and the resources that Ray may use."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -25,19 +25,19 @@ def start_command(
     resources: Mapping[str, Any],
     labels: Mapping[str, str],
 ) -> str:
-    """`verb` with all options: those given, the resources of the group or else of the container, labels."""
+    """`verb` with all options: given ones, resources of the group or else the container, and labels."""
     if resources:
-        options = {**params, **given_resources(resources)}
+        options = {**params, **resource_options(resources)}
     else:
         limits = _whole_units(container, "limits")
         options = {**_usable(container, limits), **params, **_accelerators(params, limits)}
     if labels:
         options.setdefault("labels", ",".join(f"{name}={labels[name]}" for name in sorted(labels)))
-    return f"{verb} {_flags(options)}"
+    return f"{verb} {_all_flags(options)}"
 
 
 def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The options that every Ray pod has; those given win, save that `ray start` blocks."""
+    """The options that every Ray pod has. Given ones win, except for `block`: the container must not end."""
     common = {
         "metrics-export-port": str(METRICS_PORT),
         "dashboard-agent-listen-port": str(DASHBOARD_AGENT_PORT),
@@ -45,8 +45,8 @@ def common_params(given: Mapping[str, str], defaults: Mapping[str, str]) -> dict
     return {**common, **defaults, **given, "block": "true"}
 
 
-def given_resources(resources: Mapping[str, Any]) -> dict[str, str]:
-    """Options for what a group's `resources` say, instead of what its container does."""
+def resource_options(resources: Mapping[str, Any]) -> dict[str, str]:
+    """The options for a group's `resources`, which replace those of its container."""
     amounts = {name: math.ceil(Quantity(text).value) for name, text in resources.items()}
     known = {"cpu": "num-cpus", "memory": "memory"}
     options = {known[name.lower()]: str(n) for name, n in amounts.items() if name.lower() in known}
@@ -73,7 +73,7 @@ def _whole_units(container: Object, kind: str) -> dict[str, int]:
 
 
 def _usable(container: Object, limits: Mapping[str, int]) -> dict[str, str]:
-    """What the container may use, so that Ray schedules no more than that."""
+    """The limits of the container, so that Ray schedules no more than that."""
     options = {
         "num-cpus": limits.get("cpu") or _whole_units(container, "requests").get("cpu"),
         "memory": limits.get("memory"),
@@ -83,7 +83,7 @@ def _usable(container: Object, limits: Mapping[str, int]) -> dict[str, str]:
 
 
 def _accelerators(params: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
-    """The `resources` option with the first custom accelerator of the limits, unless it names one."""
+    """The `resources` option with the first custom accelerator of the limits, unless it names one already."""
     named = _custom_resources(params.get("resources"))
     first = next((name for name in sorted(limits) if name in _ACCELERATORS and limits[name]), None)
     if first is None or named is None or not named.keys().isdisjoint(_ACCELERATORS.values()):
@@ -93,7 +93,7 @@ def _accelerators(params: Mapping[str, str], limits: Mapping[str, int]) -> dict[
 
 
 def _custom_resources(option: str | None) -> dict[str, float] | None:
-    """What the user's option names, or None when its quoting is beyond reading: then it stays as it is."""
+    """The resources in the user's option, or None if its quoting cannot be read: it then stays as it is."""
     if option is None:
         return {}
     try:
@@ -102,7 +102,7 @@ def _custom_resources(option: str | None) -> dict[str, float] | None:
         return None
 
 
-def _flags(params: Mapping[str, str]) -> str:
+def _all_flags(params: Mapping[str, str]) -> str:
     return " ".join(flag for name in sorted(params) for flag in _flag(name, params[name]))
 
 

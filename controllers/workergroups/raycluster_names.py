@@ -1,4 +1,4 @@
-"""What the objects of a RayCluster are called, and how they are labelled."""
+"""The names and labels of a RayCluster's objects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,9 +25,9 @@ _FIXED_LABELS = (CLUSTER_LABEL, NODE_TYPE_LABEL, GROUP_LABEL)
 def pod_labels(
     cluster: ClusterView, node_type: NodeType, group: str, template: Object, labels: Mapping[str, str]
 ) -> dict[str, str]:
-    """The labels of a pod: of its template, its group, ours, and the cluster's for a batch scheduler.
+    """The labels of a pod: ours, the cluster's for a batch scheduler, and those of its template and group.
 
-    The user's win, save the three by which pods are told apart.
+    Labels of the template and the group win, except for the three that identify the pod.
     """
     ours = {
         "ray.io/is-ray-node": "yes",
@@ -40,13 +40,13 @@ def pod_labels(
     }
     if cluster.asks(ENABLE_SERVE_SERVICE):
         ours[SERVE_LABEL] = "true"
-    ours |= for_scheduler(cluster.labels)
+    ours |= scheduler_labels(cluster.labels)
     given = {**((template.get("metadata") or {}).get("labels") or {}), **labels}
     return {**ours, **{name: value for name, value in given.items() if name not in _FIXED_LABELS}}
 
 
-def for_scheduler(words: Mapping[str, str]) -> dict[str, str]:
-    """Of a cluster's labels or annotations those that tell a batch scheduler about its pods."""
+def scheduler_labels(words: Mapping[str, str]) -> dict[str, str]:
+    """Those labels or annotations of a cluster that are meant for a batch scheduler."""
     return {name: value for name, value in words.items() if _domain(name).endswith(_SCHEDULERS)}
 
 
@@ -71,23 +71,23 @@ def head_port(cluster: ClusterView) -> str:
 
 
 def headless_service_name(cluster: ClusterView) -> str:
-    """The Service by which hosts of one replica find each other; also the subdomain of their names."""
+    """The Service through which the hosts of a replica find each other, and the subdomain of their names."""
     return short_name(f"{cluster.name}-headless")
 
 
 def pod_prefix(owner: str, node_type: NodeType) -> str:
-    """The generateName of a pod, short enough for the five characters to come."""
+    """The generateName of a pod, short enough for the five characters that the API server adds."""
     return f"{owner[:50]}-{node_type}-".lower()
 
 
 def short_name(name: str, longest: int = 50) -> str:
-    """The name's end, at most `longest` characters, beginning with a letter; KubeRay's rule for names."""
+    """The end of the name, at most `longest` characters, starting with a letter: KubeRay's rule for names."""
     end = name[-longest:]
     return end if end[0].isalpha() else f"r{end[1:]}"
 
 
 def thawed(value: Any) -> Any:
-    """A plain, mutable copy of a JSON value, whatever mappings and sequences it is made of."""
+    """A mutable copy of a JSON value as dicts and lists, whatever mappings and sequences it consists of."""
     if isinstance(value, Mapping):
         return {name: thawed(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""A RayCluster's spec: its view, and what this version must refuse rather than ignore."""
+"""Reads a RayCluster's spec, and refuses what this version would otherwise ignore silently."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,14 +13,14 @@ from .raycluster_view import (
     ClusterView,
     InvalidField,
     Unsupported,
+    annotation_is,
     group_view,
     head_view,
-    says,
 )
 
 OPERATOR = "ray.io/kuberay-operator"
 
-MOST_BYTES = 256 * 1024
+MAX_SPEC_BYTES = 256 * 1024
 TOO_LARGE = "(too large)"
 _FEATURES = {
     "networkPolicy": "no NetworkPolicy is made; write one yourself and remove the field",
@@ -29,14 +29,14 @@ _FEATURES = {
 
 
 def cluster_view(cluster: Object) -> ClusterView:
-    """The view of a RayCluster as an API server returns it, with every reason to refuse it."""
+    """The view of a RayCluster as an API server returns it, with all reasons to refuse it."""
     metadata, spec = cluster["metadata"], cluster.get("spec") or {}
     annotations = metadata.get("annotations") or {}
     auth = spec.get("authOptions") or {}
     token = auth.get("mode") == "token"
     refused: tuple[Unsupported | InvalidField, ...]
     if size := spec.get(TOO_LARGE):
-        why = f"has {size} bytes, and {MOST_BYTES} are the most: move what is in it to ConfigMaps"
+        why = f"has {size} bytes, and {MAX_SPEC_BYTES} are the most: move what is in it to ConfigMaps"
         refused = (InvalidField("spec", why),)
     else:
         refused = (*invalid_fields(metadata, spec), *unsupported_features(spec))
@@ -61,23 +61,23 @@ def cluster_view(cluster: Object) -> ClusterView:
 
 
 def within_bounds(cluster: Object) -> Object:
-    """The RayCluster, or where it is too large to be looked at without holding up all others, only its size.
+    """The RayCluster, or one with only the size of its spec if that is too large to be planned.
 
-    Its pods are made of its spec one by one, so that each byte counts many times.
+    Every pod is made from the spec, so each byte of it costs many times over, and holds up other clusters.
     """
     size = len(msgspec.json.encode(cluster.get("spec") or {}))
-    return cluster if size <= MOST_BYTES else {**cluster, "spec": {TOO_LARGE: size}}
+    return cluster if size <= MAX_SPEC_BYTES else {**cluster, "spec": {TOO_LARGE: size}}
 
 
 def is_managed(spec: Object) -> bool:
-    """Whether the cluster is ours to act on: `managedBy` is absent or names this kind of operator."""
+    """Whether this controller manages the cluster: `managedBy` is absent or names this kind of operator."""
     return (spec.get("managedBy") or OPERATOR) == OPERATOR
 
 
 def unsupported_features(spec: Object) -> list[Unsupported]:
-    """Every feature the cluster asks for that this version does not have.
+    """Every feature that the cluster asks for and this version does not support.
 
-    A field that asks for nothing (false, empty) is no reason.
+    A field that is false or empty asks for nothing.
     """
     return list(_unsupported(spec))
 
@@ -97,11 +97,11 @@ def _unsupported(spec: Object) -> Iterator[Unsupported]:
 
 
 def _fault_tolerance(spec: Object, annotations: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """The options where it is on: by its field, or by KubeRay's older annotation."""
+    """The options if it is on, by its field or by KubeRay's older annotation."""
     options: Mapping[str, Any] | None = spec.get("gcsFaultToleranceOptions")
     if options is not None:
         return options
-    return {} if says(annotations, FAULT_TOLERANCE, "true") else None
+    return {} if annotation_is(annotations, FAULT_TOLERANCE, "true") else None
 
 
 __all__ = ["InvalidField", "Unsupported", "cluster_view", "is_managed", "unsupported_features"]

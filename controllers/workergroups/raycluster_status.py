@@ -1,4 +1,4 @@
-"""What a RayCluster's status says, computed from its spec and pods alone."""
+"""The status of a RayCluster, computed from its spec and pods alone."""
 
 import datetime
 from collections.abc import Iterable, Sequence
@@ -6,35 +6,25 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from reconcile import Quantity
+from reconcile import Condition, Quantity
 from reconcile.replicas import is_active
 
 from .models import RayClusterStatus
 from .pod_plan import RayClusterPlan, desired_workers
-from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, RayPodView, of_cluster
+from .ray_pod_view import CLUSTER_LABEL, GROUP_LABEL, MARKS, Object, RayPodView, pods_of_cluster
 from .raycluster_view import NO_LIMIT, ClusterView, GroupView
 from .suspension import SUSPENDED, SUSPENDING, Phase
 
 TPU = "google.com/tpu"
 _NONE = Quantity(0)
 
-_MOST_FAULTS = 20
-_LONGEST_FAULT = 300
-
-
-@frozen
-class ConditionValue:
-    """A condition without its times; the reconciler keeps lastTransitionTime."""
-
-    type: str
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
+_MAX_FAULTS = 20
+_MAX_FAULT_LENGTH = 300
 
 
 @frozen
 class ReplicaFailure:
-    """Why pods could not be made or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
+    """Why pods could not be created or deleted, for the condition ReplicaFailure. `reason` is CamelCase."""
 
     reason: str
     message: str
@@ -42,7 +32,7 @@ class ReplicaFailure:
 
 @frozen
 class ObservedStatus:
-    """The values of a RayCluster's status that its pods decide; names as in `status`, snake_case."""
+    """The part of a RayCluster's status that follows from its pods; field names as in `status`."""
 
     state: Literal["ready", "suspended", "failed", ""]
     reason: str
@@ -59,7 +49,7 @@ class ObservedStatus:
     desired_tpu: str
     replicas: int
     selector: str
-    conditions: tuple[ConditionValue, ...]
+    conditions: tuple[Condition, ...]
 
 
 def status_of(
@@ -72,12 +62,14 @@ def status_of(
 ) -> ObservedStatus:
     """The status of a cluster with these pods of its namespace.
 
-    `provisioned` is whether RayClusterProvisioned was True before; it never becomes False again.
-    `failure` is what went wrong in this pass, if anything; see also `failure_of`. `state` is
-    `ready` only while every wanted pod is Ready. `phase` is where a suspension stands, None where there
-    never was one; a suspended cluster is no longer provisioned.
+    Args:
+        cluster: What the spec asks for.
+        pods: The pods of the namespace.
+        provisioned: Whether RayClusterProvisioned was True before; only a suspension makes it False again.
+        failure: What went wrong in this run, if anything; see also `failure_in_plan`.
+        phase: How far a suspension has come; None if there never was one.
     """
-    active = [pod for pod in of_cluster(cluster.uid, pods) if is_active(pod)]
+    active = [pod for pod in pods_of_cluster(cluster.uid, pods) if is_active(pod)]
     heads = sorted(
         (pod for pod in active if pod.node_type == "head"), key=lambda pod: (pod.created, pod.name)
     )
@@ -112,12 +104,13 @@ def status_of(
     )
 
 
-def failure_of(plan: RayClusterPlan) -> ReplicaFailure | None:
-    """What in the plan itself has to be reported: a refused spec, or more than one head pod."""
+def failure_in_plan(plan: RayClusterPlan) -> ReplicaFailure | None:
+    """The failure that the plan itself reports: a refused spec, or more than one head pod."""
     if plan.refused:
-        told = "; ".join(f"{one}"[:_LONGEST_FAULT] for one in plan.refused[:_MOST_FAULTS])
-        more = len(plan.refused) - _MOST_FAULTS
-        return ReplicaFailure("Refused", f"{told}; and {more} more" if more > 0 else told)
+        # A condition's message has at most 32 KiB, and a spec may have a fault in each of 200 groups.
+        faults = "; ".join(f"{fault}"[:_MAX_FAULT_LENGTH] for fault in plan.refused[:_MAX_FAULTS])
+        more = len(plan.refused) - _MAX_FAULTS
+        return ReplicaFailure("Refused", f"{faults}; and {more} more" if more > 0 else faults)
     if plan.head.surplus:
         names = ", ".join(pod.name for pod in plan.head.surplus)
         return ReplicaFailure("TooManyHeadPods", f"keep one head pod and delete the others: {names}")
@@ -130,7 +123,7 @@ def is_gpu(resource: str) -> bool:
 
 
 def pod_resources(template: Object) -> dict[str, Quantity]:
-    """What a pod of the template asks for: each container's requests, its limits where there are none."""
+    """What a pod of the template requests; a container's limits count where it has no requests."""
     sums: dict[str, Quantity] = {}
     for container in (template.get("spec") or {}).get("containers") or ():
         resources = container.get("resources") or {}
@@ -141,7 +134,7 @@ def pod_resources(template: Object) -> dict[str, Quantity]:
 
 
 def _desired_resources(cluster: ClusterView) -> dict[str, Quantity]:
-    """Of the head and all desired workers; nothing for a refused cluster, whose amounts may not parse."""
+    """The requests of the head and all desired workers; empty if refused, as amounts may not parse."""
     if cluster.refused:
         return {}
     sums = pod_resources(cluster.head.template)
@@ -168,13 +161,13 @@ def _all_workers_ready(cluster: ClusterView, workers: Sequence[RayPodView]) -> b
 
 
 def _whole_replicas(cluster: ClusterView, workers: Sequence[RayPodView]) -> int:
-    """The pods that stand for one replica each: the first hosts."""
+    """How many replicas there are: of a replica with several hosts only the first counts."""
     several = {group.name for group in cluster.groups if group.num_of_hosts > 1}
     return sum(pod.group not in several or pod.host_index == 0 for pod in workers)
 
 
 def _selector(cluster: ClusterView) -> str:
-    """By which an autoscaler finds one pod for each replica of the only group; empty with several groups."""
+    """Selects one pod for each replica of the only group, for an autoscaler; empty with several groups."""
     if len(cluster.groups) != 1:
         return ""
     (group,) = cluster.groups
@@ -184,56 +177,56 @@ def _selector(cluster: ClusterView) -> str:
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
-def _head_ready(head: RayPodView | None) -> ConditionValue:
+def _head_ready(head: RayPodView | None) -> Condition:
     if head is None:
-        return ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
+        return Condition("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
     if head.ready:
         reason = head.ready_reason or "HeadPodRunningAndReady"
-        return ConditionValue("HeadPodReady", "True", reason, head.ready_message)
-    return ConditionValue("HeadPodReady", "False", head.ready_reason or "Unknown", head.ready_message)
+        return Condition("HeadPodReady", "True", reason, head.ready_message)
+    return Condition("HeadPodReady", "False", head.ready_reason or "Unknown", head.ready_message)
 
 
-def _provisioned(ever: bool, phase: Phase | None) -> ConditionValue:
+def _provisioned(ever: bool, phase: Phase | None) -> Condition:
     if phase == "suspended":
-        return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended")
+        return Condition(
+            "RayClusterProvisioned", "False", "RayClusterPodsDeleted", "the cluster is suspended"
+        )
     if ever:
         message = "all Ray pods are ready for the first time"
-        return ConditionValue("RayClusterProvisioned", "True", "AllPodRunningAndReadyFirstTime", message)
+        return Condition("RayClusterProvisioned", "True", "AllPodRunningAndReadyFirstTime", message)
     message = "not all Ray pods have been ready yet"
-    return ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsProvisioning", message)
+    return Condition("RayClusterProvisioned", "False", "RayClusterPodsProvisioning", message)
 
 
-def _replica_failure(failure: ReplicaFailure | None) -> ConditionValue:
+def _replica_failure(failure: ReplicaFailure | None) -> Condition:
     if failure is None:
-        return ConditionValue("ReplicaFailure", "False", "NoFailure")
-    return ConditionValue("ReplicaFailure", "True", failure.reason, failure.message)
+        return Condition("ReplicaFailure", "False", "NoFailure")
+    return Condition("ReplicaFailure", "True", failure.reason, failure.message)
 
 
-def _suspension(phase: Phase | None) -> list[ConditionValue]:
+def _suspension(phase: Phase | None) -> list[Condition]:
     if phase is None:
         return []
     going, gone = phase in ("beginning", "suspending"), phase == "suspended"
     return [
-        ConditionValue(
-            SUSPENDING, "True" if going else "False", "PodsAreDeleted" if going else "NotSuspending"
-        ),
-        ConditionValue(SUSPENDED, "True" if gone else "False", "NoPodsAreLeft" if gone else "NotSuspended"),
+        Condition(SUSPENDING, "True" if going else "False", "PodsAreDeleted" if going else "NotSuspending"),
+        Condition(SUSPENDED, "True" if gone else "False", "NoPodsAreLeft" if gone else "NotSuspended"),
     ]
 
 
 def with_times(before: RayClusterStatus, after: RayClusterStatus, now: datetime.datetime) -> RayClusterStatus:
-    """`after` with the times that KubeRay tells: of the last change, and of the entry into each state."""
+    """`after` with KubeRay's times: of the last change, and of the entry into each state."""
     times = dict(before.state_transition_times or {})
     if after.state and after.state != before.state:
         times[after.state] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return evolve(after, last_update_time=now.replace(microsecond=0), state_transition_times=times or None)
 
 
-def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Sequence[ConditionValue]) -> bool:
-    """Whether there is anything to write; times and the observed generation alone are nothing."""
+def differs(before: RayClusterStatus, after: RayClusterStatus, conditions: Sequence[Condition]) -> bool:
+    """Whether the status has to be written; a change of times or observed generation alone does not count."""
     if _without_times(before) != _without_times(after):
         return True
-    known = {one.type: (one.status, one.reason, one.message or "") for one in before.conditions}
+    known = {one.type: (one.status, one.reason, one.message) for one in before.conditions}
     return any(known.get(one.type) != (one.status, one.reason, one.message) for one in conditions)
 
 

@@ -1,4 +1,4 @@
-"""What KubeRay's schema lets through although nothing sensible can be done with it."""
+"""Checks of a RayCluster beyond the schema."""
 
 import re
 from collections import Counter
@@ -7,25 +7,26 @@ from typing import Any
 
 from reconcile import Quantity
 
-from .field_types import misshapen
+from .field_types import type_faults
 from .pod_plan import desired_workers
 from .ray_pod_view import Object
-from .raycluster_view import FAULT_TOLERANCE, GroupView, InvalidField, group_view, says
+from .raycluster_view import FAULT_TOLERANCE, GroupView, InvalidField, annotation_is, group_view
 
-LONGEST_LABEL = 63
-MOST_PODS = 10_000
-MOST_GROUPS = 200
+MAX_LABEL_LENGTH = 63
+# One run creates and counts all pods of a cluster, so its size bounds how long others have to wait.
+MAX_PODS = 10_000
+MAX_GROUPS = 200
 _LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 _REDIS_ADDRESS = "RAY_REDIS_ADDRESS"
 _FIXED_LABELS = ("ray.io/cluster", "ray.io/node-type", "ray.io/group")
 
 
 def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
-    """Every fault of a RayCluster, with the path of the field that has it.
+    """Every fault of a RayCluster, with the path of the field.
 
-    Where anything has not the shape that it must have, there is no more to be said.
+    If a field has a wrong type, only such faults are returned: the other checks could not read the spec.
     """
-    if shapes := misshapen(spec):
+    if shapes := type_faults(spec):
         return shapes
     groups = [(entry, group_view(entry)) for entry in spec.get("workerGroupSpecs") or ()]
     names = Counter(view.name for _, view in groups)
@@ -51,9 +52,9 @@ def invalid_fields(metadata: Object, spec: Object) -> list[InvalidField]:
 
 
 def _invalid_name(metadata: Object) -> Iterator[InvalidField]:
-    if len(metadata["name"]) > LONGEST_LABEL:
+    if len(metadata["name"]) > MAX_LABEL_LENGTH:
         yield InvalidField(
-            "metadata.name", f"must have {LONGEST_LABEL} characters or fewer: it becomes a label"
+            "metadata.name", f"must have {MAX_LABEL_LENGTH} characters or fewer: it becomes a label"
         )
 
 
@@ -74,7 +75,7 @@ def _invalid_group(entry: Object, group: GroupView) -> Iterator[InvalidField]:
     where = f"spec.workerGroupSpecs[{group.name}]"
     if not group.name:
         yield InvalidField(where, "groupName is missing")
-    elif len(group.name) > LONGEST_LABEL or not _LABEL.fullmatch(group.name):
+    elif len(group.name) > MAX_LABEL_LENGTH or not _LABEL.fullmatch(group.name):
         yield InvalidField(f"{where}.groupName", "must be the value of a label")
     for name in ("replicas", "minReplicas", "maxReplicas"):
         if (number := entry.get(name)) is not None and number < 0:
@@ -115,7 +116,7 @@ def _invalid_labels(path: str, labels: Mapping[str, str]) -> Iterator[InvalidFie
     for name, value in labels.items():
         if name in _FIXED_LABELS:
             yield InvalidField(f"{path}.{name}", "is set by the controller")
-        elif len(value) > LONGEST_LABEL or not _LABEL.fullmatch(value):
+        elif len(value) > MAX_LABEL_LENGTH or not _LABEL.fullmatch(value):
             yield InvalidField(f"{path}.{name}", "must be the value of a label")
 
 
@@ -132,16 +133,16 @@ def _invalid_scale(spec: Object, groups: list[GroupView]) -> Iterator[InvalidFie
 
 
 def _invalid_number(spec: Object, groups: list[tuple[Object, GroupView]]) -> Iterator[InvalidField]:
-    if len(groups) > MOST_GROUPS:
+    if len(groups) > MAX_GROUPS:
         yield InvalidField(
-            "spec.workerGroupSpecs", f"has {len(groups)} groups, and {MOST_GROUPS} are the most"
+            "spec.workerGroupSpecs", f"has {len(groups)} groups, and {MAX_GROUPS} are the most"
         )
     pods = sum(
         desired_workers(group_view(entry, spec.get("replicas")) if len(groups) == 1 else view)
         for entry, view in groups
     )
-    if pods > MOST_PODS:
-        why = f"ask for {pods} pods, and {MOST_PODS} are the most for one cluster: divide it among several"
+    if pods > MAX_PODS:
+        why = f"ask for {pods} pods, and {MAX_PODS} are the most for one cluster: divide it among several"
         yield InvalidField("spec.workerGroupSpecs", why)
 
 
@@ -163,7 +164,7 @@ def _invalid_fault_tolerance(annotations: Mapping[str, str], spec: Object) -> It
     if options is None:
         return
     path = "spec.gcsFaultToleranceOptions"
-    if says(annotations, FAULT_TOLERANCE, "false"):
+    if annotation_is(annotations, FAULT_TOLERANCE, "false"):
         yield InvalidField(f"metadata.annotations.{FAULT_TOLERANCE}", f"says false, and {path} is set")
     if not options.get("redisAddress") and options.get("backend") != "rocksdb":
         yield InvalidField(f"{path}.redisAddress", "is missing")

@@ -1,4 +1,4 @@
-"""What the decisions about a RayCluster look at of its spec: the head, the worker groups, the features."""
+"""The parts of a RayCluster's spec that decisions read: the head, the worker groups, the features."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -34,7 +34,7 @@ class GroupView:
 
 @frozen
 class HeadView:
-    """The head group: exactly one pod, the Service that workers reach it by, and its Ingress if wanted."""
+    """The head group: one pod, the Service through which workers reach it, and an optional Ingress."""
 
     template: Object = field(factory=dict)
     ray_start_params: Mapping[str, str] = field(factory=dict)
@@ -49,7 +49,7 @@ class HeadView:
 
 @frozen
 class Unsupported:
-    """A feature that the cluster asks for and this version does not have."""
+    """A feature that the cluster asks for and this version does not support."""
 
     feature: str
     why: str
@@ -60,7 +60,7 @@ class Unsupported:
 
 @frozen
 class InvalidField:
-    """A field whose value no version could act on."""
+    """A field with an invalid value."""
 
     path: str
     why: str
@@ -69,8 +69,8 @@ class InvalidField:
         return f"{self.path}: {self.why}"
 
 
-def says(annotations: Mapping[str, str], name: str, word: Literal["true", "false"]) -> bool:
-    """Whether an annotation is there and says this, in whatever case."""
+def annotation_is(annotations: Mapping[str, str], name: str, word: Literal["true", "false"]) -> bool:
+    """Whether an annotation has this value, in upper or lower case."""
     return name in annotations and annotations[name].lower() == word
 
 
@@ -78,10 +78,14 @@ def says(annotations: Mapping[str, str], name: str, word: Literal["true", "false
 class ClusterView:
     """A RayCluster. While `refused` is not empty, nothing of it may be acted on.
 
-    `autoscaler` and `fault_tolerance` are the options of features that are on, `token_secret` names the
-    Secret of the token that Ray asks for (`owns_token`: it is made here). `upgrade_hash` stands for all in
-    the spec that a pod may be made of. `recreates` says whether pods of another hash are replaced, and
-    `scaled` whether the number of its only group is told by `spec.replicas`, for /scale.
+    Attributes:
+        autoscaler: The options of the in-tree autoscaler; None if it is off.
+        fault_tolerance: The options of state in Redis; None if it is off.
+        token_secret: The Secret of the token that Ray asks for; empty without one.
+        owns_token: Whether that Secret is created by this controller.
+        recreates: Whether pods with another `upgrade_hash` are replaced.
+        upgrade_hash: A hash of everything in the spec that pods are made from.
+        scaled: Whether `spec.replicas` sets the size of the only group, for /scale.
     """
 
     name: str
@@ -102,17 +106,17 @@ class ClusterView:
     refused: tuple[Unsupported | InvalidField, ...] = ()
 
     def asks(self, annotation: str) -> bool:
-        """Whether an annotation of the cluster says true."""
-        return says(self.annotations, annotation, "true")
+        """Whether an annotation of the cluster is true."""
+        return annotation_is(self.annotations, annotation, "true")
 
     @property
     def autoscaler_v2(self) -> bool:
-        """Whether Ray's second autoscaler runs, under which no pod may restart its containers."""
+        """Whether Ray's autoscaler v2 runs, under which no pod may restart its containers."""
         return self.autoscaler is not None and self.autoscaler.get("version") == "v2"
 
     @property
     def multi_host(self) -> bool:
-        """Whether any group has replicas of several hosts."""
+        """Whether a group has replicas with several hosts."""
         return any(group.num_of_hosts > 1 for group in self.groups)
 
 

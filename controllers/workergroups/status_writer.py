@@ -1,10 +1,11 @@
-"""What a run says of its cluster: status, conditions, and a Warning where something is new and wrong."""
+"""Writes what a run found out: status, conditions, and a Warning for each new failure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from attrs import asdict, define, evolve, field
 
-from reconcile import Condition, Context
+from reconcile import Context
+from reconcile.conditions import find_condition, is_true
 
 from .models import HeadInfo, RayCluster, RayClusterStatus
 from .ray_pod_view import RayPodView
@@ -13,15 +14,12 @@ from .raycluster_status import ObservedStatus, ReplicaFailure, differs, status_o
 from .raycluster_view import ClusterView
 from .suspension import SUSPENDED, Phase
 
-
-def is_true(conditions: Iterable[Condition], name: str) -> bool:
-    """Whether there is a condition of this type, and it is True."""
-    return any(one.type == name and one.status == "True" for one in conditions)
+_OTHERWISE_NAMED = ("head_pod_name", "head_pod_ip", "replicas", "selector", "conditions")
 
 
 @define
 class StatusWriter:
-    """One run's word on its cluster; `head` is known once its Service is there."""
+    """Writes the status of one run's cluster. `head` is set once the head Service has been applied."""
 
     ctx: Context[RayCluster]
     cluster: ClusterView
@@ -32,15 +30,19 @@ class StatusWriter:
         self.head = self.ctx.object.status.head
 
     def write(self, pods: Sequence[RayPodView], failure: ReplicaFailure | None) -> None:
-        """Say it, if it is news: of pods, of what failed, of where a suspension stands."""
+        """Write the status if it changes anything, with an Event for a failure that is new."""
         ctx, before = self.ctx, self.ctx.object.status
-        known = any(one.type == SUSPENDED for one in before.conditions)
+        # A cluster that was never suspended does not get the two conditions, so that old ones stay as they
+        # are.
+        was_suspended = find_condition(before.conditions, SUSPENDED) is not None
         status = status_of(
             self.cluster,
             pods,
             provisioned=is_true(before.conditions, "RayClusterProvisioned"),
             failure=failure,
-            phase=self.phase if not self.cluster.refused and (known or self.phase != "running") else None,
+            phase=self.phase
+            if not self.cluster.refused and (was_suspended or self.phase != "running")
+            else None,
         )
         after = self._after(before, status)
         if failure is not None and failure.message != before.reason:
@@ -48,11 +50,11 @@ class StatusWriter:
         if not differs(before, after, status.conditions):
             return
         after = with_times(before, after, ctx.clock.now())
-        written = asdict(after, recurse=False)
-        del written["conditions"]
-        ctx.status(**written)
+        fields = asdict(after, recurse=False)
+        del fields["conditions"]
+        ctx.status(**fields)
         for one in status.conditions:
-            ctx.condition(one.type, one.status, reason=one.reason, message=one.message)
+            ctx.condition(one.type, one.status == "True", reason=one.reason, message=one.message)
 
     def _after(self, before: RayClusterStatus, status: ObservedStatus) -> RayClusterStatus:
         cluster, refused = self.cluster, bool(self.cluster.refused)
@@ -62,19 +64,10 @@ class StatusWriter:
             pod_ip=status.head_pod_ip,
             service_ip=self.head.service_ip or status.head_pod_ip,
         )
+        shared = asdict(status, recurse=False, filter=lambda part, _: part.name not in _OTHERWISE_NAMED)
         return evolve(
             before,
-            state=status.state,
-            reason=status.reason,
-            desired_worker_replicas=status.desired_worker_replicas,
-            min_worker_replicas=status.min_worker_replicas,
-            max_worker_replicas=status.max_worker_replicas,
-            available_worker_replicas=status.available_worker_replicas,
-            ready_worker_replicas=status.ready_worker_replicas,
-            desired_cpu=status.desired_cpu,
-            desired_memory=status.desired_memory,
-            desired_gpu=status.desired_gpu,
-            desired_tpu=status.desired_tpu,
+            **shared,
             head=head,
             endpoints=before.endpoints if refused else endpoints(cluster),
             observed_generation=self.ctx.object.metadata.generation,

@@ -1,4 +1,4 @@
-"""Suspending a cluster: all its pods go before any may come again, whatever the spec says meanwhile."""
+"""Suspending a cluster: all its pods are deleted before any is created again."""
 
 from typing import Literal
 
@@ -12,17 +12,18 @@ SUSPENDED = "RayClusterSuspended"
 
 @frozen
 class Suspension:
-    """Where a cluster stands. `again`: the spec wants something else already, so look again at once."""
+    """The phase of a cluster. `again`: the spec asks for another phase already, so run again at once."""
 
     phase: Phase
     again: bool = False
 
 
 def plan_suspension(*, wanted: bool, suspending: bool, suspended: bool, pods: int) -> Suspension:
-    """What the spec (`wanted`), the two conditions and the pods there are, Terminating ones too, come to.
+    """The phase that follows from the spec (`wanted`), the two conditions, and the pods, Terminating ones
+    too.
 
-    Nothing is deleted before the condition says that it will be (`beginning`): who comes after a crash
-    must find that it had begun. Once it has, it goes on to its end (systems.md 1b, 4).
+    Nothing is deleted before the condition says so (`beginning`): after a crash the next process must see
+    that the suspension had begun. Once begun, it runs to its end (systems.md 1b, 4).
     """
     if suspending:
         return Suspension("suspending") if pods else Suspension("suspended", again=not wanted)

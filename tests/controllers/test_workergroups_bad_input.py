@@ -19,7 +19,7 @@ from controllers.workergroups.ray_autoscaler import permissions
 from controllers.workergroups.ray_pods import head_pod, worker_pod
 from controllers.workergroups.ray_services import endpoints, head_ingress, head_service, services
 from controllers.workergroups.raycluster_spec import cluster_view
-from controllers.workergroups.raycluster_status import failure_of, status_of
+from controllers.workergroups.raycluster_status import failure_in_plan, status_of
 from controllers.workergroups.raycluster_view import ClusterView
 from reconcile.blocks import NewHost
 from reconcile.errors import DecodeError
@@ -78,7 +78,7 @@ def test_a_spec_is_refused_by_field_or_its_objects_can_be_made(manifest: dict[st
         return  # the definition would not have let it through
     view = cluster_view(encode(read))
     plan = plan_cluster(view, [], NOW)
-    status = status_of(view, [], failure=failure_of(plan))
+    status = status_of(view, [], failure=failure_in_plan(plan))
     if view.refused:
         assert plan.is_idle
         assert all("spec" in str(one) for one in view.refused)

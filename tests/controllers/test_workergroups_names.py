@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.workergroups.raycluster_names import (
-    for_scheduler,
     head_host,
     head_port,
     head_service_name,
     pod_labels,
     pod_prefix,
+    scheduler_labels,
     short_name,
     thawed,
 )
@@ -112,7 +112,7 @@ def test_an_identifier_is_the_end_of_a_name_that_fits_a_label() -> None:
 def test_labels_and_annotations_of_batch_schedulers_are_told_by_their_domain(
     name: str, reaches: bool
 ) -> None:
-    assert for_scheduler({name: "value", "other": "value"}) == ({name: "value"} if reaches else {})
+    assert scheduler_labels({name: "value", "other": "value"}) == ({name: "value"} if reaches else {})
 
 
 @given(JSON)

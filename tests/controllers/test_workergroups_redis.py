@@ -13,7 +13,7 @@ from controllers.workergroups.fault_tolerance import (
     cleanup_name,
     deletion_timeout,
     job_state,
-    plan_farewell,
+    plan_cleanup,
     storage_annotations,
     storage_environment,
     storage_namespace,
@@ -133,7 +133,7 @@ def test_what_is_left_to_do_for_a_cluster_that_goes(
     pods_live: int, heads: int, job: Any, age: int, farewell: CleanupStep
 ) -> None:
     since = NOW - timedelta(seconds=age)
-    found = plan_farewell(live=pods_live, heads=heads, job=job, since=since, now=NOW, timeout=300)
+    found = plan_cleanup(live=pods_live, heads=heads, job=job, since=since, now=NOW, timeout=300)
     assert found == farewell
 
 

@@ -64,7 +64,7 @@ async def hold_workers(world: World) -> None:
         await world.user.merge(pod, {"metadata": {"finalizers": [HELD]}}, guard={"uid": pod.uid})
 
 
-async def let_go(world: World) -> None:
+async def finalize(world: World) -> None:
     for pod in await world.user.list(Pod, "default", labels=WORKER):
         if HELD in pod.metadata.finalizers:
             await world.act(Release(pod))
@@ -162,7 +162,7 @@ RESTARTED = scenario(
     Wait(1.5),
     Kill(),
     Wait(3.0),
-    let_go,
+    finalize,
     Delete(DEMO),
     lag=(0.05, 2.0),
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controllers.workergroups.ray_start import common_params, given_resources, start_command
+from controllers.workergroups.ray_start import common_params, resource_options, start_command
 
 
 def command(
@@ -90,7 +90,7 @@ def test_what_the_user_says_of_resources_stands(
 def test_what_a_group_says_of_its_resources_becomes_options(
     resources: dict[str, Any], options: dict[str, str]
 ) -> None:
-    assert given_resources(resources) == options
+    assert resource_options(resources) == options
 
 
 def test_what_a_group_says_of_its_resources_stands_over_the_container_and_the_options() -> None:

@@ -10,11 +10,10 @@ from controllers.workergroups.models import HeadInfo, RayClusterStatus
 from controllers.workergroups.pod_plan import HeadPlan, RayClusterPlan
 from controllers.workergroups.ray_pod_view import RayPodView
 from controllers.workergroups.raycluster_status import (
-    ConditionValue,
     ObservedStatus,
     ReplicaFailure,
     differs,
-    failure_of,
+    failure_in_plan,
     is_gpu,
     pod_resources,
     status_of,
@@ -66,7 +65,7 @@ def head(**changes: Any) -> RayPodView:
     return evolve(pod("ray-head", node_type="head", group="headgroup", ip="10.0.0.9"), **changes)
 
 
-def condition(status: ObservedStatus, kind: str) -> ConditionValue:
+def condition(status: ObservedStatus, kind: str) -> Condition:
     (found,) = [one for one in status.conditions if one.type == kind]
     return found
 
@@ -154,7 +153,7 @@ def test_a_cluster_with_a_pod_too_many_is_not_ready(extra: RayPodView) -> None:
 @pytest.mark.rule("kuberay-1d-14")
 def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
     failed = status_of(cluster(), [], failure=ReplicaFailure("FailedCreateWorkerPod", "exceeded quota"))
-    assert condition(failed, "ReplicaFailure") == ConditionValue(
+    assert condition(failed, "ReplicaFailure") == Condition(
         "ReplicaFailure", "True", "FailedCreateWorkerPod", "exceeded quota"
     )
     assert (failed.state, failed.reason) == ("failed", "exceeded quota")
@@ -162,12 +161,12 @@ def test_a_failure_is_a_condition_and_ends_with_its_cause() -> None:
 
 
 def test_a_plan_that_needs_a_person_says_so() -> None:
-    assert failure_of(RayClusterPlan()) is None
-    refused = failure_of(
+    assert failure_in_plan(RayClusterPlan()) is None
+    refused = failure_in_plan(
         RayClusterPlan(refused=(Unsupported("spec.suspend", "later"), InvalidField("spec.a", "is bad")))
     )
     assert refused == ReplicaFailure("Refused", "spec.suspend is not supported: later; spec.a: is bad")
-    heads = failure_of(RayClusterPlan(head=HeadPlan(surplus=(head(), head(name="second")))))
+    heads = failure_in_plan(RayClusterPlan(head=HeadPlan(surplus=(head(), head(name="second")))))
     assert heads == ReplicaFailure(
         "TooManyHeadPods", "keep one head pod and delete the others: ray-head, second"
     )
@@ -242,14 +241,14 @@ def test_a_status_is_written_only_for_more_than_its_times(changes: dict[str, Any
 def test_a_condition_that_is_another_is_written() -> None:
     known = Condition("HeadPodReady", "True", reason="Here")
     before = stored(conditions=(known,))
-    assert not differs(before, before, [ConditionValue("HeadPodReady", "True", "Here")])
-    assert differs(before, before, [ConditionValue("HeadPodReady", "False", "Here")])
-    assert differs(before, before, [ConditionValue("HeadPodReady", "True", "There")])
-    assert differs(before, before, [ConditionValue("HeadPodReady", "True", "Here", "and so")])
+    assert not differs(before, before, [Condition("HeadPodReady", "True", "Here")])
+    assert differs(before, before, [Condition("HeadPodReady", "False", "Here")])
+    assert differs(before, before, [Condition("HeadPodReady", "True", "There")])
+    assert differs(before, before, [Condition("HeadPodReady", "True", "Here", "and so")])
     told = stored(conditions=(Condition("HeadPodReady", "True", reason="Here", message="so"),))
-    assert not differs(told, told, [ConditionValue("HeadPodReady", "True", "Here", "so")])
-    assert not differs(before, told, [ConditionValue("HeadPodReady", "True", "Here")])
-    assert differs(before, before, [ConditionValue("ReplicaFailure", "False", "NoFailure")])
+    assert not differs(told, told, [Condition("HeadPodReady", "True", "Here", "so")])
+    assert not differs(before, told, [Condition("HeadPodReady", "True", "Here")])
+    assert differs(before, before, [Condition("ReplicaFailure", "False", "NoFailure")])
 
 
 def test_the_entry_into_each_state_has_its_time() -> None:
@@ -268,22 +267,22 @@ def test_the_entry_into_each_state_has_its_time() -> None:
     assert with_times(stored(), stored(state=""), NOW).state_transition_times is None
 
 
-ABSENT = ConditionValue("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
-NEVER = ConditionValue(
+ABSENT = Condition("HeadPodReady", "False", "HeadPodNotFound", "there is no head pod")
+NEVER = Condition(
     "RayClusterProvisioned", "False", "RayClusterPodsProvisioning", "not all Ray pods have been ready yet"
 )
-ONCE = ConditionValue(
+ONCE = Condition(
     "RayClusterProvisioned",
     "True",
     "AllPodRunningAndReadyFirstTime",
     "all Ray pods are ready for the first time",
 )
-DELETED = ConditionValue("RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended")
-FINE = ConditionValue("ReplicaFailure", "False", "NoFailure")
-SUSPENDING = ConditionValue("RayClusterSuspending", "True", "PodsAreDeleted")
-NOT_SUSPENDING = ConditionValue("RayClusterSuspending", "False", "NotSuspending")
-SUSPENDED = ConditionValue("RayClusterSuspended", "True", "NoPodsAreLeft")
-NOT_SUSPENDED = ConditionValue("RayClusterSuspended", "False", "NotSuspended")
+DELETED = Condition("RayClusterProvisioned", "False", "RayClusterPodsDeleted", "the cluster is suspended")
+FINE = Condition("ReplicaFailure", "False", "NoFailure")
+SUSPENDING = Condition("RayClusterSuspending", "True", "PodsAreDeleted")
+NOT_SUSPENDING = Condition("RayClusterSuspending", "False", "NotSuspending")
+SUSPENDED = Condition("RayClusterSuspended", "True", "NoPodsAreLeft")
+NOT_SUSPENDED = Condition("RayClusterSuspended", "False", "NotSuspended")
 
 
 @pytest.mark.parametrize(
@@ -298,7 +297,7 @@ NOT_SUSPENDED = ConditionValue("RayClusterSuspended", "False", "NotSuspended")
     ],
 )
 def test_the_conditions_tell_where_a_suspension_stands(
-    phase: Phase | None, before: bool, state: str, conditions: tuple[ConditionValue, ...]
+    phase: Phase | None, before: bool, state: str, conditions: tuple[Condition, ...]
 ) -> None:
     status = status_of(cluster(group()), [], provisioned=before, phase=phase)
     assert (status.state, status.conditions) == (state, conditions)
@@ -352,7 +351,7 @@ def test_the_whole_status_follows_from_spec_and_pods() -> None:
         desired_tpu="4",
         replicas=3,
         selector="",
-        conditions=(ConditionValue("HeadPodReady", "True", "Said", "so"), NEVER, FINE),
+        conditions=(Condition("HeadPodReady", "True", "Said", "so"), NEVER, FINE),
     )
     assert status_of(whole, [*pods[:1], *(evolve(one, ready=True) for one in pods[1:])]).state == "ready"
 
@@ -369,7 +368,7 @@ def test_of_several_heads_the_oldest_is_told_and_then_the_first_by_name() -> Non
     heads = [head(name="b", created=young), head(name="z", created=old), head(name="y", created=old)]
     assert status_of(cluster(), heads).head_pod_name == "y"
     not_ready = head(name="x", created=old, ready=False, ready_message="why")
-    assert condition(status_of(cluster(), [*heads, not_ready]), "HeadPodReady") == ConditionValue(
+    assert condition(status_of(cluster(), [*heads, not_ready]), "HeadPodReady") == Condition(
         "HeadPodReady", "False", "Unknown", "why"
     )
     assert status_of(cluster(), [heads[0], heads[1]]).state == ""
@@ -401,8 +400,8 @@ def test_a_suspended_cluster_says_so_and_is_provisioned_no_more() -> None:
     status = status_of(cluster(group()), [], provisioned=True, phase="suspended")
     assert status.state == "suspended"
     assert condition(status, "RayClusterSuspended").status == "True"
-    assert condition(status, "RayClusterProvisioned") == ConditionValue(
-        "RayClusterProvisioned", "False", "RayClusterPodsDeleted", "it is suspended"
+    assert condition(status, "RayClusterProvisioned") == Condition(
+        "RayClusterProvisioned", "False", "RayClusterPodsDeleted", "the cluster is suspended"
     )
     going = status_of(cluster(group()), [pod("a")], phase="suspending")
     assert (condition(going, "RayClusterSuspending").status, going.state) == ("True", "")
