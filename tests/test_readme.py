@@ -26,4 +26,4 @@ def test_a_link_of_the_readme_leads_somewhere(target: str) -> None:
 
 def test_the_readme_counts_the_recorded_conversations_rightly() -> None:
     scenarios = len(list((ROOT / "tests/conformance/scenarios").glob("*/*.json")))
-    assert f"held to {scenarios} conversations" in README
+    assert f"tested against {scenarios} conversations" in README
