@@ -1,6 +1,6 @@
 """Plays the incidents of the demo, each with the original's logic first and then with ours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import anyio
@@ -12,7 +12,7 @@ from reconcile.commands.embedded_cluster import EmbeddedCluster
 from reconcile.kinds import Namespace
 from reconcile.models import ObjectMeta
 from reconcile.runs.supervision import first_error
-from reconcile.simulation import Incident, Logic, Report, Stage, Verdict
+from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic
 
 AT_ONCE = 3
 """Incidents played side by side. All of them would slow the flood of events that one of them needs."""
@@ -35,7 +35,7 @@ class SideRunning:
 class SideResult:
     """The verdict on one side. `broken` is the error that ended it early, or empty."""
 
-    verdict: Verdict
+    verdict: IncidentVerdict
     broken: str = ""
 
 
@@ -141,16 +141,16 @@ async def _play_side(play: IncidentPlay, side: Side, logic: Logic, cluster: Embe
         _log.exception("incident broke", incident=play.incident.name, side=side)
         cause = first_error(error) if isinstance(error, BaseExceptionGroup) else error
         broken = f"{type(cause).__name__}: {cause}"
-    return SideResult(Verdict(ok=False, seconds=anyio.current_time() - started), broken)
+    return SideResult(IncidentVerdict(ok=False, seconds=anyio.current_time() - started), broken)
 
 
 async def _play_in_namespace(
-    incident: Incident, namespace: str, logic: Logic, cluster: EmbeddedCluster, report: Report
-) -> Verdict:
+    incident: Incident, namespace: str, logic: Logic, cluster: EmbeddedCluster, report: Callable[[str], None]
+) -> IncidentVerdict:
     await cluster.make_namespace(namespace)
     observer = await connect(cluster.kubeconfig)
     try:
-        return await incident.play(Stage(cluster.transport(), observer, namespace, report), logic)
+        return await incident.play(IncidentStage(cluster.transport(), observer, namespace, report), logic)
     finally:
         with anyio.CancelScope(shield=True):
             await observer.aclose()

@@ -1,34 +1,28 @@
 """Nodes and workloads without machines, and incidents played again."""
 
-from reconcile.simulation.incidents import Incident, Logic, Report, Stage, Verdict, bundled_incidents
-from reconcile.simulation.nodes import (
-    BEHAVIOUR,
-    STOP_SECONDS,
-    Answers,
-    Delays,
-    SimulatedNodes,
-    Step,
-    next_step,
+from reconcile.simulation.incidents import (
+    Incident,
+    IncidentStage,
+    IncidentVerdict,
+    Logic,
+    bundled_incidents,
 )
-from reconcile.simulation.observer import Change, Observer, observe
+from reconcile.simulation.observer import ObservedChange, Observer, observe
+from reconcile.simulation.simulated_nodes import BEHAVIOUR, STOP_SECONDS, Delays, SimulatedNodes
 from reconcile.simulation.workloads import SimulatedWorkloads
 
 __all__ = [
     "BEHAVIOUR",
     "STOP_SECONDS",
-    "Answers",
-    "Change",
     "Delays",
     "Incident",
+    "IncidentStage",
+    "IncidentVerdict",
     "Logic",
+    "ObservedChange",
     "Observer",
-    "Report",
     "SimulatedNodes",
     "SimulatedWorkloads",
-    "Stage",
-    "Step",
-    "Verdict",
     "bundled_incidents",
-    "next_step",
     "observe",
 ]

@@ -1,7 +1,7 @@
-"""An incident that really happened, played again: once on the original's logic, once on ours.
+"""Incidents that happened to operators, played again: once with the original's logic, once with ours.
 
-Bundled controllers offer theirs under the entry-point group `reconcile.incidents`; `reconcile demo`
-finds them there and never imports a controller itself.
+Bundled controllers register theirs in the entry-point group `reconcile.incidents`; `reconcile demo` finds
+them there and imports no controller itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,16 +14,14 @@ from informers import Clock, SystemClock, Transport
 from reconcile.controller.entry_points import INCIDENTS, entries, load
 
 Logic: TypeAlias = Literal["ours", "original"]
-"""Whose planning an incident is played with."""
-Report: TypeAlias = Callable[[str], None]
-"""Takes a line about what is going on."""
+"""Whose logic an incident is played with."""
 
 
 @frozen
-class Verdict:
+class IncidentVerdict:
     """What an observer counted while an incident was played.
 
-    `ok` says whether what must hold held. Fields that do not apply to an incident are None.
+    `ok` says whether the invariant of the incident held. Fields that do not apply to it are None.
     """
 
     ok: bool
@@ -44,31 +42,31 @@ class Verdict:
 
 
 @frozen
-class Stage:
+class IncidentStage:
     """What an incident is played on.
 
-    `transport` is the way of the controllers to the server, `observer` a second, independent one
-    over HTTPS; `namespace` is the incident's own, made and empty; `report` takes one line on what
-    happens now; `clock` is where wall time and chance come from.
+    `transport` is that of the controllers, `observer` a second, independent one over HTTPS. `namespace` is
+    the incident's own and empty. `report` is called with a line for each thing that happens. `clock` gives
+    wall time and random numbers.
     """
 
     transport: Transport
     observer: Transport
     namespace: str
-    report: Report
+    report: Callable[[str], None]
     clock: Clock = field(factory=SystemClock)
 
 
 @frozen
 class Incident:
-    """A named incident. `play` stages it with one of the two logics, and counts what comes of it.
+    """A named incident. `play` plays it with one of the two logics and counts what comes of it.
 
     `seconds` is about how long both logics take together: of several incidents the longest starts first.
     """
 
     name: str
     title: str
-    play: Callable[[Stage, Logic], Awaitable[Verdict]]
+    play: Callable[[IncidentStage, Logic], Awaitable[IncidentVerdict]]
     seconds: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""A second client that only looks: what happened is counted by it, never by the controller under test."""
+"""A second client that only reads, so that the controller under test does not count its own work."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,8 +12,8 @@ from reconcile.models import Object, kind_of
 
 
 @frozen
-class Change:
-    """One thing that a watch told: `old` is None for a new object, `new` for one that is gone."""
+class ObservedChange:
+    """A change that a watch reported: `old` is None for a new object, `new` for a deleted one."""
 
     kind: type[Object]
     old: Snapshot | None
@@ -26,7 +26,7 @@ class Change:
 
     @property
     def last(self) -> Snapshot:
-        """The newest state there is."""
+        """The object after the change, or its last state."""
         snapshot = self.new or self.old
         assert snapshot is not None
         return snapshot
@@ -35,13 +35,13 @@ class Change:
 class Observer:
     """Follows kinds by lists and watches of its own; made by `observe`.
 
-    `changes` holds all that happened since the first list, in the order in which it was heard.
+    `changes` holds all changes since the first list, in the order in which watches reported them.
     """
 
     def __init__(self, cache: Cache, kinds: Sequence[type[Object]]) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[ObservedChange] = []
         self._informers: dict[type[Object], Informer] = {}
-        self._news = Broadcast()
+        self._changed = Broadcast()
         for kind in kinds:
             informer = cache.declare(kind_of(kind).resource)
             informer.add_handler(lambda delta, kind=kind: self._note(kind, delta))  # type: ignore[misc]
@@ -49,33 +49,33 @@ class Observer:
 
     @property
     def complete(self) -> bool:
-        """Whether it heard of every single change, because no watch has broken so far."""
+        """Whether `changes` has every single change, because no watch has failed so far."""
         statuses = [informer.status() for informer in self._informers.values()]
         return not any(status.relists or status.failures for status in statuses)
 
     def objects(self, kind: type[Object]) -> Sequence[Snapshot]:
-        """The objects of a kind as last heard of."""
+        """The objects of a kind, as of the last change."""
         return self._informers[kind].store.list()
 
     async def until(self, reached: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `reached()`, which is asked again at each change; False after `seconds`."""
+        """Wait until `reached()`, which is called at each change; returns False after `seconds`."""
         with anyio.move_on_after(seconds):
-            await self._news.wait_until(reached)
+            await self._changed.wait_until(reached)
         return reached()
 
     def _note(self, kind: type[Object], delta: Delta) -> None:
         if not delta.initial:
-            self.changes.append(Change(kind, delta.old, delta.new))
-        self._news.notify()
+            self.changes.append(ObservedChange(kind, delta.old, delta.new))
+        self._changed.notify()
 
 
 @asynccontextmanager
 async def observe(
     transport: Transport, *kinds: type[Object], namespace: str = "", clock: Clock | None = None
 ) -> AsyncIterator[Observer]:
-    """Observe `kinds`, in one namespace or in all, from now until the context is left.
+    """Observe `kinds`, in one namespace or in all, until the context is left.
 
-    The first list is there on entry. Raises CacheSyncFailed where a kind cannot be followed.
+    The first lists are complete on entry. Raises CacheSyncFailed if a kind cannot be followed.
     """
     cache = Cache(transport, namespace=namespace, clock=clock)
     observer = Observer(cache, kinds)
@@ -86,7 +86,7 @@ async def observe(
             await cache.wait_synced()
             yield observer
         except Exception as error:
-            # Raised below: here it would come out wrapped in the group of the watches.
+            # Raised below: here the group of the watches would wrap it.
             failure = error
         finally:
             group.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""What simulated Deployments, StatefulSets and Jobs do next: decisions, and nothing else."""
+"""What simulated Deployments, StatefulSets and Jobs do next, as pure functions."""
 
 import datetime
 from collections.abc import Iterable
@@ -16,58 +16,60 @@ _FAILURES = 6
 
 
 @frozen
-class Sizes:
-    """How many pods of its present template a Deployment shall have, and of former ones."""
+class RolloutSizes:
+    """How many pods of its current template a Deployment is to have, and how many of former ones."""
 
     new: int
     old: int
 
 
-def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> Sizes:
-    """The next step of a Deployment with so many active pods: at most one more than wanted, while it rolls.
+def next_sizes(wanted: int, *, new: int, new_ready: int, old: int) -> RolloutSizes:
+    """The next step of a Deployment with so many active pods: during a rollout one more than wanted.
 
-    A pod of a former template goes when one of the present template is ready in its place.
+    A pod of a former template is deleted when one of the current template is ready in its place.
     """
     grown = min(wanted, max(new, wanted + 1 - old))
-    return Sizes(grown, min(old, max(0, wanted - new_ready)))
+    return RolloutSizes(grown, min(old, max(0, wanted - new_ready)))
 
 
 @frozen
-class Move:
-    """What a StatefulSet does next: make the pod of an ordinal, delete one, look again in `after` seconds."""
+class StatefulSetMove:
+    """What a StatefulSet does next: create the pod of an ordinal, delete one, or wait `after` seconds."""
 
     create: int | None = None
     delete: Pod | None = None
     after: float | None = None
 
 
-def next_move(name: str, replicas: int, revision: str, pods: Iterable[Pod], now: datetime.datetime) -> Move:
-    """The next step of a StatefulSet of that name: one, in order, and only where those before are ready.
+def next_move(
+    name: str, replicas: int, revision: str, pods: Iterable[Pod], now: datetime.datetime
+) -> StatefulSetMove:
+    """The next step of a StatefulSet of that name: one pod at a time, in order, each after those before.
 
-    A pod that has ended is replaced, but none sooner than ten seconds after it was made.
+    A pod that has ended is replaced ten seconds after it was created.
     """
     rest = {pod.name: pod for pod in pods}
     former = []
     for ordinal in range(replicas):
         pod = rest.pop(f"{name}-{ordinal}", None)
         if pod is None:
-            return Move(create=ordinal)
+            return StatefulSetMove(create=ordinal)
         if not pod.ready or pod.terminating:
-            return _mended(pod, now)
+            return _replaced(pod, now)
         if pod.metadata.labels.get(REVISION) != revision:
             former.append(pod)
     leaving = sorted(rest.values(), key=_ordinal) or former
     if not leaving or leaving[-1].terminating:
-        return Move()
-    return Move(delete=leaving[-1])
+        return StatefulSetMove()
+    return StatefulSetMove(delete=leaving[-1])
 
 
-def _mended(pod: Pod, now: datetime.datetime) -> Move:
+def _replaced(pod: Pod, now: datetime.datetime) -> StatefulSetMove:
     replica = replica_of(pod)
     if replica.terminating or not replica.finished:
-        return Move()
+        return StatefulSetMove()
     wait = FIRST_WAIT - (now - replica.created).total_seconds()
-    return Move(after=wait) if wait > 0 else Move(delete=pod)
+    return StatefulSetMove(after=wait) if wait > 0 else StatefulSetMove(delete=pod)
 
 
 def _ordinal(pod: Pod) -> tuple[int, str]:
@@ -77,7 +79,7 @@ def _ordinal(pod: Pod) -> tuple[int, str]:
 
 @frozen
 class JobPlan:
-    """What leads a Job on. Once it has `ended`, `why`; after failures, in how many seconds (`after`)."""
+    """What a Job does next. `why` explains that it has `ended`; after failures it waits `after` seconds."""
 
     active: int
     succeeded: int
@@ -90,9 +92,9 @@ class JobPlan:
 
 
 def plan_job(spec: JobSpec, pods: Iterable[Pod], now: datetime.datetime) -> JobPlan:
-    """What a Job does next, given all its pods there are.
+    """What a Job does next, given all its pods.
 
-    After each failure the next pod waits for longer: from ten seconds up to five minutes.
+    The wait before the next pod grows with each failure, from ten seconds up to five minutes.
     """
     found = {pod.name: pod for pod in pods}
     replicas = [replica_of(pod) for pod in found.values()]
@@ -112,14 +114,14 @@ def plan_job(spec: JobSpec, pods: Iterable[Pod], now: datetime.datetime) -> JobP
 
 
 def _is_complete(spec: JobSpec, succeeded: int, active: int) -> bool:
-    """Without a number of completions one is enough, once the other pods have ended as well."""
+    """Without a number of completions one is enough, when all other pods have ended too."""
     if spec.completions is None:
         return succeeded > 0 and not active
     return succeeded >= spec.completions
 
 
 def _parallel(spec: JobSpec, succeeded: int, active: int) -> int:
-    """How many pods shall be active."""
+    """How many pods are to be active."""
     if spec.suspend:
         return 0
     parallelism = 1 if spec.parallelism is None else spec.parallelism
@@ -129,5 +131,5 @@ def _parallel(spec: JobSpec, succeeded: int, active: int) -> int:
 
 
 def active_of(pods: Iterable[Pod]) -> list[Pod]:
-    """Those that count: neither Terminating nor ended."""
+    """The pods that are neither Terminating nor ended."""
     return [pod for pod in pods if is_active(replica_of(pod))]

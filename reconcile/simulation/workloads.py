@@ -1,13 +1,12 @@
-"""Simulated workloads: Deployments, StatefulSets and Jobs make pods, and say how far they are.
+"""Simulated workloads: Deployments, StatefulSets and Jobs create pods and report progress.
 
-Ordinary controllers on this library, in the place of those of Kubernetes. Their pods run on simulated nodes
-(`reconcile.simulation`), where those of a Job succeed, unless the annotations of its template say otherwise.
+Controllers of this library, in the place of those of Kubernetes. Their pods run on simulated nodes
+(`reconcile.simulation`); those of a Job succeed, unless the annotations of its template say otherwise.
 
-They do less than their originals. A Deployment keeps its pods by itself, without ReplicaSets; while it
-replaces them it has one more than asked for and none fewer, whatever its `strategy` says. A StatefulSet makes
-its pods one after the other, without claims, and replaces them from the last to the first. There are no
-revisions to go back to, no `paused`, `minReadySeconds` or deadlines, no indexes of Jobs, and no other kinds
-that make pods.
+They do less than their originals. A Deployment owns its pods itself, without ReplicaSets; a rollout has one
+pod more than asked for and none fewer, whatever its `strategy` says. A StatefulSet creates its pods one after
+another, without claims, and replaces them from the last to the first. There are no revisions to roll back to,
+no `paused`, `minReadySeconds` or deadlines, no indexed Jobs, and no other kinds that create pods.
 """
 
 import hashlib
@@ -25,13 +24,13 @@ from reconcile.models import Object, unstructure
 from reconcile.models.frozen import EMPTY
 from reconcile.replicas import is_active
 from reconcile.runs.requests import Result
-from reconcile.simulation.nodes import BEHAVIOUR
+from reconcile.simulation.simulated_nodes import BEHAVIOUR
 from reconcile.simulation.workload_steps import REVISION, active_of, next_move, next_sizes, plan_job
 
 HASH = "pod-template-hash"
 """The label of a Deployment's pods that says of which template they are."""
 KINDS = (Deployment, StatefulSet, Job)
-"""Those whose pods are made."""
+"""The kinds whose pods are created."""
 
 _MARKS = Marks.of("simulated.reconcile-runtime")
 
@@ -40,11 +39,11 @@ T = TypeVar("T", bound=Object)
 
 @frozen
 class SimulatedWorkloads:
-    """Makes the pods of workloads: run its `controllers` in a manager, where nobody else does."""
+    """Creates the pods of workloads: run its `controllers` in a manager, if no other controllers do that."""
 
     @property
     def controllers(self) -> Sequence[Controller[Any]]:
-        """The controllers that play those of Deployments, StatefulSets and Jobs."""
+        """The controllers of Deployments, StatefulSets and Jobs."""
         return (
             _controller(Deployment, _keep_deployment),
             _controller(StatefulSet, _keep_stateful_set),
@@ -68,7 +67,7 @@ async def _keep_deployment(ctx: Context[Deployment]) -> Result | None:
     new = [host for host in hosts if host.object.metadata.labels.get(HASH) == hashed]
     old = [host for host in hosts if host not in new]
     active, updated = list(filter(is_active, hosts)), list(filter(is_active, new))
-    _say_deployment(ctx, wanted, active, len(updated))
+    _report_deployment(ctx, wanted, active, len(updated))
     sizes = next_sizes(
         wanted,
         new=len(updated),
@@ -88,7 +87,7 @@ async def _keep_deployment(ctx: Context[Deployment]) -> Result | None:
     return await keep(sizes.new, new)
 
 
-def _say_deployment(ctx: Context[Deployment], wanted: int, active: Sequence[Host], updated: int) -> None:
+def _report_deployment(ctx: Context[Deployment], wanted: int, active: Sequence[Host], updated: int) -> None:
     ready = sum(host.ready for host in active)
     ctx.status(
         observed_generation=ctx.object.metadata.generation,
@@ -112,7 +111,7 @@ async def _keep_stateful_set(ctx: Context[StatefulSet]) -> Result | None:
     revision = f"{name}-{_hash_of(spec.template)}"
     wanted = 1 if spec.replicas is None else spec.replicas
     pods = await ctx.owned(Pod)
-    _say_stateful_set(ctx, wanted, revision, active_of(pods))
+    _report_stateful_set(ctx, wanted, revision, active_of(pods))
     move = next_move(name, wanted, revision, pods, ctx.clock.now())
     if move.delete is not None:
         await ctx.delete(move.delete)
@@ -124,7 +123,9 @@ async def _keep_stateful_set(ctx: Context[StatefulSet]) -> Result | None:
     return None if move.after is None else Result(requeue_after=move.after)
 
 
-def _say_stateful_set(ctx: Context[StatefulSet], wanted: int, revision: str, active: Sequence[Pod]) -> None:
+def _report_stateful_set(
+    ctx: Context[StatefulSet], wanted: int, revision: str, active: Sequence[Pod]
+) -> None:
     updated = sum(pod.metadata.labels.get(REVISION) == revision for pod in active)
     ready = sum(pod.ready for pod in active)
     done = len(active) == updated == wanted == ready
@@ -166,8 +167,8 @@ async def _keep_job(ctx: Context[Job]) -> Result | None:
 
 
 def _hash_of(template: Mapping[str, Any]) -> str:
-    said = msgspec.json.encode(unstructure(template), order="deterministic")
-    return hashlib.sha256(said).hexdigest()[:10]
+    text = msgspec.json.encode(unstructure(template), order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:10]
 
 
 def _pod_of(
@@ -176,12 +177,12 @@ def _pod_of(
     labels: Mapping[str, str] = EMPTY,
     annotations: Mapping[str, str] = EMPTY,
 ) -> dict[str, Any]:
-    """A pod of a template, with these labels as well; with `annotations` where the template has none such."""
+    """A pod of a template, with these labels added, and `annotations` unless the template has the same."""
     metadata = template.get("metadata") or {}
-    made = {
+    pod_metadata = {
         **named,
         "labels": {**(metadata.get("labels") or {}), **labels},
         "annotations": {**annotations, **(metadata.get("annotations") or {})},
         "finalizers": list(metadata.get("finalizers") or ()),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}

@@ -1,26 +1,14 @@
-"""Everything to test an operator with: a fake client, one pass, virtual time, late watches, faults."""
+"""Everything to test an operator with: a fake client, single runs, virtual time, late watches, faults."""
 
 from typing import TYPE_CHECKING
 
 from reconcile._face import on_demand
 
 if TYPE_CHECKING:
-    from reconcile.testing.acts import (
-        Act,
-        Apply,
-        DelayGarbage,
-        Delete,
-        Edit,
-        JumpClock,
-        Kill,
-        Recreate,
-        Release,
-        Touch,
-        Wait,
-    )
-    from reconcile.testing.bounds import Unbounded, Weighed, assert_bounded
-    from reconcile.testing.clock import VirtualClock
-    from reconcile.testing.fake import FakeClient
+    from reconcile.testing.bounds import assert_bounded
+    from reconcile.testing.cluster_places import ListeningServer, VirtualCluster
+    from reconcile.testing.determinism_check import assert_deterministic
+    from reconcile.testing.fake_client import FakeClient
     from reconcile.testing.faults import (
         Coalesce,
         Crash,
@@ -44,33 +32,34 @@ if TYPE_CHECKING:
         TimeTravel,
         When,
     )
-    from reconcile.testing.faulty import FaultyTransport
-    from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
-    from reconcile.testing.late import LateTransport
-    from reconcile.testing.loop import (
-        DeadlockError,
-        LivelockError,
-        RealWorldError,
-        SimulationError,
-        TimeLimitError,
-        VirtualTimeLoop,
-        simulate,
-    )
-    from reconcile.testing.modes import Broken, Report, fuzz, replay, seeds, sweep
-    from reconcile.testing.once import Pass, describe, run_once
-    from reconcile.testing.places import ListeningServer, VirtualCluster
+    from reconcile.testing.faulty_transport import FaultyTransport
+    from reconcile.testing.fixture_handles import FaultControl, ManagerRunner, NodesRunner
+    from reconcile.testing.late_watches import LateTransport
     from reconcile.testing.pod_pages import PodPages
-    from reconcile.testing.purity import assert_deterministic
-    from reconcile.testing.requests import RecordedRequest
-    from reconcile.testing.running import Run
-    from reconcile.testing.scenario import FREE_INVARIANTS, Scenario, Violation
-    from reconcile.testing.telling import pytest_parameter, story
-    from reconcile.testing.waiting import NoLonger, NotYet, consistently, eventually
+    from reconcile.testing.polling import consistently, eventually
+    from reconcile.testing.scenario import Scenario
+    from reconcile.testing.scenario_acts import (
+        Apply,
+        DelayGarbage,
+        Delete,
+        Edit,
+        JumpClock,
+        Kill,
+        Recreate,
+        Release,
+        ScenarioAct,
+        Touch,
+        Wait,
+    )
+    from reconcile.testing.scenario_modes import Broken, ScenarioReport, fuzz, replay, seeds, sweep
+    from reconcile.testing.scenario_runner import ScenarioRun
+    from reconcile.testing.sealed_loop import RealWorldError, SimulationError
+    from reconcile.testing.single_run import RunReport, run_once
+    from reconcile.testing.virtual_clock import VirtualClock
+    from reconcile.testing.virtual_time import VirtualTimeLoop, simulate
     from reconcile.testing.world import World
 
 __all__ = [
-    "FREE_INVARIANTS",
-    "Act",
     "Apply",
     "Broken",
     "Coalesce",
@@ -78,7 +67,6 @@ __all__ = [
     "CrashAfter",
     "CrashBefore",
     "Cut",
-    "DeadlockError",
     "Delay",
     "DelayGarbage",
     "Delete",
@@ -88,60 +76,50 @@ __all__ = [
     "Expire",
     "FakeClient",
     "Fault",
+    "FaultControl",
     "FaultPlan",
-    "Faults",
     "FaultyTransport",
     "Hold",
     "JumpClock",
     "Kill",
     "LateTransport",
     "ListeningServer",
-    "LivelockError",
     "LoseReply",
-    "ManagerOf",
+    "ManagerRunner",
     "Meanwhile",
-    "NoLonger",
-    "NodesOf",
-    "NotYet",
-    "Pass",
+    "NodesRunner",
     "PodPages",
     "RealWorldError",
-    "RecordedRequest",
     "Recreate",
     "Refuse",
     "RefuseAsStale",
     "Release",
     "Repeat",
-    "Report",
-    "Run",
+    "RunReport",
     "Scenario",
+    "ScenarioAct",
+    "ScenarioReport",
+    "ScenarioRun",
     "SimulationError",
     "SlowReply",
     "Stall",
-    "TimeLimitError",
     "TimeTravel",
     "Touch",
-    "Unbounded",
-    "Violation",
     "VirtualClock",
     "VirtualCluster",
     "VirtualTimeLoop",
     "Wait",
-    "Weighed",
     "When",
     "World",
     "assert_bounded",
     "assert_deterministic",
     "consistently",
-    "describe",
     "eventually",
     "fuzz",
-    "pytest_parameter",
     "replay",
     "run_once",
     "seeds",
     "simulate",
-    "story",
     "sweep",
 ]
 

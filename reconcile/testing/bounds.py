@@ -1,4 +1,4 @@
-"""Can the largest objects that a schema admits hold the event loop, or take much memory?"""
+"""Whether the largest objects that a schema admits block the event loop or take much memory."""
 
 import copy
 import gc
@@ -11,33 +11,30 @@ from typing import Any
 import msgspec
 from attrs import define, field, frozen
 
-from informers import ApiError, Response, get_logger
+from informers import ApiError, Response
 from informers.transport import PassingTransport
 from reconcile.client.client import Client
-from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
-from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, definition_of, encode, kind_of
 from reconcile.runs.requests import Request
-from reconcile.testing.fake import FakeClient
-from reconcile.testing.once import request_of
+from reconcile.testing.fake_client import FakeClient
+from reconcile.testing.single_run import executor_of, request_of
 
 HOLD_SECONDS = 0.1
 MEMORY_BYTES = 50_000_000
 _TAKES_NOTHING = 0.01
-"""Who works for less than this (s) cannot have taken much; to count bytes takes a run of its own."""
+"""A run shorter than this (s) cannot have taken much memory; counting bytes takes a second run."""
 OBJECT_BYTES = 1_000_000
-"""An API server takes requests of 1.5 MB; something is left for its own fields."""
+"""An API server accepts requests of 1.5 MB; the rest is for the fields that it adds."""
 
 
 @frozen
-class Weighed:
-    """What one large object came to.
+class LoadMeasurement:
+    """What one large object cost.
 
-    `path` is the field that was made large, `hold` the longest time (s, of the processor) between two
-    requests, `memory` the most that was taken, in bytes; 0 where `hold` is too short for it to be much.
+    `path` is the field that was made large, `hold` the longest processor time (s) between two requests,
+    `memory` the peak of the memory taken, in bytes; 0 if `hold` is too short for it to be much.
     """
 
     path: str
@@ -45,15 +42,15 @@ class Weighed:
     memory: int
 
     def __str__(self) -> str:
-        return f"{self.path}: held the loop {self.hold * 1000:.0f} ms, took {self.memory / 1e6:.0f} MB"
+        return f"{self.path}: blocked the loop for {self.hold * 1000:.0f} ms, took {self.memory / 1e6:.0f} MB"
 
 
 class Unbounded(AssertionError):
-    """Objects that hold the event loop for too long, or take too much memory; `weighed` says which."""
+    """Objects that block the event loop for too long or take too much memory, as `measured`."""
 
-    def __init__(self, weighed: Sequence[Weighed]) -> None:
-        super().__init__("\n".join(["an object can end leadership for all others:", *map(str, weighed)]))
-        self.weighed = weighed
+    def __init__(self, measured: Sequence[LoadMeasurement]) -> None:
+        super().__init__("\n".join(["one object can make a manager lose its Lease:", *map(str, measured)]))
+        self.measured = measured
 
 
 async def assert_bounded(
@@ -63,14 +60,14 @@ async def assert_bounded(
     *,
     hold: float = HOLD_SECONDS,
     memory: int = MEMORY_BYTES,
-) -> Sequence[Weighed]:
-    """Run the controller over the largest variations of `obj`; raise `Unbounded` if one is too much.
+) -> Sequence[LoadMeasurement]:
+    """Run the controller on the largest variations of `obj`; raise `Unbounded` if one costs too much.
 
     Each variation has one field as large as the schema of the kind admits: a list or mapping of as many
-    items as fit into an object, a number at its maximum, a long text. `obj` is one that makes sense, with an
-    item in each list that matters, and is not on the server of `client`, which has what a run needs besides.
-    A variation that the server refuses is left out. `hold` is in seconds of this thread's processor time
-    between two requests, without the server's own; `memory` in bytes. Returns what all of them came to.
+    items as fit into an object, a number at its maximum, a long text. `obj` is a valid object with an item
+    in each list that matters. It is not on the server of `client`, which holds whatever else a run needs. A
+    variation that the server refuses is left out. `hold` is the limit in seconds of this thread's processor
+    time between two requests, without the server's own; `memory` in bytes. Returns all measurements.
     """
     for kind in controller.kinds:
         client.serve(kind)
@@ -79,19 +76,19 @@ async def assert_bounded(
     schema = version["schema"]["openAPIV3Schema"]["properties"].get("spec") or {}
     body = encode(obj)
     body.pop("status", None)
-    weighed = []
+    measured = []
     for path, spec in largest(body.get("spec") or {}, schema, "spec"):
-        found = await _weigh(controller, {**body, "spec": spec}, client, path)
+        found = await _measure(controller, {**body, "spec": spec}, client, path)
         if found is not None and found.hold > hold:
-            # Processors are shared: what was slow once and is not the second time was not the object's doing.
-            again = await _weigh(controller, {**body, "spec": spec}, client, path)
+            # Processors are shared: what is slow only once is not the object's doing.
+            again = await _measure(controller, {**body, "spec": spec}, client, path)
             found = found if again is None else min(found, again, key=lambda one: one.hold)
         if found is not None:
-            weighed.append(found)
-    too_much = [one for one in weighed if one.hold > hold or one.memory > memory]
-    if too_much:
-        raise Unbounded(too_much)
-    return weighed
+            measured.append(found)
+    excessive = [one for one in measured if one.hold > hold or one.memory > memory]
+    if excessive:
+        raise Unbounded(excessive)
+    return measured
 
 
 # --- the largest objects ---------------------------------------------------------------------------------
@@ -151,12 +148,12 @@ def _renamed(item: Any, number: int) -> Any:
     return renamed
 
 
-# --- weighing ---------------------------------------------------------------------------------------------
+# --- measuring ---------------------------------------------------------------------------------------------
 
 
-async def _weigh(
+async def _measure(
     controller: Controller[Any], body: Mapping[str, Any], client: FakeClient, path: str
-) -> Weighed | None:
+) -> LoadMeasurement | None:
     held: list[float] = []
     for traced in (False, True):
         if held and held[0] < _TAKES_NOTHING:
@@ -167,10 +164,10 @@ async def _weigh(
         answer = await transport.request("POST", collection, body=msgspec.json.encode(body))
         if answer.status >= 400:
             return None
-        scales = _Scales(transport, traced)
-        await _run(controller, request_of(controller, _key(body)), scales, client)
-        held.append(scales.most)
-    return Weighed(path, held[0], int(held[1]) if len(held) > 1 else 0)
+        meter = _LoadMeter(transport, traced)
+        await _run(controller, request_of(controller, _key(body)), meter, client)
+        held.append(meter.most)
+    return LoadMeasurement(path, held[0], int(held[1]) if len(held) > 1 else 0)
 
 
 def _key(body: Mapping[str, Any]) -> str:
@@ -178,46 +175,45 @@ def _key(body: Mapping[str, Any]) -> str:
     return f"{metadata.get('namespace', '')}/{metadata['name']}".lstrip("/")
 
 
-async def _run(controller: Controller[Any], request: Request, scales: "_Scales", client: FakeClient) -> None:
-    watched = Client(scales, clock=client.clock)
-    recorder = recorder_of(controller, watched)
-    executor = RunExecutor(
-        controller, watched, recorder, get_logger(f"reconcile.{controller.name}"), InStep()
-    )
-    # What the test's process has besides would be looked through for garbage, again and again.
+async def _run(
+    controller: Controller[Any], request: Request, meter: "_LoadMeter", client: FakeClient
+) -> None:
+    watched = Client(meter, clock=client.clock)
+    executor, _ = executor_of(controller, watched)
+    # Otherwise the collector would look through all other objects of the test's process, again and again.
     gc.collect()
     gc.freeze()
-    if scales.traced:
+    if meter.traced:
         tracemalloc.start()
     try:
-        scales.begin()
+        meter.begin()
         await executor.run(request)
-        scales.end()
-        await _wake(controller, request, watched, scales)
+        meter.end()
+        await _wake(controller, request, watched, meter)
     finally:
         gc.unfreeze()
-        if scales.traced:
+        if meter.traced:
             tracemalloc.stop()
 
 
-async def _wake(controller: Controller[Any], request: Request, client: Client, scales: "_Scales") -> None:
-    """What the watches ask of the object each time that it changes."""
+async def _wake(controller: Controller[Any], request: Request, client: Client, meter: "_LoadMeter") -> None:
+    """Call what the watches call each time that the object changes."""
     try:
         obj = await client.get(controller.kind, request.name, request.namespace)
     except ApiError:
         return
     for watch in controller.watches:
         if watch.by is not None:
-            scales.begin()
+            meter.begin()
             found: Any = watch.by(obj)
             for _ in itertools.chain(found if isinstance(found, list | tuple) else ()):
                 pass
-            scales.end()
+            meter.end()
 
 
 @define(eq=False, init=False)
-class _Scales(PassingTransport):
-    """Measures what lies between requests: seconds of the processor, or with `traced` bytes."""
+class _LoadMeter(PassingTransport):
+    """Measures what happens between requests: processor seconds, or bytes if `traced`."""
 
     traced: bool
     most: float = field(default=0.0)

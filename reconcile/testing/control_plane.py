@@ -1,6 +1,6 @@
 """Servers on HTTPS for tests: the embedded one in a thread, or a real kube-apiserver with its etcd.
 
-Both are started and stopped by plain calls, outside of any test's event loop.
+Both are started and stopped by plain calls, outside any test's event loop.
 """
 
 import os
@@ -24,21 +24,21 @@ from reconcile.embedded.http import ServerHandle, serve
 from reconcile.embedded.listener.admin_kubeconfig import write_kubeconfig
 
 ASSETS = "KUBEBUILDER_ASSETS"
-"""The variable that names the folder of `etcd` and `kube-apiserver`, as the tools of kubebuilder set it."""
+"""The variable for the folder of `etcd` and `kube-apiserver`; kubebuilder's tools use the same."""
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
-_LOOKING_AGAIN = 0.1
+_POLL_SECONDS = 0.1
 _LAST_LINES = 20
 
 
 class DidNotStart(RuntimeError):
-    """A program of the control plane ended, or was not ready in time; says which, and its last words."""
+    """A program of the control plane ended, or was not ready in time; has its last lines of output."""
 
 
 @frozen
-class Endpoint:
-    """A server that listens, and the file that leads to it as its administrator."""
+class ServerEndpoint:
+    """The address of a server, and the kubeconfig of its administrator."""
 
     url: str
     kubeconfig: Path
@@ -46,19 +46,18 @@ class Endpoint:
 
 
 def assets(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of the real programs, None where none is named. Raises DidNotStart if one is missing."""
-    named = environ.get(ASSETS, "")
-    if not named:
+    """The folder of the real programs, None without the variable. Raises DidNotStart if one is missing."""
+    if not environ.get(ASSETS):
         return None
-    folder = Path(named)
+    folder = Path(environ[ASSETS])
     missing = [name for name in ("etcd", "kube-apiserver") if not os.access(folder / name, os.X_OK)]
     if missing:
-        raise DidNotStart(f"{ASSETS} is {folder}, which has no program {' and no '.join(missing)}")
+        raise DidNotStart(f"{ASSETS} is {folder}, which has no program {' and no program '.join(missing)}")
     return folder
 
 
 @contextmanager
-def embedded() -> Iterator[Endpoint]:
+def embedded() -> Iterator[ServerEndpoint]:
     """The embedded server on HTTPS, in a thread with an event loop of its own."""
     with ExitStack() as stack:
         folder = stack.enter_context(_private_folder())
@@ -66,7 +65,7 @@ def embedded() -> Iterator[Endpoint]:
         face = stack.enter_context(portal.wrap_async_context_manager(_serving(SystemClock().uuid().hex)))
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, face.url, face.ca_pem, face.token)
-        yield Endpoint(face.url, kubeconfig, real=False)
+        yield ServerEndpoint(face.url, kubeconfig, real=False)
 
 
 @asynccontextmanager
@@ -79,10 +78,10 @@ async def _serving(token: str) -> AsyncIterator[ServerHandle]:
 
 
 @contextmanager
-def real(folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[Endpoint]:
+def real(folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[ServerEndpoint]:
     """The etcd and the kube-apiserver of a folder, on free ports of 127.0.0.1, with an empty store.
 
-    Raises DidNotStart. Both are ended where the context is left: asked first, killed after `STOP_SECONDS`.
+    Raises DidNotStart. Both end when the context is left: by SIGTERM, or SIGKILL after `STOP_SECONDS`.
     """
     with ExitStack() as stack:
         home = stack.enter_context(_private_folder())
@@ -96,11 +95,11 @@ def real(folder: Path, *, start_seconds: float = START_SECONDS) -> Iterator[Endp
         _wait_until_ready(port, keys, [etcd, apiserver], start_seconds)
         url, kubeconfig = f"https://127.0.0.1:{port}", home / "kubeconfig"
         write_kubeconfig(kubeconfig, url, keys.ca_pem, keys.token)
-        yield Endpoint(url, kubeconfig, real=True)
+        yield ServerEndpoint(url, kubeconfig, real=True)
 
 
 def etcd_arguments(home: Path, client: str, peer: str) -> list[str]:
-    """How etcd is started: alone, for this machine, and without care for a loss of power."""
+    """The arguments of a single etcd for this machine, which need not survive a loss of power."""
     return [
         f"--data-dir={home / 'etcd'}",
         f"--listen-client-urls={client}",
@@ -113,7 +112,7 @@ def etcd_arguments(home: Path, client: str, peer: str) -> list[str]:
 
 
 def apiserver_arguments(home: Path, store: str, port: int) -> list[str]:
-    """How kube-apiserver is started: with roles, one administrator by token, no ServiceAccounts needed."""
+    """The arguments of a kube-apiserver with roles, and one administrator who has a token."""
     return [
         f"--etcd-servers={store}",
         "--bind-address=127.0.0.1",
@@ -134,13 +133,13 @@ def apiserver_arguments(home: Path, store: str, port: int) -> list[str]:
 
 
 @frozen
-class _Keys:
+class _ServingKeys:
     ca_pem: bytes
     token: str
 
 
-def _write_keys(home: Path) -> _Keys:
-    """What the server serves with and knows its administrator by, in files that only we may read."""
+def _write_keys(home: Path) -> _ServingKeys:
+    """Make the server's certificate and its administrator's token, in files that only this user may read."""
     import trustme
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -158,7 +157,7 @@ def _write_keys(home: Path) -> _Keys:
     for name, content in files.items():
         (home / name).touch(mode=0o600)
         (home / name).write_bytes(content)
-    return _Keys(authority.cert_pem.bytes(), token)
+    return _ServingKeys(authority.cert_pem.bytes(), token)
 
 
 @contextmanager
@@ -177,14 +176,14 @@ class _Program:
     log: Path
 
     def check(self) -> None:
-        """Raises DidNotStart if it has ended."""
+        """Raise DidNotStart if it has ended."""
         code = self.process.poll()
         if code is not None:
-            raise DidNotStart(f"{self.name} ended with status {code}:\n{self.last_words()}")
+            raise DidNotStart(f"{self.name} ended with status {code}:\n{self.last_lines()}")
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-        return "\n".join(f"  {line}" for line in lines) or "  (it said nothing)"
+        return "\n".join(f"  {line}" for line in lines) or "  (it printed nothing)"
 
 
 @contextmanager
@@ -203,18 +202,18 @@ def _running(program: Path, arguments: Sequence[str], home: Path) -> Iterator[_P
             process.wait()
 
 
-def _wait_until_ready(port: int, keys: _Keys, programs: Sequence[_Program], seconds: float) -> None:
+def _wait_until_ready(port: int, keys: _ServingKeys, programs: Sequence[_Program], seconds: float) -> None:
     context = ssl.create_default_context(cadata=keys.ca_pem.decode())
-    looks = max(1, round(seconds / _LOOKING_AGAIN))
+    attempts = max(1, round(seconds / _POLL_SECONDS))
     answer = "no answer"
-    for _ in range(looks):
+    for _ in range(attempts):
         for program in programs:
             program.check()
         answer = _readiness(port, keys.token, context)
         if answer == "200":
             return
         _pause(programs[-1].process)
-    words = "\n".join(f"{program.name}:\n{program.last_words()}" for program in programs)
+    words = "\n".join(f"{program.name}:\n{program.last_lines()}" for program in programs)
     raise DidNotStart(f"kube-apiserver was not ready after {seconds:g} s ({answer}):\n{words}")
 
 
@@ -230,9 +229,9 @@ def _readiness(port: int, token: str, context: ssl.SSLContext) -> str:
 
 
 def _pause(process: "subprocess.Popen[bytes]") -> None:
-    """A moment, which the end of the process cuts short."""
+    """Wait a moment, or until the process ends."""
     try:
-        process.wait(_LOOKING_AGAIN)
+        process.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         return
 

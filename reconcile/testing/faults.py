@@ -1,8 +1,8 @@
-"""What can go wrong between a manager and its API server, written down so that it can be replayed.
+"""What can go wrong between a manager and its API server, as values that can be replayed.
 
 A `FaultPlan` is a value: an ordered list of faults, each saying `when` (which requests) and `what`.
-`reconcile.testing.faulty.FaultyTransport` carries it out. A failing run's plan, printed as JSON, is
-the whole recipe to make it fail again, together with its seed.
+`reconcile.testing.FaultyTransport` carries it out. The plan of a failing run, printed as JSON, is all that is
+needed to make it fail again.
 """
 
 import fnmatch
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from attrs import field, frozen, validators
 
-from reconcile.testing.acts import Act
+from reconcile.testing.scenario_acts import ScenarioAct
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Verb = Literal[
     "*", "write", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
 ]  # fmt: skip
-"""The verbs of RBAC; `write` is any request that may change something, `*` is any at all."""
+"""The verbs of RBAC; `write` is any request that may change something, `*` any request."""
 
 _NOT_NEGATIVE = validators.ge(0)
 _NO_LESS = validators.ge(0.0)
@@ -29,12 +29,12 @@ _NO_LESS = validators.ge(0.0)
 
 @frozen
 class When:
-    """Which requests a fault meets: by default the first one, whatever it is.
+    """Which requests a fault concerns: by default the first one, whatever it is.
 
-    `path` is a pattern in which `*` stands for anything, slashes too. Of the requests that match,
-    each fault counting for itself, it meets the `nth` and so many that `times` are met in all; with
-    `times=None` it meets every one from the `nth` on. Where several managers run, `process` is the one
-    whose requests count, from 1 on; None: each for itself.
+    `path` is a pattern in which `*` matches anything, including slashes. Each fault counts for itself the
+    requests that match, and concerns `times` of them from the `nth` on; with `times=None` all from there on.
+    If several managers run, `process` is the number of the one whose requests count, from 1 on; with None
+    each manager's requests are counted separately.
     """
 
     verb: Verb = "*"
@@ -46,29 +46,29 @@ class When:
     @times.validator
     def _refuse_no_times(self, _: Any, times: int | None) -> None:
         if times is not None and times < 1:
-            raise ValueError(f"times must be 1 or more, or None for all, not {times}")
+            raise ValueError(f"expected times of 1 or more, or None for all, got {times}")
 
     def matches(self, verb: Verb, path: str) -> bool:
-        """Whether a request counts; `verb` is one of RBAC's, as `verb_of` tells it."""
+        """Whether a request of this RBAC verb counts."""
         if self.verb == "write" and verb in ("get", "list", "watch"):
             return False
         return self.verb in ("*", "write", verb) and fnmatch.fnmatchcase(path, self.path)
 
     def meets(self, count: int) -> bool:
-        """Whether the `count`th request that matched, from 1 on, is one to meet."""
+        """Whether the fault concerns the `count`th request that matched, from 1 on."""
         return count >= self.nth and (self.times is None or count < self.nth + self.times)
 
 
 @frozen
 class Delay:
-    """The request reaches the server only after `seconds`. Goes together with any other fault."""
+    """The request reaches the server after `seconds`. Can be combined with any other fault."""
 
     seconds: float = field(validator=_NOT_NEGATIVE)
 
 
 @frozen
 class SlowReply:
-    """The server acts at once, and its answer comes after `seconds`. Goes together with any other."""
+    """The server acts at once, and its answer arrives after `seconds`. Can be combined with any other."""
 
     seconds: float = field(validator=_NOT_NEGATIVE)
 
@@ -80,16 +80,16 @@ class Drop:
 
 @frozen
 class RefuseAsStale:
-    """409, as for an object that has changed since it was read; the server never sees the request."""
+    """409, as for an object that has changed since it was read; the server never receives the request."""
 
 
 @frozen
 class Refuse:
-    """An answer of `code` in the server's place; the server never sees the request.
+    """An answer of `code` in the server's place; the server never receives the request.
 
-    The body is a Status with `reason` and `message`, or where `text` is given that plain text, as a
-    proxy or an overloaded server sends it. `retry_after` (seconds) goes into the header. With
-    `applied` the server has carried the request out, and the answer is a lie (as 504 may be).
+    The body is a Status with `reason` and `message`, or the plain `text`, as a proxy or an overloaded server
+    sends it. `retry_after` (seconds) goes into the header. With `applied` the server has carried the request
+    out all the same, as with some 504s.
     """
 
     code: int = field(validator=[validators.ge(400), validators.lt(600)])
@@ -107,9 +107,9 @@ class LoseReply:
 
 @frozen
 class Meanwhile:
-    """Somebody else acts just before the request reaches the server. Goes together with any other fault."""
+    """Another user acts just before the request reaches the server. Can be combined with any other fault."""
 
-    act: Act
+    act: ScenarioAct
 
 
 @frozen
@@ -124,7 +124,7 @@ class CrashAfter:
 
 @frozen
 class Cut:
-    """The connection of a stream is reset after `after` lines, or with `mid_line` within the next one."""
+    """A stream is reset after `after` lines, or with `mid_line` in the middle of the next one."""
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
     mid_line: bool = False
@@ -132,14 +132,14 @@ class Cut:
 
 @frozen
 class EndEarly:
-    """A stream ends after `after` lines in good order, as a watch may at any time."""
+    """A stream ends after `after` lines without an error, as a watch may at any time."""
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
 
 
 @frozen
 class Stall:
-    """A stream falls silent after `after` lines, for `seconds`, or for ever with None."""
+    """A stream sends nothing after `after` lines, for `seconds`, or for ever with None."""
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
     seconds: float | None = field(default=None, validator=validators.optional(_NOT_NEGATIVE))
@@ -154,9 +154,9 @@ class Expire:
 
 @frozen
 class Hold:
-    """After `after` lines the next one, once it is there, waits until `events` more are, or for `seconds`.
+    """After `after` lines the next one is held back until `events` more have come, or for `seconds`.
 
-    So the caches of that kind lag so many events behind, while those of other kinds do not.
+    So the caches of that kind are so many events behind, while those of other kinds are not.
     """
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
@@ -166,10 +166,10 @@ class Hold:
 
 @frozen
 class Coalesce:
-    """After `after` lines what comes waits until there are `events`, or for `seconds`; then 410.
+    """After `after` lines the next ones are held back until there are `events`, or for `seconds`; then 410.
 
-    The list that follows shows only what they have come to: an object that was made and has gone
-    again was never there, and of several changes the last is seen.
+    The list that follows shows only their result: an object that was created and deleted again was never
+    there, and of several changes only the last is seen.
     """
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
@@ -179,17 +179,17 @@ class Coalesce:
 
 @frozen
 class Repeat:
-    """The line after `after` lines comes twice: the same event, of the same version."""
+    """The line after `after` lines comes twice: the same event with the same version."""
 
     after: int = field(default=0, validator=_NOT_NEGATIVE)
 
 
 @frozen
 class TimeTravel:
-    """A watch that asks for what is there is shown what was there `events` changes of the kind before.
+    """A watch with initial events shows the state of `events` changes of the kind before.
 
-    What happened since follows `seconds` later. Where a list comes from a server that lags, or from
-    its cache, a restarted process meets this.
+    The events since then follow `seconds` later. A restarted process sees this if its list comes from the
+    watch cache of an API server that lags.
     """
 
     events: int = field(default=1, validator=validators.ge(1))
@@ -202,7 +202,7 @@ RequestFault = (
 """Faults of any request, the opening of a stream being one."""
 
 StreamFault = Cut | EndEarly | Stall | Expire | Hold | Coalesce | Repeat | TimeTravel
-"""Faults of a stream that was opened; they neither meet nor count other requests."""
+"""Faults of a stream that was opened; other requests do not count for them."""
 
 What = RequestFault | StreamFault
 
@@ -219,7 +219,7 @@ def _as_tuple(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _as_acts(acts: Iterable[Act] | None) -> tuple[Act, ...] | None:
+def _as_acts(acts: Iterable[ScenarioAct] | None) -> tuple[ScenarioAct, ...] | None:
     return None if acts is None else tuple(acts)
 
 
@@ -227,25 +227,25 @@ def _as_acts(acts: Iterable[Act] | None) -> tuple[Act, ...] | None:
 class FaultPlan:
     """What goes wrong in a run, and when.
 
-    Where several faults meet one request, their waiting times add up and the first of the others in
-    the plan decides. `acts`, if there are any, take the place of the steps of a scenario; `seed`
-    decides the rest: the order of tasks, the lag of watches, names and chance.
+    If several faults concern one request, their waiting times add up, and the first of the others in the
+    plan decides. `acts` replace the steps of a scenario. `seed` decides the rest: the order of tasks, the lag
+    of watches, generated names and random numbers.
     """
 
     faults: tuple[Fault, ...] = field(default=(), converter=_as_tuple)
-    acts: tuple[Act, ...] | None = field(default=None, converter=_as_acts)
+    acts: tuple[ScenarioAct, ...] | None = field(default=None, converter=_as_acts)
     seed: int = 0
 
     def __str__(self) -> str:
         return f"FaultPlan.from_json({self.to_json()!r})"
 
     def to_json(self) -> str:
-        """The plan as JSON; what has its default is left out."""
+        """The plan as JSON, without defaults."""
         return msgspec.json.encode(_converter().unstructure(self)).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FaultPlan":
-        """Read what `to_json` wrote. ValueError says what is wrong with any other text."""
+        """Read what `to_json` wrote. Raises ValueError that says what is wrong with any other text."""
         converter = _converter()
         from cattrs import BaseValidationError, transform_error
 
@@ -259,10 +259,10 @@ class FaultPlan:
 
 
 class Crash(BaseException):
-    """The process of the manager has died here; whoever plays the machine catches it.
+    """The process of the manager dies here.
 
-    Not an `Exception`, because nothing in a process outlives its end. It comes out of a task group
-    in a `BaseExceptionGroup`, so catch it with `except*`.
+    Not an `Exception`, so that no reconciler catches it. A task group wraps it in a `BaseExceptionGroup`: the
+    code that runs the process catches it with `except*`.
     """
 
     def __init__(self, request: str, *, carried_out: bool) -> None:
@@ -283,6 +283,6 @@ def _converter() -> "Converter":
             name="cattrs",
         ) from None
     converter = Converter(forbid_extra_keys=True, omit_if_default=True)
-    configure_tagged_union(Act, converter, tag_name="act")
+    configure_tagged_union(ScenarioAct, converter, tag_name="act")
     configure_tagged_union(What, converter, tag_name="fault")
     return converter

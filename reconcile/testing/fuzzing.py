@@ -1,35 +1,30 @@
-"""Plans of all that users, neighbours and networks may do, drawn by a state machine of hypothesis.
+"""Random plans of what users, other controllers and networks may do, drawn by a state machine of hypothesis.
 
-Its rules add to a plan what makes sense at that point (nothing is deleted that was not made); the plan is
-told when it is complete, so what is found is a value that can be told again.
+Its rules add to a plan what makes sense at that point: nothing is deleted that was not made. The plan runs
+when it is complete, so what is found is a value that can run again.
 """
 
 from collections.abc import Callable, Sequence
 from enum import Enum
 from inspect import isclass
-from typing import TYPE_CHECKING, Any, Literal, get_origin
+from typing import Any, Literal, get_origin
 
 import attrs
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from hypothesis.strategies import SearchStrategy
 
 from reconcile.models import UNSET, Object, kind_of
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
 from reconcile.models.writing import to_json
-from reconcile.testing.acts import (
-    DEFAULT_NAMESPACE,
-    Act,
-    Apply,
-    DelayGarbage,
-    Delete,
-    Edit,
-    JumpClock,
-    Kill,
-    Recreate,
-    Release,
-    Touch,
-    Wait,
-    manifest_of,
-    path_of,
-)
 from reconcile.testing.faults import (
     Coalesce,
     CrashAfter,
@@ -51,12 +46,26 @@ from reconcile.testing.faults import (
     When,
 )
 from reconcile.testing.scenario import Scenario
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+from reconcile.testing.scenario_acts import (
+    DEFAULT_NAMESPACE,
+    Apply,
+    DelayGarbage,
+    Delete,
+    Edit,
+    JumpClock,
+    Kill,
+    Recreate,
+    Release,
+    ScenarioAct,
+    Touch,
+    Wait,
+    manifest_of,
+    path_of,
+)
+from reconcile.testing.strategies import field_values, objects
 
 STEPS = 8
-"""Rules of one plan, at most."""
+"""Acts and faults of one plan, at most."""
 NAMES = ("one", "two")
 _AMONG_REQUESTS = (
     CrashBefore(),
@@ -77,13 +86,9 @@ _MOST_LINES = 8
 _HUGE = 1_000
 
 
-def drawn(scenario: Scenario, tell: Callable[[FaultPlan], None], *, seed: int, count: int) -> None:
-    """Draw `count` plans and `tell` each of them; what that raises comes out, and ends it."""
-    from hypothesis import HealthCheck, Phase, settings
-    from hypothesis import seed as seeded
-    from hypothesis.stateful import run_state_machine_as_test
-
-    quietly = settings(
+def draw_plans(scenario: Scenario, run: Callable[[FaultPlan], None], *, seed: int, count: int) -> None:
+    """Draw `count` plans and `run` each of them; what that raises ends the drawing and is raised."""
+    without_output = settings(
         max_examples=count,
         stateful_step_count=STEPS,
         phases=[Phase.generate],
@@ -93,22 +98,19 @@ def drawn(scenario: Scenario, tell: Callable[[FaultPlan], None], *, seed: int, c
         print_blob=False,
         report_multiple_bugs=False,
     )
-    machine = _machine(scenario, tell, seed)
-    run_state_machine_as_test(seeded(seed)(machine), settings=quietly)
+    machine = _machine(scenario, run, seed)
+    run_state_machine_as_test(seeded(seed)(machine), settings=without_output)
 
 
-def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -> Any:
-    from hypothesis import strategies as st
-    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-
+def _machine(scenario: Scenario, run: Callable[[FaultPlan], None], seed: int) -> Any:
     numbers = st.integers(0, 11)
     made, edits, changes = _applies(scenario), _edits(scenario), _field_edits(scenario)
     owned = _owned(scenario)
 
-    class Plan(RuleBasedStateMachine):
+    class PlanMachine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            self.acts: list[Act] = []
+            self.acts: list[ScenarioAct] = []
             self.faults: list[Fault] = []
             self.paths: list[str] = []
 
@@ -146,7 +148,7 @@ def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -
                 (Wait(0.0), Wait(0.1), Wait(1.0), Kill(), JumpClock(3600.0), DelayGarbage(5.0))
             )
         )
-        def pass_time(self, act: Act) -> None:
+        def pass_time(self, act: ScenarioAct) -> None:
             self.acts.append(act)
 
         @rule(fault=_faults(scenario))
@@ -154,17 +156,13 @@ def _machine(scenario: Scenario, tell: Callable[[FaultPlan], None], seed: int) -
             self.faults.append(fault)
 
         def teardown(self) -> None:
-            tell(FaultPlan(self.faults, self.acts, seed))
+            run(FaultPlan(self.faults, self.acts, seed))
 
-    return Plan
+    return PlanMachine
 
 
-def _applies(scenario: Scenario) -> "SearchStrategy[Apply]":
+def _applies(scenario: Scenario) -> SearchStrategy[Apply]:
     """Objects that a user may make: those of the steps, and any that the models of the kinds allow."""
-    from hypothesis import strategies as st
-
-    from reconcile.testing.strategies import objects
-
     known = [step for step in scenario.steps if isinstance(step, Apply)]
     drawn: list[SearchStrategy[Apply]] = [st.sampled_from(known)] if known else []
     for kind in dict.fromkeys(controller.kind for controller in scenario.make_controllers()):
@@ -182,7 +180,7 @@ def _renamed(obj: Object, name: str) -> dict[str, Any]:
 
 
 def _tamed(value: Any) -> Any:
-    """The same with small numbers in place of huge ones: nobody asks for a trillion replicas."""
+    """The value with small numbers in place of huge ones: no user asks for a trillion replicas."""
     if isinstance(value, dict):
         return {name: _tamed(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -191,12 +189,12 @@ def _tamed(value: Any) -> Any:
     return abs(value) % 7 if huge else value
 
 
-def _edits(scenario: Scenario) -> Sequence[Act]:
+def _edits(scenario: Scenario) -> Sequence[ScenarioAct]:
     return [step for step in scenario.steps if isinstance(step, Edit | Delete | Release | Recreate)]
 
 
-def _field_edits(scenario: Scenario) -> "list[SearchStrategy[Edit]]":
-    """Edits of one field of a spec that the steps apply: a number, or a word of several, to any other."""
+def _field_edits(scenario: Scenario) -> list[SearchStrategy[Edit]]:
+    """Edits of one field of a spec that the steps apply, a number or an enum, to any other value."""
     found: list[SearchStrategy[Edit]] = []
     for act in [step for step in scenario.steps if isinstance(step, Apply)]:
         for controller in scenario.make_controllers():
@@ -210,15 +208,13 @@ def _field_edits(scenario: Scenario) -> "list[SearchStrategy[Edit]]":
     return found
 
 
-def _edited(path: str, field: ModelField) -> "SearchStrategy[Edit]":
-    from reconcile.testing.strategies import field_values
-
+def _edited(path: str, field: ModelField) -> SearchStrategy[Edit]:
     given = field_values(field).filter(lambda value: value is not UNSET)
     return given.map(lambda value: Edit(path, {"spec": {field.wire: _tamed(to_json(value))}}))
 
 
 def _is_narrow(annotation: Any) -> bool:
-    """Whether any value of the type makes sense: not of texts and mappings, whose meaning no type tells."""
+    """Whether any value of the type makes sense; of a text or a mapping it may not."""
     plain, _ = split_annotated(annotation)
     parts = [part for part in union_parts(plain) if part is not type(None)]
     return all(
@@ -234,7 +230,7 @@ def _owned(scenario: Scenario) -> Sequence[str]:
 
 
 def _path(scenario: Scenario, act: Apply) -> str:
-    """The path of what is applied; empty for a kind of which there is no model."""
+    """The path of what is applied; one that matches nothing for a kind without a model."""
     manifest = act.manifest
     kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
     for kind in (*scenario.kinds, *kinds):
@@ -245,9 +241,7 @@ def _path(scenario: Scenario, act: Apply) -> str:
     return "/nothing"
 
 
-def _faults(scenario: Scenario) -> "SearchStrategy[Fault]":
-    from hypothesis import strategies as st
-
+def _faults(scenario: Scenario) -> SearchStrategy[Fault]:
     plurals = sorted({kind_of(k).resource.plural for c in scenario.make_controllers() for k in c.kinds})
     paths = st.sampled_from(["*", *(f"*/{plural}*" for plural in plurals)])
     nths, times = st.integers(1, 6), st.sampled_from((1, 1, 3))

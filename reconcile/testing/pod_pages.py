@@ -1,7 +1,7 @@
-"""Simulated pods that answer: each on a loopback address of its own, with a page of metrics.
+"""Simulated pods that answer requests: each on a loopback address of its own, with a page of metrics.
 
-What scrapes pods can so be tested as it is, over real sockets. It takes real time, and a machine whose
-whole 127.0.0.0/8 is loopback, as on Linux.
+So code that scrapes pods can be tested over real sockets. It needs real time, and a machine on which all of
+127.0.0.0/8 is loopback, as on Linux.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ _IN_A_NET = 250
 class PodPages:
     """Pods answer `/metrics` on `port` of their address while they run, and `/healthz` with `ok`.
 
-    `metrics` is the text of the page of a pod at that moment; None is 503, as of a process that is
-    not well. By default it is `up 1`. A port of a container that it names `metrics` goes before `port`.
+    `metrics` returns the text of a pod's page, or None for 503, as from a failing process. By default it is
+    `up 1`. A container port named `metrics` takes precedence over `port`.
     """
 
     metrics: Callable[[Pod], str | None] = lambda pod: UP
@@ -34,14 +34,14 @@ class PodPages:
     _given: int = field(default=0, init=False)
 
     async def begin(self, pod: Pod) -> str:
-        """Answer for a pod; returns its address. Raises OSError where it cannot be had."""
+        """Answer for a pod; returns its address. Raises OSError if that is taken."""
         if pod.uid in self._addresses:
             return self._addresses[pod.uid]
         from aiohttp import web
 
         async def metrics(_: web.Request) -> web.Response:
             text = self.metrics(pod)
-            return web.Response(text="not well\n", status=503) if text is None else web.Response(text=text)
+            return web.Response(text="failing\n", status=503) if text is None else web.Response(text=text)
 
         async def health(_: web.Request) -> web.Response:
             return web.Response(text="ok")
@@ -58,19 +58,19 @@ class PodPages:
         return address
 
     async def end(self, uid: str) -> None:
-        """Answer no more for the pod of that uid."""
+        """Stop answering for the pod of that uid."""
         self._addresses.pop(uid, None)
         runner = self._runners.pop(uid, None)
         if runner is not None:
             await runner.cleanup()
 
     async def close(self) -> None:
-        """Answer for none any more."""
+        """Stop answering for all pods."""
         for uid in tuple(self._runners):
             await self.end(uid)
 
     def port_of(self, pod: Pod) -> int:
-        """Where a pod answers."""
+        """The port on which a pod answers."""
         ports = [port for one in pod.spec.containers for port in one.get("ports") or ()]
         named = [port["containerPort"] for port in ports if port.get("name") == "metrics"]
         return named[0] if named else self.port

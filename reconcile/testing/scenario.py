@@ -1,7 +1,7 @@
-"""What an author writes once: the controllers, what happens to them, and what must always hold."""
+"""What an author writes once: the controllers, what happens to them, and what must hold."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import field, frozen, validators
 
@@ -9,25 +9,18 @@ from reconcile.controller.declaration import Controller
 from reconcile.manager.leadership import LeaderElection
 from reconcile.models import Object
 from reconcile.simulation import Delays
-from reconcile.testing.acts import Act, manifest_of
+from reconcile.testing import free_invariants
+from reconcile.testing.scenario_acts import ScenarioAct, manifest_of
+from reconcile.testing.world import World
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from reconcile.testing.world import World
+ScenarioStep: TypeAlias = ScenarioAct | Callable[[World], Awaitable[None]]
+"""An act, or an async function of the world."""
 
-Step: TypeAlias = "Act | Callable[[World], Awaitable[None]]"
-"""What happens next: an act, or a function of the world that does whatever it likes."""
-
-Invariant: TypeAlias = "Callable[[World], None]"
-"""Raises AssertionError where the world is not as it must be."""
-
-FreeInvariant = Literal[
-    "converges", "stays", "extra-run", "end-state", "creates", "deletes", "orphans", "finalizers",
-    "generations", "backs-off", "requests", "leader", "declared",
-]  # fmt: skip
-FREE_INVARIANTS: tuple[FreeInvariant, ...] = get_args(FreeInvariant)
-"""The names of what holds of every operator, which `Scenario(without=)` may leave out."""
+Invariant: TypeAlias = Callable[[World], None]
+"""Raises AssertionError if it does not hold."""
 
 Controllers: TypeAlias = "Callable[..., Controller[Any] | Iterable[Controller[Any]]]"
 
@@ -36,8 +29,8 @@ def _manifests(given: Iterable[Object | Mapping[str, Any]]) -> tuple[dict[str, A
     return tuple(manifest_of(obj) for obj in given)
 
 
-# Converters with types: attrs tells checkers what may be given by what its converter takes.
-def _steps(given: Iterable[Step]) -> tuple[Step, ...]:
+# Converters with types: type checkers take the type of an argument from its converter.
+def _steps(given: Iterable[ScenarioStep]) -> tuple[ScenarioStep, ...]:
     return tuple(given)
 
 
@@ -54,48 +47,46 @@ def _invariants(given: Iterable[Invariant]) -> tuple[Invariant, ...]:
 
 
 def _known(_: Any, __: Any, names: Collection[str]) -> None:
-    unknown = sorted(set(names) - set(FREE_INVARIANTS))
+    known = free_invariants.names()
+    unknown = sorted(set(names).difference(known))
     if unknown:
-        raise ValueError(
-            f"not invariants of the kit: {', '.join(unknown)}; those are {', '.join(FREE_INVARIANTS)}"
-        )
+        raise ValueError(f"unknown invariants: {', '.join(unknown)}; without= accepts {', '.join(known)}")
 
 
 @frozen(kw_only=True)
 class Scenario:
-    """One story of a cluster, to be told under every fault.
+    """What happens to the controllers of an operator, and what must hold whatever else goes wrong.
 
-    `controllers` makes the controllers of a process, anew for each of its lives: what they keep in
-    memory dies with it. `outside` makes what is outside the cluster and outlives a process (an account
-    system, a DNS zone): anew for each run, handed to `controllers` as their one argument, and to be found
-    at `World.outside`.
+    `controllers` makes the controllers of a process, and is called for each of its lives: what they keep in
+    memory is lost with it. `outside` makes what exists outside the cluster and outlives a process (an account
+    system, a DNS zone). It is called for each run; its result is the argument of `controllers`, and
+    `World.outside`.
 
-    The controllers' kinds are defined, and so are further `kinds`, and `definitions`, which are
-    CustomResourceDefinitions and go before a model's own. `objects` are there before any manager starts.
+    The server serves the controllers' kinds, further `kinds`, and `definitions`: CustomResourceDefinitions,
+    which take precedence over that of a model. `objects` exist before any manager starts.
 
-    The `steps` happen one after the other. Between two the world comes to rest, unless there is a `Wait`
+    The `steps` happen one after another. Between two the world comes to rest, unless there is a `Wait`
     between them: then only so many seconds pass. It is at rest when nothing has changed for `quiet_seconds`,
-    and must be within `limit_seconds`. `objects` and `steps` of another namespace than `default` need
-    no Namespace: it is made.
+    which must happen within `limit_seconds`. Namespaces of `objects` and `steps` are made as needed.
 
-    Of the managers there are `replicas`, with `leader_election` if they have a Lease. With `nodes`,
-    simulated nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make them
-    (`reconcile.simulation`). What those make and delete is not counted as the
-    controllers'. `lag` is how late watches are, in seconds, at least and at most.
+    There are `replicas` managers, with a Lease if they have a `leader_election`. With `nodes`, simulated
+    nodes run the pods; with `workloads` as well, Deployments, StatefulSets and Jobs make pods
+    (`reconcile.simulation`), which are not counted as the controllers' work. `lag` is how late watches are,
+    in seconds, at least and at most.
 
-    `invariants` are checked whenever the world is at rest, `always` after every single change; both
-    are functions of the `World` that raise AssertionError. Of the kit's own (`FREE_INVARIANTS`) those
-    `without` are not checked. A process may make `most_requests` for one object while the world comes
-    to rest, and may fail `most_failures` times a minute for one key.
+    `invariants` are checked whenever the world is at rest, `always` after each change; both are functions of
+    the `World` that raise AssertionError. The kit's own invariants are checked too, except those in
+    `without`. A process may make `most_requests` for one object while the world comes to rest, and may fail
+    `most_failures` times a minute for one key.
 
-    For `fuzz`, `strategies` (of hypothesis, by kind) say which objects users make; without one for a kind
-    they are those that the steps apply, and where there are none any that its model allows.
+    For `fuzz`, `strategies` (of hypothesis, by kind) make the objects of users; without one for a kind they
+    are those that the steps apply, and without those any that the model allows.
 
     Raises ValueError for bad numbers, unknown names in `without`, and `workloads` without `nodes`.
     """
 
     controllers: Controllers
-    steps: Sequence[Step] = field(default=(), converter=_steps)
+    steps: Sequence[ScenarioStep] = field(default=(), converter=_steps)
     outside: Callable[[], Any] | None = None
     objects: Sequence[dict[str, Any]] = field(default=(), converter=_manifests)
     kinds: Sequence[type[Object]] = field(default=(), converter=_kinds)
@@ -117,35 +108,20 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         if self.workloads and self.nodes is None:
-            raise ValueError("workloads=True needs nodes=Delays(): nothing would run the pods")
+            raise ValueError("workloads=True needs nodes=Delays(), which run the pods")
 
     def make_outside(self) -> Any:
-        """What is outside the cluster in one run; None where there is nothing."""
+        """What exists outside the cluster in one run, or None."""
         return None if self.outside is None else self.outside()
 
     def make_controllers(self, outside: Any = None) -> tuple[Controller[Any], ...]:
-        """The controllers of one life of a process; `outside` is that of its run, or one of their own."""
+        """The controllers of one life of a process, with the `outside` of its run or one of their own."""
         if self.outside is None:
             made = self.controllers()
         else:
             made = self.controllers(self.outside() if outside is None else outside)
         return (made,) if isinstance(made, Controller) else tuple(made)
 
-    def checks(self, name: FreeInvariant) -> bool:
-        """Whether an invariant of the kit is checked."""
+    def checks(self, name: str) -> bool:
+        """Whether one of the kit's own invariants is checked."""
         return name not in self.without
-
-
-@frozen
-class Violation:
-    """Something that must hold and did not: the invariant's name, and what was seen.
-
-    `at` is the virtual time in seconds; it is no part of what makes two violations the same.
-    """
-
-    rule: str
-    text: str
-    at: float = field(default=0.0, eq=False)
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"

@@ -1,33 +1,32 @@
-"""From a plan that fails to the least that fails in the same way."""
+"""The least plan that fails in the same way as a given one."""
 
 from collections.abc import Callable, Collection, Iterator
 
 from attrs import evolve
 
-from reconcile.testing.acts import Wait
 from reconcile.testing.faults import Coalesce, Fault, FaultPlan, Hold
+from reconcile.testing.scenario_acts import Wait
 
 MOST_TRIES = 150
 
 
 def shrink(plan: FaultPlan, fails: Callable[[FaultPlan], bool], *, tries: int = MOST_TRIES) -> FaultPlan:
-    """The plan with everything left out without which it still `fails`; at most so many tries."""
-    left = tries
-    again = True
-    while again:
-        again = False
-        for smaller in _smaller(plan):
-            if left == 0:
+    """The plan without what it does not need to fail (`fails`), after at most `tries` attempts."""
+    is_smaller = True
+    while is_smaller:
+        is_smaller = False
+        for candidate in _smaller(plan):
+            if tries == 0:
                 return plan
-            left -= 1
-            if fails(smaller):
-                plan, again = smaller, True
+            tries -= 1
+            if fails(candidate):
+                plan, is_smaller = candidate, True
                 break
     return plan
 
 
 def _smaller(plan: FaultPlan) -> Iterator[FaultPlan]:
-    """Plans that are a little less, the boldest first."""
+    """Plans with less in them; those that leave out most come first."""
     if len(plan.faults) > 1:
         yield evolve(plan, faults=())
     for number in range(len(plan.faults)):

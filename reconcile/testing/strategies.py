@@ -1,6 +1,6 @@
 """Hypothesis strategies from model classes: any object that the class's own definition allows.
 
-Only this module needs hypothesis, and only when a strategy is made: `pip install reconcile-runtime[testing]`.
+Needs hypothesis: `pip install reconcile-runtime[testing]`.
 """
 
 import datetime
@@ -8,15 +8,14 @@ import enum
 import inspect
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from reconcile.models import UNSET, Object, ObjectMeta, Quantity, Schema, UnsetType
 from reconcile.models.fields import ModelField, fields_of, split_annotated, union_parts
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
 
 __all__ = ["field_values", "objects", "values"]
 
@@ -27,23 +26,19 @@ _LONGEST = 3
 _SMALLEST, _LARGEST = -(2**53), 2**53
 
 
-def objects(model: type[O], *, namespace: str = "default") -> "SearchStrategy[O]":
+def objects(model: type[O], *, namespace: str = "default") -> SearchStrategy[O]:
     """Objects of a kind: any values that its types and the keywords of its fields allow, any name.
 
     CEL rules and validators are not known to it: narrow with `.filter` where a class has them. Raises
     TypeError for a type that has no strategy.
     """
-    from hypothesis import strategies as st
-
     names = st.from_regex(r"\A[a-z]([a-z0-9-]{0,20}[a-z0-9])?\Z")
     metadata = st.builds(ObjectMeta, name=names, namespace=st.just(namespace))
     return values(model).flatmap(lambda obj: metadata.map(lambda given: obj.replace(metadata=given)))
 
 
-def values(model: type[T]) -> "SearchStrategy[T]":
+def values(model: type[T]) -> SearchStrategy[T]:
     """Values of a class of a model: required fields always, the others in any combination."""
-    from hypothesis import strategies as st
-
     given = {f.argument: field_values(f) for f in fields_of(model) if f.type is not ObjectMeta}
     needed = {name: one for name, one in given.items() if name in _needed(model)}
     optional = {name: one for name, one in given.items() if name not in needed}
@@ -54,10 +49,8 @@ def _needed(model: type[Any]) -> set[str]:
     return {f.argument for f in fields_of(model) if f.needed}
 
 
-def field_values(field: ModelField) -> "SearchStrategy[Any]":
+def field_values(field: ModelField) -> SearchStrategy[Any]:
     """Values of a field of a model, None and UNSET among them where it has them. Raises TypeError."""
-    from hypothesis import strategies as st
-
     if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
         raise TypeError(f"{field.name}: a default that takes the object has no strategy")
     strategy = _of(field.type, field.schema)
@@ -66,10 +59,8 @@ def field_values(field: ModelField) -> "SearchStrategy[Any]":
     return st.just(UNSET) | strategy if field.unset else strategy
 
 
-def _of(annotation: Any, schema: Schema) -> "SearchStrategy[Any]":
+def _of(annotation: Any, schema: Schema) -> SearchStrategy[Any]:
     """Values of a type that its schema allows."""
-    from hypothesis import strategies as st
-
     plain, extras = split_annotated(annotation)
     if plain is not annotation:
         inner = [one for one in extras if isinstance(one, Schema)]
@@ -94,9 +85,7 @@ def _of(annotation: Any, schema: Schema) -> "SearchStrategy[Any]":
     return _scalar(annotation, schema)
 
 
-def _tuples(items: "SearchStrategy[Any]", schema: Schema) -> "SearchStrategy[Any]":
-    from hypothesis import strategies as st
-
+def _tuples(items: SearchStrategy[Any], schema: Schema) -> SearchStrategy[Any]:
     def identity(item: Any) -> Any:
         return tuple(map(str, _keys(item, schema.list_map_keys))) if schema.list_type == "map" else repr(item)
 
@@ -114,15 +103,11 @@ def _most(limit: int | None) -> int:
     return _LONGEST if limit is None else min(limit, _LONGEST)
 
 
-def _words() -> "SearchStrategy[str]":
-    from hypothesis import strategies as st
-
+def _words() -> SearchStrategy[str]:
     return st.text("abcxyz09-", min_size=1, max_size=8)
 
 
-def _scalar(annotation: Any, schema: Schema) -> "SearchStrategy[Any]":
-    from hypothesis import strategies as st
-
+def _scalar(annotation: Any, schema: Schema) -> SearchStrategy[Any]:
     if annotation is str:
         return _text(schema)
     if annotation is int:
@@ -146,9 +131,7 @@ def _scalar(annotation: Any, schema: Schema) -> "SearchStrategy[Any]":
     return strategy
 
 
-def _text(schema: Schema) -> "SearchStrategy[str]":
-    from hypothesis import strategies as st
-
+def _text(schema: Schema) -> SearchStrategy[str]:
     least, most = schema.min_length or 0, schema.max_length
     if schema.pattern is None:
         return st.text(
@@ -162,9 +145,7 @@ def _text(schema: Schema) -> "SearchStrategy[str]":
     )
 
 
-def _integers(schema: Schema) -> "SearchStrategy[int]":
-    from hypothesis import strategies as st
-
+def _integers(schema: Schema) -> SearchStrategy[int]:
     wide = 31 if schema.format == "int32" else 53
     least = -(2**wide) if schema.minimum is None else int(schema.minimum) + bool(schema.exclusive_minimum)
     most = 2**wide - 1 if schema.maximum is None else int(schema.maximum) - bool(schema.exclusive_maximum)

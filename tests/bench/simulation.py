@@ -20,7 +20,7 @@ from reconcile.kinds import ConfigMap
 from reconcile.models import Schema
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, FaultPlan, Scenario
-from reconcile.testing.running import Theatre
+from reconcile.testing.scenario_runner import ScenarioRunner
 from tests.simulation.scenarios import cluster, real_definition
 
 PROCESSES = 6
@@ -71,7 +71,7 @@ def ray_cluster(nodes: Delays | None = None) -> Scenario:
 
 def best_ms(scenario: Scenario) -> float:
     """Milliseconds of processor time a run takes, in the best batch: what else goes on is no part of it."""
-    theatre = Theatre(scenario)
+    theatre = ScenarioRunner(scenario)
     theatre.run(FaultPlan())
     best, until, seed = float("inf"), time.perf_counter() + SECONDS, 0
     while time.perf_counter() < until:

@@ -16,7 +16,7 @@ from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
 from reconcile import Client, Manager, ObjectMeta, Transport
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Namespace, Pod
-from reconcile.simulation.nodes import running_status
+from reconcile.simulation.simulated_nodes import running_status
 from reconcile.testing import VirtualClock, simulate
 
 CLUSTERS = 50

@@ -16,10 +16,10 @@ from reconcile.models import kind_of
 from reconcile.testing import (
     Edit,
     Fault,
+    FaultControl,
     FaultPlan,
-    Faults,
     LoseReply,
-    ManagerOf,
+    ManagerRunner,
     Meanwhile,
     Refuse,
     Stall,
@@ -185,7 +185,7 @@ def test_a_refused_write_is_not_sent_again_before_that_very_object_is_seen_anew(
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_deletion_that_was_refused_is_decided_anew_on_what_has_changed(
-    seed: int, cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+    seed: int, cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     async def clear(ctx: Context[ConfigMap]) -> None:
         if "keep" not in ctx.object.metadata.labels:

@@ -39,7 +39,7 @@ from reconcile.testing import (
     When,
     simulate,
 )
-from reconcile.testing.lines import whole_lines
+from reconcile.testing.stream_faults import whole_lines
 from tests.helpers.managers import Toy, World, played
 
 CONFIG = kind_of(ConfigMap).resource

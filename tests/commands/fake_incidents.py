@@ -7,13 +7,13 @@ import anyio
 from reconcile import Client
 from reconcile.commands.incident_play import AT_ONCE
 from reconcile.kinds import Namespace, Pod
-from reconcile.simulation import Incident, Logic, Stage, Verdict
+from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic
 
 SEEN: list[str] = []
 """What the incidents were played on, in order: namespace, logic, servers."""
 
 
-async def play_quickly(stage: Stage, logic: Logic) -> Verdict:
+async def play_quickly(stage: IncidentStage, logic: Logic) -> IncidentVerdict:
     observer = Client(stage.observer)
     assert (await observer.get(Namespace, stage.namespace)).name == stage.namespace
     assert await observer.list(Pod, stage.namespace) == []
@@ -22,20 +22,20 @@ async def play_quickly(stage: Stage, logic: Logic) -> Verdict:
     stage.report("scaling to four")
     await anyio.sleep(0.05)
     if logic == "original":
-        return Verdict(ok=False, deleted=3, created=2, seconds=1.234567, explanation="three went")
-    return Verdict(ok=True, deleted=1, created=0, seconds=1.5)
+        return IncidentVerdict(ok=False, deleted=3, created=2, seconds=1.234567, explanation="three went")
+    return IncidentVerdict(ok=True, deleted=1, created=0, seconds=1.5)
 
 
-async def hold_always(stage: Stage, logic: Logic) -> Verdict:
-    return Verdict(ok=True, writes=0)
+async def hold_always(stage: IncidentStage, logic: Logic) -> IncidentVerdict:
+    return IncidentVerdict(ok=True, writes=0)
 
 
-async def break_down(stage: Stage, logic: Logic) -> Verdict:
+async def break_down(stage: IncidentStage, logic: Logic) -> IncidentVerdict:
     async with anyio.create_task_group():
         raise RuntimeError("the flood ran dry")
 
 
-async def never_end(stage: Stage, logic: Logic) -> Verdict:
+async def never_end(stage: IncidentStage, logic: Logic) -> IncidentVerdict:
     stage.report("waiting for ever")
     await anyio.sleep_forever()
 
@@ -51,7 +51,7 @@ def crowd(names: Iterable[str]) -> tuple[list[int], list[Incident]]:
     playing: list[str] = []
     counts: list[int] = []
 
-    async def play(stage: Stage, logic: Logic) -> Verdict:
+    async def play(stage: IncidentStage, logic: Logic) -> IncidentVerdict:
         playing.append(stage.namespace)
         counts.append(len(playing))
         SEEN.append(stage.namespace)
@@ -59,6 +59,6 @@ def crowd(names: Iterable[str]) -> tuple[list[int], list[Incident]]:
             while len(playing) < AT_ONCE:
                 await anyio.sleep(0.01)
         playing.remove(stage.namespace)
-        return Verdict(ok=logic == "ours")
+        return IncidentVerdict(ok=logic == "ours")
 
     return counts, [Incident(name, name, play, seconds=number) for number, name in enumerate(names)]

@@ -18,7 +18,7 @@ from reconcile.commands import main
 from reconcile.commands.demo_command import commands_in
 from reconcile.commands.demo_screen import incident_table, result_line
 from reconcile.commands.incident_play import AT_ONCE, IncidentPlay, SideResult, SideRunning
-from reconcile.simulation import Incident, Verdict
+from reconcile.simulation import Incident, IncidentVerdict
 from tests.commands import fake_incidents
 from tests.commands.helpers import Command, running
 
@@ -220,8 +220,8 @@ def test_a_port_in_use_is_reported_in_one_line_and_leaves_no_files(
 
 def held() -> IncidentPlay:
     play = IncidentPlay(fake_incidents.quick, now="ours: watching for 8 s, with 200 events a second")
-    play.original = SideResult(Verdict(ok=False, deleted=3, created=2))
-    play.ours = SideResult(Verdict(ok=True, deleted=1, created=0))
+    play.original = SideResult(IncidentVerdict(ok=False, deleted=3, created=2))
+    play.ours = SideResult(IncidentVerdict(ok=True, deleted=1, created=0))
     return play
 
 
@@ -248,7 +248,7 @@ def test_the_table_shows_how_long_a_side_has_been_played() -> None:
 
 def test_a_failed_incident_stands_in_capitals() -> None:
     play = IncidentPlay(fake_incidents.quick, sabotaged=True)
-    play.original = play.ours = SideResult(Verdict(ok=False, deleted=3, created=2))
+    play.original = play.ours = SideResult(IncidentVerdict(ok=False, deleted=3, created=2))
     assert "FAILED" in rendered(play, 110)
     assert "sabotaged" in rendered(play, 110)
 

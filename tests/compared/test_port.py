@@ -13,7 +13,7 @@ from notebooks import KOPF, Notebook, NotebookSpec, notebooks
 from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, PersistentVolumeClaim, Service
 from reconcile.models import definition_of
-from reconcile.testing import ListeningServer, ManagerOf, eventually
+from reconcile.testing import ListeningServer, ManagerRunner, eventually
 
 HERE = Path(__file__).parent
 NOTEBOOK = HERE.parents[1] / "docs" / "examples" / "notebook"
@@ -52,7 +52,7 @@ def kopf(server: ListeningServer, log: Path) -> Iterator[None]:
 
 
 async def test_notebooks_that_kopf_made_go_on_under_the_port(
-    api_server: ListeningServer, manager: ManagerOf, tmp_path: Path
+    api_server: ListeningServer, manager: ManagerRunner, tmp_path: Path
 ) -> None:
     where = api_server.namespace
     async with api_server.connect() as client:

@@ -18,7 +18,7 @@ from reconcile.errors import LeadershipLost
 from reconcile.kinds import ConfigMap
 from reconcile.models import definition_of
 from reconcile.testing import LateTransport, VirtualClock, simulate
-from reconcile.testing.answers import refusal
+from reconcile.testing.fault_answers import refusal
 from reconcile.testing.faults import Refuse
 from tests.helpers.managers import Toy, ToySpec
 

@@ -10,7 +10,7 @@ from reconcile import Context, Controller, Intent, ObjectMeta, OwnerReference
 from reconcile.errors import ApiError
 from reconcile.kinds import ConfigMap, Job, JobSpec, Pod, PodSpec, Secret
 from reconcile.owners import with_owner
-from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, RefuseAsStale, When, run_once
+from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, RefuseAsStale, RunReport, When, run_once
 from tests.helpers.managers import Toy, World, played
 
 TOY = Toy(metadata=ObjectMeta("toy", "default"))
@@ -36,7 +36,7 @@ class Wanted:
         if self.then is not None:
             await self.then(ctx)
 
-    async def run(self, client: FakeClient, **options: Any) -> Pass:
+    async def run(self, client: FakeClient, **options: Any) -> RunReport:
         owns = options.pop("owns", [ConfigMap])
         return await run_once(Controller(Toy, self.keep, owns=owns, name="toys"), TOY, client)
 

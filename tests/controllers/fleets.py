@@ -8,7 +8,7 @@ from controllers.fleets import RayClusterFleet, RayClusterReplicaSet, make_contr
 from controllers.fleets.models import ClusterTemplate, FleetSpec, RollingUpdate, Strategy
 from controllers.workergroups import RayCluster
 from reconcile import LabelSelector, ObjectMeta
-from reconcile.testing import FakeClient, Pass, VirtualClock, run_once
+from reconcile.testing import FakeClient, RunReport, VirtualClock, run_once
 
 LABELS = {"model.aibrix.ai/name": "llama"}
 
@@ -42,10 +42,10 @@ class Fleets:
         assert isinstance(clock, VirtualClock)
         return clock
 
-    async def roll(self, name: str = "fleet") -> Pass:
+    async def roll(self, name: str = "fleet") -> RunReport:
         return await run_once(self.fleets, f"default/{name}", self.client)
 
-    async def fill(self) -> list[Pass]:
+    async def fill(self) -> list[RunReport]:
         return [await run_once(self.sets_of, one, self.client) for one in await self.sets()]
 
     async def fleet(self, name: str = "fleet") -> RayClusterFleet:

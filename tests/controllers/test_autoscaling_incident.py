@@ -6,14 +6,14 @@ import pytest
 
 from controllers.autoscaling import definition
 from controllers.autoscaling.demo import incident as unready
-from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
+from reconcile.simulation import Delays, IncidentVerdict, Logic, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.autoscaling import Net
 from tests.controllers.world import world
 
 
-def play(seed: int, logic: Logic, scenario: unready.LoadScenario) -> Verdict:
-    async def run() -> Verdict:
+def play(seed: int, logic: Logic, scenario: unready.LoadScenario) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, definition(), delays=Delays(0.2, 0.2)) as here:
             return await unready.play(here.stage, logic, scenario, Net())
         raise AssertionError("unreachable")

@@ -14,7 +14,7 @@ from reconcile.blocks import AllowedHosts, FetchFailed
 from reconcile.blocks.autoscaler.readings import ceil_div, milli_of
 from reconcile.kinds import Deployment, Pod
 from reconcile.simulation import Delays
-from reconcile.testing import Apply, Delete, Report, Scenario, Wait, World, seeds, sweep
+from reconcile.testing import Apply, Delete, Scenario, ScenarioReport, Wait, World, seeds, sweep
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "3"))
 RUNS = int(os.environ.get("SWEEP_RUNS", "8")) or None
@@ -149,7 +149,7 @@ def scenario() -> Scenario:
     )
 
 
-def told(what: str, report: Report, in_full: str = "") -> None:
+def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
     print(f"\npod autoscalers: {what}: {report}{in_full}")
 
 

@@ -8,7 +8,8 @@ from attrs import frozen
 from controllers import autoscaling, fleets, nodegroups, workergroups
 from reconcile import Context, Controller, Object, ObjectMeta, resource
 from reconcile.models import decode
-from reconcile.testing import FakeClient, Unbounded, assert_bounded
+from reconcile.testing import FakeClient, assert_bounded
+from reconcile.testing.bounds import Unbounded
 from tests.controllers.autoscaling import autoscaler
 from tests.controllers.fleets import fleet
 from tests.controllers.nodegroups import autoscaler as node_autoscaler

@@ -22,7 +22,7 @@ from controllers.workergroups import RayCluster, make_controller
 from controllers.workergroups import definition as clusters
 from reconcile import Manager
 from reconcile.models import encode
-from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
+from reconcile.simulation import Delays, IncidentVerdict, Logic, bundled_incidents
 from reconcile.testing import (
     Apply,
     Cut,
@@ -32,8 +32,8 @@ from reconcile.testing import (
     FaultyTransport,
     Kill,
     LateTransport,
-    Report,
     Scenario,
+    ScenarioReport,
     Wait,
     When,
     World,
@@ -50,8 +50,8 @@ SEEDS = int(os.environ.get("SWEEP_SEEDS", "2"))
 QUICK = Delays(start=0.2, stop=0.2)
 
 
-def play(seed: int, logic: Logic) -> Verdict:
-    async def run() -> Verdict:
+def play(seed: int, logic: Logic) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, clusters(), definition(), set_definition(), delays=QUICK) as here:
             return await scaling.play(here.stage, logic)
         raise AssertionError("unreachable")
@@ -203,7 +203,7 @@ def scenario(surge: int, unavailable: int) -> Scenario:
 pytestmark = pytest.mark.timeout(3600 if "SWEEP_RUNS" in os.environ else 60)
 
 
-def told(what: str, report: Report, in_full: str = "") -> None:
+def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
     print(f"\nfleets: {what}: {report}{in_full}")
 
 

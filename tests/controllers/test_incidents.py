@@ -19,9 +19,9 @@ from reconcile.simulation import (
     BEHAVIOUR,
     STOP_SECONDS,
     Delays,
+    IncidentVerdict,
     Logic,
     Observer,
-    Verdict,
     bundled_incidents,
     observe,
 )
@@ -37,8 +37,8 @@ def scale_down(
     logic: Logic,
     scenario: scaling.ScaleDownScenario = SCENARIO,
     restart: scaling.ScaleDownScenario | None = None,
-) -> Verdict:
-    async def run() -> Verdict:
+) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, clusters(), delays=QUICK) as here:
             return await scaling.play(here.stage, logic, scenario, restart)
         raise AssertionError("unreachable")
@@ -227,8 +227,8 @@ def test_a_settled_cluster_is_written_to_no_more() -> None:
 # The registry secrets.
 
 
-def copy_secret(seed: int, logic: Logic) -> Verdict:
-    async def run() -> Verdict:
+def copy_secret(seed: int, logic: Logic) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, pipelines(), delays=QUICK) as here:
             verdict = await copying.play(here.stage, logic)
             await anyio.sleep(5)

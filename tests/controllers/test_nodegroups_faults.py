@@ -10,7 +10,7 @@ import pytest
 from controllers.nodegroups import NodeAutoscaler, NodeGroupSettings, make_controller
 from controllers.nodegroups.demo import incident as conflicts
 from reconcile import Manager
-from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
+from reconcile.simulation import Delays, IncidentVerdict, Logic, bundled_incidents
 from reconcile.testing import (
     Cut,
     Drop,
@@ -132,8 +132,8 @@ def test_any_single_write_may_go_wrong_in_any_way() -> None:
 # The incident.
 
 
-def played(seed: int, logic: Logic) -> Verdict:
-    async def run() -> Verdict:
+def played(seed: int, logic: Logic) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, *definitions(published=seed == 0), delays=Delays()) as here:
             return await conflicts.play(here.stage, logic)
         raise AssertionError("unreachable")
@@ -159,7 +159,7 @@ def test_the_original_takes_the_best_group_out_of_its_place(seed: int) -> None:
 
 @pytest.mark.rule("node-groups-incident")
 def test_a_storm_that_did_not_come_is_no_proof() -> None:
-    async def run() -> Verdict:
+    async def run() -> IncidentVerdict:
         async with world(0, *definitions(), delays=Delays()) as here:
             calm = conflicts.ConflictScenario(refused=0, rewrites=0.5, rounds=1, conflicts=20)
             return await conflicts.play(here.stage, "ours", calm)

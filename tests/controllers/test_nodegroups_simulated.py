@@ -9,7 +9,7 @@ from controllers.nodegroups import NodeGroupSettings, make_controller
 from reconcile import Context, Controller, Write
 from reconcile.kinds import Pod
 from reconcile.models import encode
-from reconcile.testing import Apply, Delete, Report, Scenario, World, seeds, sweep
+from reconcile.testing import Apply, Delete, Scenario, ScenarioReport, World, seeds, sweep
 from tests.controllers.nodegroups import (
     API,
     MACHINES,
@@ -99,7 +99,7 @@ def scenario() -> Scenario:
     )
 
 
-def told(what: str, report: Report, in_full: str = "") -> None:
+def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
     print(f"\nnode groups: {what}: {report}{in_full}")
 
 

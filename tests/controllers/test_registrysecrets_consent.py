@@ -14,14 +14,16 @@ from reconcile.blocks import Consent, Copier, Unusable
 from reconcile.blocks.copier.consent import ALLOW_COPIES_FOR
 from reconcile.controller.entry_points import CONTROLLERS, entries, sample_of
 from reconcile.kinds import Namespace, Secret
-from reconcile.testing import FakeClient, Pass, run_once
+from reconcile.testing import FakeClient, RunReport, run_once
 from tests.controllers.pipelines import HOST, copies, mode, pipeline, respec, source
 from tests.controllers.world import NAMESPACE
 
 STRICT = make_controller(Consent())
 
 
-async def once(client: FakeClient, name: str = "shop", namespace: str = NAMESPACE, **agreed: Any) -> Pass:
+async def once(
+    client: FakeClient, name: str = "shop", namespace: str = NAMESPACE, **agreed: Any
+) -> RunReport:
     chosen = make_controller(Consent(**agreed)) if agreed else STRICT
     return await run_once(chosen, f"{namespace}/{name}", client)
 

@@ -14,7 +14,7 @@ from reconcile import Key, ObjectMeta
 from reconcile.blocks.copier.copies import SOURCE_VERSION
 from reconcile.kinds import Event, Namespace, Secret
 from reconcile.models import encode
-from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, When, run_once
+from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, RunReport, When, run_once
 from tests.controllers.pipelines import (
     COPIES,
     DOCKER,
@@ -31,7 +31,7 @@ from tests.controllers.pipelines import (
 from tests.controllers.world import NAMESPACE
 
 
-async def once(client: FakeClient) -> Pass:
+async def once(client: FakeClient) -> RunReport:
     return await run_once(controller, f"{NAMESPACE}/shop", client)
 
 

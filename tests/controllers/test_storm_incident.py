@@ -4,13 +4,13 @@ import pytest
 
 from controllers.registrysecrets import definition as pipelines
 from controllers.registrysecrets.demo import storm
-from reconcile.simulation import Delays, Logic, Verdict, bundled_incidents
+from reconcile.simulation import Delays, IncidentVerdict, Logic, bundled_incidents
 from reconcile.testing import simulate
 from tests.controllers.world import world
 
 
-def caught(seed: int, logic: Logic) -> Verdict:
-    async def run() -> Verdict:
+def caught(seed: int, logic: Logic) -> IncidentVerdict:
+    async def run() -> IncidentVerdict:
         async with world(seed, pipelines(), delays=Delays(start=0.2, stop=0.2)) as here:
             return await storm.play(here.stage, logic)
         raise AssertionError("unreachable")

@@ -11,7 +11,7 @@ from controllers.workergroups import RayCluster, RayClusterSpec, controller, def
 from controllers.workergroups.models import HeadGroupSpec, WorkerGroupSpec
 from reconcile import ObjectMeta
 from reconcile.kinds import Pod, PodCondition, PodStatus, Service
-from reconcile.testing import FakeClient, Fault, FaultPlan, Pass, Refuse, When, run_once
+from reconcile.testing import FakeClient, Fault, FaultPlan, Refuse, RunReport, When, run_once
 from tests.controllers.world import SAMPLES
 
 OURS = Path(__file__).parents[2] / "docs" / "samples" / "ray-cluster.yaml"
@@ -31,7 +31,7 @@ def cluster(replicas: int = 2, **spec: Any) -> RayCluster:
     return RayCluster(metadata=ObjectMeta("ray", "default"), spec=evolve(given, **spec))
 
 
-async def once(client: FakeClient, name: str = "ray") -> Pass:
+async def once(client: FakeClient, name: str = "ray") -> RunReport:
     return await run_once(controller, f"default/{name}", client)
 
 

@@ -14,7 +14,7 @@ from reconcile import ObjectMeta
 from reconcile.errors import ApiError, NotFound
 from reconcile.kinds import Ingress, Pod, Secret, Service, ServiceAccount
 from reconcile.models import encode, unstructured_kind
-from reconcile.testing import FakeClient, Pass, run_once
+from reconcile.testing import FakeClient, RunReport, run_once
 from tests.controllers.test_workergroups_controller import become_ready, cluster, live, once, pods, set_phase
 
 Role = unstructured_kind("rbac.authorization.k8s.io/v1", "Role")
@@ -56,7 +56,7 @@ async def settled(client: FakeClient) -> None:
     assert (await once(client)).writes == []
 
 
-def condition(made: Pass, name: str) -> str:
+def condition(made: RunReport, name: str) -> str:
     return str(made.conditions[name]["status"])
 
 

@@ -11,7 +11,7 @@ from controllers.workergroups import RayCluster, controller, definition
 from reconcile import Client, Manager, ObjectMeta, Request
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Namespace, Pod
-from reconcile.simulation.nodes import running_status
+from reconcile.simulation.simulated_nodes import running_status
 from reconcile.testing import (
     Cut,
     EndEarly,

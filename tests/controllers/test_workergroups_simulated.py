@@ -23,8 +23,8 @@ from reconcile.testing import (
     Delete,
     Kill,
     Release,
-    Report,
     Scenario,
+    ScenarioReport,
     Wait,
     World,
     seeds,
@@ -183,7 +183,7 @@ SEVERAL_HOSTS = scenario(
 )
 
 
-def told(what: str, report: Report, in_full: str = "") -> None:
+def told(what: str, report: ScenarioReport, in_full: str = "") -> None:
     print(f"\nworker groups: {what}: {report}{in_full}")
 
 

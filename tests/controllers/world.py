@@ -12,7 +12,7 @@ from attrs import define, field
 from reconcile import Client, Controller, Manager, ObjectMeta, Transport
 from reconcile.embedded import ApiServer, InProcessTransport
 from reconcile.kinds import Namespace
-from reconcile.simulation import Delays, SimulatedNodes, Stage
+from reconcile.simulation import Delays, IncidentStage, SimulatedNodes
 from reconcile.testing import FaultyTransport, LateTransport, VirtualClock
 
 SAMPLES = Path(os.environ.get("USERS_SAMPLES") or Path(__file__).parents[2].parent / "shared" / "samples")
@@ -30,9 +30,9 @@ class World:
     lives: int = field(default=0, init=False)
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> IncidentStage:
         """The same as an incident is given it."""
-        return Stage(self.transport, self.transport, NAMESPACE, lambda _: None, self.clock)
+        return IncidentStage(self.transport, self.transport, NAMESPACE, lambda _: None, self.clock)
 
     @asynccontextmanager
     async def running(

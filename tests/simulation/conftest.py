@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.testing.loop import VirtualTimeLoop
+from reconcile.testing.virtual_time import VirtualTimeLoop
 
 
 def pytest_asyncio_loop_factories(

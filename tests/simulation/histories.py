@@ -2,10 +2,10 @@
 
 import msgspec
 
-from reconcile.testing import Run
+from reconcile.testing import ScenarioRun
 
 
-def history(run: Run) -> bytes:
+def history(run: ScenarioRun) -> bytes:
     """All that happened, in order."""
     world = run.world
     lines: list[object] = [
@@ -14,7 +14,7 @@ def history(run: Run) -> bytes:
     ]
     lines += [["request", r.at, str(r), r.content, r.status, r.server_status] for r in world.requests]
     lines += [["run", r.started, r.ended, *r.request, *r.causes, r.outcome, r.message] for r in world.runs]
-    lines += [["done", done.at, done.text] for done in world.done]
+    lines += [["act", act.at, act.text] for act in world.acts]
     return b"\n".join(map(msgspec.json.encode, lines))
 
 

@@ -5,8 +5,8 @@ import sys
 
 import anyio
 
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.loop import simulate
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
 
 
 async def trace(clock: VirtualClock) -> list[str]:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from reconcile.testing import FaultPlan, Report, Scenario, replay, seeds, sweep
+from reconcile.testing import FaultPlan, Scenario, ScenarioReport, replay, seeds, sweep
 from tests.simulation.scenarios import BUNDLED, REAL_CRD, real_definition, worker_groups
 
 SEEDS = int(os.environ.get("SWEEP_SEEDS", "4"))
@@ -14,7 +14,7 @@ RUNS = int(os.environ.get("SWEEP_RUNS", "15")) or None
 pytestmark = pytest.mark.timeout(60 if RUNS else 3600)
 
 
-def told(name: str, what: str, report: Report, in_full: str = "") -> None:
+def told(name: str, what: str, report: ScenarioReport, in_full: str = "") -> None:
     print(f"\n{name}: {what}: {report}{in_full}")
 
 

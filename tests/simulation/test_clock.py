@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.clock import Clock
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.loop import simulate
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
 
 SEEDS = st.integers(0, 2**32)
 

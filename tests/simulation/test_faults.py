@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from reconcile import ObjectMeta
 from reconcile.kinds import Deployment, Namespace
-from reconcile.testing.acts import Delete, Edit, Touch
 from reconcile.testing.faults import (
     CrashAfter,
     CrashBefore,
@@ -31,7 +30,8 @@ from reconcile.testing.faults import (
     When,
     _converter,
 )
-from reconcile.testing.requests import RecordedRequest, group_of, target_of, verb_of
+from reconcile.testing.recorded_requests import RecordedRequest
+from reconcile.testing.scenario_acts import Delete, Edit, Touch
 
 SECONDS = st.floats(0, 1e6)
 COUNTS = st.integers(0, 100)
@@ -123,41 +123,15 @@ def test_a_fault_matches_by_verb_and_path(when: When, verb: Verb, path: str, mat
     assert when.matches(verb, path) is matches
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "query", "verb"),
-    [
-        ("GET", "/api/v1/pods", {}, "list"),
-        ("GET", "/api/v1/namespaces/a/pods", {"watch": "false"}, "list"),
-        ("GET", "/api/v1/namespaces/a/pods", {"watch": "true"}, "watch"),
-        ("GET", "/api/v1/namespaces/a/pods", {"watch": "1"}, "watch"),
-        ("GET", "/api/v1/namespaces/a/pods/web", {}, "get"),
-        ("GET", "/api/v1/namespaces/a/pods/web/status", {}, "get"),
-        ("GET", "/api/v1/namespaces", {}, "list"),
-        ("GET", "/api/v1/namespaces/a", {}, "get"),
-        ("GET", "/api/v1/namespaces/a/status", {}, "get"),
-        ("GET", "/apis/apps/v1/namespaces/a/deployments", {}, "list"),
-        ("GET", "/apis/apps/v1", {}, "get"),
-        ("GET", "/version", {}, "get"),
-        ("POST", "/api/v1/namespaces/a/pods", {}, "create"),
-        ("PUT", "/api/v1/namespaces/a/pods/web", {}, "update"),
-        ("PATCH", "/api/v1/namespaces/a/pods/web/status", {}, "patch"),
-        ("DELETE", "/api/v1/namespaces/a/pods/web", {}, "delete"),
-        ("DELETE", "/api/v1/namespaces/a/pods", {}, "deletecollection"),
-        ("DELETE", "/api/v1/namespaces/a", {}, "delete"),
-        ("DELETE", "/apis/example.com/v1/sites", {}, "deletecollection"),
-    ],
-)
-def test_a_request_has_the_verb_of_the_audit_log(
-    method: str, path: str, query: dict[str, str], verb: str
-) -> None:
-    assert verb_of(method, path, query) == verb
-
-
-def test_a_path_says_its_group_plural_and_name() -> None:
+def test_a_request_has_its_rbac_verb_its_target_and_a_summary() -> None:
     path = "/apis/apps/v1/namespaces/a/deployments/web/scale"
-    assert (group_of(path), *target_of(path)) == ("apps", "deployments", "web")
-    assert (group_of("/api/v1/nodes"), *target_of("/api/v1/nodes")) == ("", "nodes", "")
-    assert target_of("/openapi/v3") == ("", "")
+    scaled = RecordedRequest("PATCH", path, {"force": "true"})
+    target = scaled.target
+    assert (target.group, target.within, target.resource, target.name) == ("apps", "a", "deployments", "web")
+    assert (scaled.verb, scaled.summary) == ("patch", "apply deployments/scale a/web")
+    assert RecordedRequest("GET", "/version").verb == "get"
+    made = RecordedRequest("POST", "/api/v1/nodes", content=b'{"metadata":{"generateName":"n-"}}')
+    assert (made.verb, made.summary) == ("create", "create nodes n-*")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from reconcile.testing.faults import (
     What,
     When,
 )
-from reconcile.testing.faulty import FaultyTransport
-from reconcile.testing.loop import simulate
+from reconcile.testing.faulty_transport import FaultyTransport
+from reconcile.testing.virtual_time import simulate
 from tests.simulation.scripted import Scripted
 
 PODS = "/api/v1/namespaces/a/pods"

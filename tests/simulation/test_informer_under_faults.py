@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from informers.informer import Informer
 from informers.resource import APIResource
 from reconcile.embedded import ApiServer, InProcessTransport
-from reconcile.testing.clock import VirtualClock
 from reconcile.testing.faults import (
     Cut,
     Drop,
@@ -21,9 +20,10 @@ from reconcile.testing.faults import (
     Stall,
     When,
 )
-from reconcile.testing.faulty import FaultyTransport
-from reconcile.testing.late import LateTransport
-from reconcile.testing.loop import simulate
+from reconcile.testing.faulty_transport import FaultyTransport
+from reconcile.testing.late_watches import LateTransport
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
 
 CONFIG_MAPS = APIResource("", "v1", "ConfigMap", "configmaps")
 COLLECTION = CONFIG_MAPS.path("default")

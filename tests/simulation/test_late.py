@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from informers.errors import OutcomeUnknown
 from reconcile.testing.faults import Crash
-from reconcile.testing.late import LateTransport
-from reconcile.testing.loop import simulate
+from reconcile.testing.late_watches import LateTransport
+from reconcile.testing.virtual_time import simulate
 from tests.simulation.scripted import Scripted
 
 SEEDS = st.integers(0, 2**32)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.embedded import ApiRequest, ApiServer
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.late import LateWatches
-from reconcile.testing.loop import simulate
+from reconcile.testing.late_watches import LateWatches
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 GAPS = st.lists(st.sampled_from([0.0, 0.01, 0.3]), min_size=1, max_size=15)
@@ -73,5 +73,5 @@ def test_a_watch_that_ends_tells_what_it_has_first() -> None:
 
 
 def test_a_lag_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="lag is"):
+    with pytest.raises(ValueError, match="expected lag="):
         LateWatches(BASE, lag=(0, 1))

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.loop import (
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import (
     DeadlockError,
     LivelockError,
     RealWorldError,
@@ -371,7 +371,7 @@ def test_the_time_limit_says_who_still_waits_and_lets_tasks_clean_up() -> None:
 
 
 def test_tasks_that_only_keep_each_other_busy_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconcile.testing.loop.TICKS_AT_ONE_TIME", 1000)
+    monkeypatch.setattr("reconcile.testing.virtual_time.TICKS_AT_ONE_TIME", 1000)
 
     async def main() -> None:
         for _ in itertools.count():

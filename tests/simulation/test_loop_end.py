@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from reconcile.testing import FaultPlan
-from reconcile.testing.loop import simulate
-from reconcile.testing.running import Theatre
+from reconcile.testing.scenario_runner import ScenarioRunner
+from reconcile.testing.virtual_time import simulate
 from tests.simulation.toys import scenario
 
 
@@ -22,7 +22,7 @@ def test_a_simulation_within_an_event_loop_is_refused() -> None:
     simulate(main)
 
 
-def test_what_a_task_that_was_left_behind_says_on_its_way_out_is_told(
+def test_an_error_of_a_task_that_is_cancelled_at_the_end_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def refuse_to_go() -> None:
@@ -37,7 +37,7 @@ def test_what_a_task_that_was_left_behind_says_on_its_way_out_is_told(
         return task
 
     assert isinstance(simulate(main).exception(), KeyError)
-    assert "an error on the way out of a simulation" in caplog.text
+    assert "was cancelled at the end of a simulation" in caplog.text
 
 
 def test_an_async_generator_that_was_left_open_is_closed_at_the_end() -> None:
@@ -90,7 +90,7 @@ def test_a_task_that_was_cancelled_says_so_and_holds_on_to_nothing() -> None:
 
 
 def test_a_run_leaves_nothing_to_the_garbage_collector_nor_does_its_world_when_it_goes() -> None:
-    theatre = Theatre(scenario())
+    theatre = ScenarioRunner(scenario())
     theatre.run(FaultPlan())
     gc.collect()
     gc.disable()

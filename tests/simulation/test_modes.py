@@ -30,12 +30,11 @@ from reconcile.testing import (
     When,
     World,
     fuzz,
-    pytest_parameter,
     replay,
-    story,
     sweep,
 )
-from reconcile.testing.running import Theatre
+from reconcile.testing.run_trace import format_trace, pytest_parameter
+from reconcile.testing.scenario_runner import ScenarioRunner
 from reconcile.testing.shrinking import shrink
 from tests.simulation import toys
 from tests.simulation.histories import history
@@ -51,10 +50,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.rule("sim-sweep")
 def test_a_sweep_meets_every_effective_write_three_times_and_every_event_three_times() -> None:
     told = scenario(toys.keep, Apply(PLOT))
-    first = Theatre(told).run(FaultPlan(), listening=True)
+    first = ScenarioRunner(told).run(FaultPlan(), record_events=True)
     (process,) = first.world.processes
     writes = [request for request in process.transport.requests if request.effective]
-    events = [one for one in process.transport.heard if b'"BOOKMARK"' not in one.text]
+    events = [one for one in process.transport.events if b'"BOOKMARK"' not in one.text]
     assert len(writes) == 3  # two beds and a status
     assert len(events) == 4  # the plot, its status, two beds
     assert sweep(told).in_full == 3 * len(writes) + 3 * len(events)
@@ -237,8 +236,8 @@ def test_the_parameter_of_a_plan_is_python_that_makes_the_plan() -> None:
 def test_a_story_says_who_did_what_what_changed_and_what_is_wrong() -> None:
     told = str(broken_by_a_crash())
     for line in (
-        "somebody   apply plots default/east",
-        "manager 1  create configmaps default/bed-* -> no answer; the server said 201",
+        "user       apply plots default/east",
+        "manager 1  create configmaps default/bed-* -> no answer; the server answered 201",
         "manager 1  life 1 ends: CREATE /api/v1/namespaces/default/configmaps: crashed after",
         'server     plots default/east: status: <nothing> -> {"size":1}',
         "creates: configmaps default/bed-*: 2 times, without faults 1",
@@ -262,10 +261,10 @@ def test_no_story_shows_what_secrets_and_secret_fields_hold() -> None:
 
     words = ("correct-horse", "battery-staple")
     applies = [Apply(Plot(metadata=ObjectMeta("east"), spec=PlotSpec(password=word))) for word in words]
-    run = Theatre(Scenario(controllers=make, steps=applies, invariants=[never])).run(FaultPlan())
-    told = story(run)
+    run = ScenarioRunner(Scenario(controllers=make, steps=applies, invariants=[never])).run(FaultPlan())
+    told = format_trace(run)
     assert "shown" in told
-    assert "what is secret has changed" in told
+    assert "a secret has changed" in told
     shown = [
         word for word in words for form in (word, base64.b64encode(word.encode()).decode()) if form in told
     ]
@@ -330,20 +329,20 @@ def test_a_step_may_be_a_function_whose_assertions_count() -> None:
 def test_acts_that_the_server_refuses_are_told_and_break_nothing() -> None:
     wrong = Edit(PLOT, {"spec": {"size": -1}})
     run = replay(scenario(toys.keep, Apply(PLOT), wrong), FaultPlan())
-    assert "edit: refused" in story(run)
+    assert "edit: refused" in format_trace(run)
 
 
 # --- determinism ------------------------------------------------------------------------------------
 
 HISTORY = """
 import sys
-from reconcile.testing import Fault, FaultPlan, When, CrashAfter, story
-from reconcile.testing.running import Theatre
+from reconcile.testing import Fault, FaultPlan, When, CrashAfter
+from reconcile.testing.scenario_runner import ScenarioRunner
 from tests.simulation.toys import scenario
 from tests.simulation.histories import history
 for seed in range(3):
     plan = FaultPlan([Fault(When("write", nth=2), CrashAfter())], seed=seed)
-    sys.stdout.buffer.write(history(Theatre(scenario()).run(plan)))
+    sys.stdout.buffer.write(history(ScenarioRunner(scenario()).run(plan)))
 """
 
 
@@ -365,7 +364,7 @@ def test_one_seed_gives_byte_identical_histories_in_two_processes() -> None:
 
 @pytest.mark.rule("sim-determinism")
 def test_a_run_leaves_nothing_behind_for_the_next_one() -> None:
-    theatre = Theatre(BUNDLED["worker-groups"]())
+    theatre = ScenarioRunner(BUNDLED["worker-groups"]())
     plan = FaultPlan([Fault(When("create", nth=2), CrashAfter())], seed=3)
     first = history(theatre.run(plan))
     theatre.run(FaultPlan(seed=4))
@@ -373,6 +372,6 @@ def test_a_run_leaves_nothing_behind_for_the_next_one() -> None:
 
 
 def test_another_seed_gives_another_history() -> None:
-    theatre = Theatre(scenario())
+    theatre = ScenarioRunner(scenario())
     one, two = (history(theatre.run(FaultPlan(seed=seed))) for seed in (1, 2))
     assert one != two

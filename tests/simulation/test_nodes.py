@@ -8,7 +8,8 @@ import pytest
 from reconcile import Client, ObjectMeta
 from reconcile.errors import TerminalError
 from reconcile.kinds import Node, Pod, PodCondition, PodSpec, PodStatus
-from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays, next_step
+from reconcile.simulation import BEHAVIOUR, STOP_SECONDS, Delays
+from reconcile.simulation.simulated_nodes import next_step
 from reconcile.testing import VirtualClock
 from tests.simulation.nodes_world import played
 
@@ -131,7 +132,7 @@ READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
 )
 def test_the_next_step_of_a_pod(given: Pod, age: float, step: tuple[str, float]) -> None:
     decided = next_step(given, DELAYS, age, 0)
-    assert (decided.phase, decided.seconds) == step
+    assert (decided.action, decided.seconds) == step
 
 
 def test_a_pod_may_say_how_long_its_end_takes() -> None:

@@ -12,7 +12,7 @@ from reconcile.conditions import is_true
 from reconcile.kinds import Deployment, Pod
 from reconcile.simulation import Delays
 from reconcile.testing import Apply, Delete, Edit, FaultPlan, Scenario, World, replay, sweep
-from reconcile.testing.ending import ending_of
+from reconcile.testing.end_state import end_state_of
 
 SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
 RUNS = int(os.environ.get("SWEEP_RUNS", "10")) or None
@@ -62,7 +62,7 @@ def test_without_workloads_there_are_no_pods(example: ModuleType) -> None:
 def test_what_workloads_do_is_not_counted_as_the_operators(example: ModuleType) -> None:
     world = replay(story(example), FaultPlan()).world
     assert sum(one.change.resource[1] == "pods" and one.change.old is None for one in world.changes) >= 4
-    ending = ending_of(world)
+    ending = end_state_of(world, workloads=True)
     assert {subject[0] for subject in ending.creates} == {"sites", "deployments"}
     assert not any(request.path.endswith("/pods") and request.mutating for request in world.requests)
 

@@ -7,7 +7,6 @@ import pytest
 from reconcile import Context
 from reconcile.kinds import ConfigMap, Namespace
 from reconcile.testing import (
-    Act,
     Apply,
     Coalesce,
     DelayGarbage,
@@ -25,6 +24,7 @@ from reconcile.testing import (
     Release,
     Repeat,
     Scenario,
+    ScenarioAct,
     TimeTravel,
     Touch,
     Wait,
@@ -33,7 +33,7 @@ from reconcile.testing import (
     replay,
 )
 from reconcile.testing.faults import What
-from reconcile.testing.running import Run, Theatre
+from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
 from tests.simulation import toys
 from tests.simulation.toys import PLOT, Plot, scenario
 
@@ -42,8 +42,8 @@ PLOTS = When("watch", "*/plots")
 
 
 def seen_under(
-    what: What | None, acts: Sequence[Act], when: When = PLOTS
-) -> tuple[list[tuple[float, str]], Run]:
+    what: What | None, acts: Sequence[ScenarioAct], when: When = PLOTS
+) -> tuple[list[tuple[float, str]], ScenarioRun]:
     """The crops that a reconciler saw, and when, in seconds from the start."""
     seen: list[tuple[float, str]] = []
 
@@ -52,18 +52,18 @@ def seen_under(
 
     told = scenario(keep, Apply(PLOT), without=["end-state"])
     faults = [] if what is None else [Fault(when, what)]
-    theatre = Theatre(told, references=0)
+    theatre = ScenarioRunner(told, references=0)
     run = theatre.run(FaultPlan(faults, acts))
-    return [one for one in seen if one[0] < run.world.done[-1].at + 20], run
+    return [one for one in seen if one[0] < run.world.acts[-1].at + 20], run
 
 
 def crops(seen: list[tuple[float, str]]) -> list[str]:
     return [crop for _, crop in seen]
 
 
-def racing(*acts: Act) -> list[Act]:
+def racing(*acts: ScenarioAct) -> list[ScenarioAct]:
     """The acts, half a second apart."""
-    between: list[Act] = []
+    between: list[ScenarioAct] = []
     for act in acts:
         between += [act, Wait(0.5)]
     return between[:-1]
@@ -143,7 +143,7 @@ def test_somebody_else_may_write_just_before_a_request_so_that_its_conflict_is_g
 
     shared = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"crop": ""}}
     told = scenario(keep, Apply(PLOT), objects=[shared], without=["extra-run", "end-state"])
-    run = Theatre(told, references=0).run(FaultPlan([Fault(When("update"), Meanwhile(Touch()))]))
+    run = ScenarioRunner(told, references=0).run(FaultPlan([Fault(When("update"), Meanwhile(Touch()))]))
     statuses = [r.server_status for r in run.world.requests if r.verb == "update"]
     assert statuses == [409, 200]
     assert run.violations == ()
@@ -169,20 +169,20 @@ def test_foreign_hands_need_somewhere_to_act() -> None:
     from reconcile.embedded import ApiServer, InProcessTransport
 
     plan = FaultPlan([Fault(When(), Meanwhile(Touch()))])
-    with pytest.raises(ValueError, match="around="):
+    with pytest.raises(ValueError, match="effects="):
         FaultyTransport(InProcessTransport(ApiServer()), plan)
 
 
 # --- acts -------------------------------------------------------------------------------------------
 
 
-def told_by(acts: Sequence[Act]) -> World:
-    return Theatre(scenario(toys.keep, Apply(PLOT)), references=0).run(FaultPlan(acts=acts)).world
+def told_by(acts: Sequence[ScenarioAct]) -> World:
+    return ScenarioRunner(scenario(toys.keep, Apply(PLOT)), references=0).run(FaultPlan(acts=acts)).world
 
 
 def test_a_deleted_child_of_which_there_are_several_is_the_oldest() -> None:
     world = told_by([Apply(PLOT), Delete("*/configmaps/east-*")])
-    assert "delete configmaps default/east-0" in [done.text for done in world.done]
+    assert "delete configmaps default/east-0" in [act.text for act in world.acts]
     assert len(world.objects(ConfigMap)) == 2
 
 
@@ -207,7 +207,7 @@ def test_finalizers_can_be_taken_away_and_objects_that_are_not_there_be_named() 
     path = "/apis/toys.example.com/v1/namespaces/default/plots/held"
     world = told_by([Apply(manifest), Delete(path), Release(path), Touch(path)])
     assert world.objects(Plot) == []
-    assert world.done[-1].text == f"touch {path}: there is none"
+    assert world.acts[-1].text == f"touch {path}: not found"
 
 
 def test_a_namespace_goes_with_all_that_is_in_it() -> None:
@@ -230,7 +230,7 @@ def test_garbage_can_be_late_and_the_wall_clock_jump() -> None:
 
 def test_a_scenario_whose_objects_are_refused_says_so_at_once() -> None:
     with pytest.raises(LookupError, match="add its model to kinds="):
-        Theatre(
+        ScenarioRunner(
             Scenario(
                 controllers=scenario().controllers,
                 objects=[{"apiVersion": "v9", "kind": "X", "metadata": {}}],

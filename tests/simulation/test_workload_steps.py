@@ -10,8 +10,8 @@ from reconcile.kinds import JobSpec, Pod, PodCondition, PodStatus
 from reconcile.simulation.workload_steps import (
     REVISION,
     JobPlan,
-    Move,
-    Sizes,
+    RolloutSizes,
+    StatefulSetMove,
     active_of,
     next_move,
     next_sizes,
@@ -45,21 +45,21 @@ def pod(
 @pytest.mark.parametrize(
     ("wanted", "new", "ready", "old", "sizes"),
     [
-        (3, 0, 0, 0, Sizes(3, 0)),
-        (3, 5, 5, 0, Sizes(3, 0)),
-        (3, 0, 0, 3, Sizes(1, 3)),
-        (3, 1, 0, 3, Sizes(1, 3)),
-        (3, 1, 1, 3, Sizes(1, 2)),
-        (3, 1, 1, 2, Sizes(2, 2)),
-        (3, 3, 2, 1, Sizes(3, 1)),
-        (3, 3, 3, 1, Sizes(3, 0)),
-        (3, 0, 0, 5, Sizes(0, 3)),
-        (0, 0, 0, 2, Sizes(0, 0)),
-        (1, 3, 3, 2, Sizes(1, 0)),
+        (3, 0, 0, 0, RolloutSizes(3, 0)),
+        (3, 5, 5, 0, RolloutSizes(3, 0)),
+        (3, 0, 0, 3, RolloutSizes(1, 3)),
+        (3, 1, 0, 3, RolloutSizes(1, 3)),
+        (3, 1, 1, 3, RolloutSizes(1, 2)),
+        (3, 1, 1, 2, RolloutSizes(2, 2)),
+        (3, 3, 2, 1, RolloutSizes(3, 1)),
+        (3, 3, 3, 1, RolloutSizes(3, 0)),
+        (3, 0, 0, 5, RolloutSizes(0, 3)),
+        (0, 0, 0, 2, RolloutSizes(0, 0)),
+        (1, 3, 3, 2, RolloutSizes(1, 0)),
     ],
 )
 def test_a_rollout_takes_one_step_at_a_time(
-    wanted: int, new: int, ready: int, old: int, sizes: Sizes
+    wanted: int, new: int, ready: int, old: int, sizes: RolloutSizes
 ) -> None:
     assert next_sizes(wanted, new=new, new_ready=ready, old=old) == sizes
 
@@ -77,28 +77,30 @@ ALMOST = pod("web-0", "Failed", age=9.5)
 @pytest.mark.parametrize(
     ("replicas", "pods", "move"),
     [
-        (2, [], Move(create=0)),
-        (2, [ZERO], Move(create=1)),
-        (2, [ONE], Move(create=0)),
-        (2, [ZERO, ONE], Move()),
-        (2, [pod("web-0", ready=False)], Move()),
-        (2, [pod("web-0", going=True)], Move()),
-        (2, [pod("web-0", "Failed", going=True, age=60)], Move()),
-        (2, [FAILED], Move(after=6.0)),
-        (2, [ALMOST], Move(after=0.5)),
-        (2, [LONG_FAILED], Move(delete=LONG_FAILED)),
-        (1, [ZERO, ONE, TEN, TWO], Move(delete=TEN)),
-        (1, [ZERO, OTHER, ONE], Move(delete=ONE)),
-        (1, [ZERO, OTHER], Move(delete=OTHER)),
-        (1, [ZERO, ONE, pod("web-2", going=True)], Move()),
-        (2, [OLD_ZERO, OLD_ONE], Move(delete=OLD_ONE)),
-        (2, [OLD_ZERO, ONE], Move(delete=OLD_ZERO)),
-        (1, [OLD_ZERO, OLD_ONE], Move(delete=OLD_ONE)),
-        (0, [ZERO], Move(delete=ZERO)),
-        (0, [], Move()),
+        (2, [], StatefulSetMove(create=0)),
+        (2, [ZERO], StatefulSetMove(create=1)),
+        (2, [ONE], StatefulSetMove(create=0)),
+        (2, [ZERO, ONE], StatefulSetMove()),
+        (2, [pod("web-0", ready=False)], StatefulSetMove()),
+        (2, [pod("web-0", going=True)], StatefulSetMove()),
+        (2, [pod("web-0", "Failed", going=True, age=60)], StatefulSetMove()),
+        (2, [FAILED], StatefulSetMove(after=6.0)),
+        (2, [ALMOST], StatefulSetMove(after=0.5)),
+        (2, [LONG_FAILED], StatefulSetMove(delete=LONG_FAILED)),
+        (1, [ZERO, ONE, TEN, TWO], StatefulSetMove(delete=TEN)),
+        (1, [ZERO, OTHER, ONE], StatefulSetMove(delete=ONE)),
+        (1, [ZERO, OTHER], StatefulSetMove(delete=OTHER)),
+        (1, [ZERO, ONE, pod("web-2", going=True)], StatefulSetMove()),
+        (2, [OLD_ZERO, OLD_ONE], StatefulSetMove(delete=OLD_ONE)),
+        (2, [OLD_ZERO, ONE], StatefulSetMove(delete=OLD_ZERO)),
+        (1, [OLD_ZERO, OLD_ONE], StatefulSetMove(delete=OLD_ONE)),
+        (0, [ZERO], StatefulSetMove(delete=ZERO)),
+        (0, [], StatefulSetMove()),
     ],
 )
-def test_a_stateful_set_makes_one_move_at_a_time(replicas: int, pods: list[Pod], move: Move) -> None:
+def test_a_stateful_set_makes_one_move_at_a_time(
+    replicas: int, pods: list[Pod], move: StatefulSetMove
+) -> None:
     assert next_move("web", replicas, "r", pods, NOW) == move
 
 
@@ -150,7 +152,7 @@ def test_a_job_takes_one_step_at_a_time(spec: dict[str, Any], pods: list[Pod], p
 
 def test_the_pod_of_the_highest_ordinal_goes_first_whatever_dashes_the_name_has() -> None:
     nine, ten = pod("my-web-9"), pod("my-web-10")
-    assert next_move("my-web", 0, "r", [ten, nine], NOW) == Move(delete=ten)
+    assert next_move("my-web", 0, "r", [ten, nine], NOW) == StatefulSetMove(delete=ten)
 
 
 def test_pods_that_go_or_have_ended_are_not_active() -> None:

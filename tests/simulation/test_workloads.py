@@ -23,7 +23,7 @@ from reconcile.kinds import (
     StatefulSetSpec,
 )
 from reconcile.simulation import BEHAVIOUR, Delays, SimulatedWorkloads
-from reconcile.simulation.workload_steps import Sizes, next_move, next_sizes, plan_job
+from reconcile.simulation.workload_steps import RolloutSizes, next_move, next_sizes, plan_job
 from reconcile.testing import Apply, Delete, Scenario, World, sweep
 from tests.simulation import nodes_world
 from tests.simulation.nodes_world import Story
@@ -182,7 +182,7 @@ def test_a_step_neither_makes_two_more_nor_takes_a_ready_pod_too_many(
     assert made == 0 or not old or new + old + made <= wanted + 1
     assert new_ready + sizes.old >= min(wanted, new_ready + old)
     done = next_sizes(wanted, new=wanted, new_ready=wanted, old=old)
-    assert done == Sizes(wanted, 0)
+    assert done == RolloutSizes(wanted, 0)
 
 
 # --- StatefulSets ---------------------------------------------------------------------------------------

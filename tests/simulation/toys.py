@@ -9,7 +9,7 @@ from attrs import frozen
 from reconcile import Condition, Context, Controller, Object, ObjectMeta, Result, field, resource
 from reconcile.kinds import ConfigMap
 from reconcile.models import Schema
-from reconcile.testing import Act, Apply, Delete, Edit, Scenario
+from reconcile.testing import Apply, Delete, Edit, Scenario, ScenarioAct
 
 
 @frozen
@@ -36,7 +36,7 @@ class Plot(Object):
 Keep = Callable[[Context[Plot]], Awaitable[Any]]
 
 PLOT = Plot(metadata=ObjectMeta("east"), spec=PlotSpec(2))
-STORY: tuple[Act, ...] = (
+STORY: tuple[ScenarioAct, ...] = (
     Apply(PLOT),
     Edit(PLOT, {"spec": {"crop": "rye"}}),
     Edit(PLOT, {"spec": {"size": 1}}),
@@ -61,7 +61,7 @@ async def keep(ctx: Context[Plot]) -> None:
     ctx.status(size=plot.spec.size, observed_generation=plot.metadata.generation)
 
 
-def scenario(reconcile: Keep = keep, *steps: Act, **options: Any) -> Scenario:
+def scenario(reconcile: Keep = keep, *steps: ScenarioAct, **options: Any) -> Scenario:
     """A scenario of one controller of plots; options of a controller come as `controller=`."""
     more = options.pop("controller", {})
 

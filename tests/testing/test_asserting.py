@@ -6,7 +6,7 @@ from attrs import frozen
 from reconcile import Object, ObjectMeta, field, resource
 from reconcile.kinds import ConfigMap, Secret
 from reconcile.testing import FakeClient, run_once
-from reconcile.testing.asserting import explain
+from reconcile.testing.object_comparison import explain
 from tests.testing.sites import site, sites
 
 

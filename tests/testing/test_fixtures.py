@@ -14,12 +14,11 @@ from reconcile.simulation import Delays
 from reconcile.testing import (
     CrashAfter,
     Fault,
-    Faults,
+    FaultControl,
     ListeningServer,
-    ManagerOf,
+    ManagerRunner,
     Meanwhile,
-    NodesOf,
-    NotYet,
+    NodesRunner,
     PodPages,
     Touch,
     VirtualClock,
@@ -29,6 +28,7 @@ from reconcile.testing import (
     consistently,
     eventually,
 )
+from reconcile.testing.polling import NotYet
 from tests.testing.sites import Site, site, sites
 
 CONTAINERS = ({"name": "c", "image": "i", "ports": [{"name": "metrics", "containerPort": 9123}]},)
@@ -40,7 +40,7 @@ def pod(namespace: str = "default") -> Pod:
 
 @pytest.mark.rule("kit-virtual")
 async def test_an_operator_runs_on_a_cluster_in_virtual_time(
-    cluster: VirtualCluster, manager: ManagerOf
+    cluster: VirtualCluster, manager: ManagerRunner
 ) -> None:
     began = anyio.current_time()
     assert began < 1
@@ -54,7 +54,7 @@ async def test_an_operator_runs_on_a_cluster_in_virtual_time(
 
 @pytest.mark.rule("kit-crash")
 async def test_a_crash_ends_the_manager_and_another_goes_on(
-    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+    cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.add(Fault(When("patch", "*/configmaps/*"), CrashAfter()))
     cluster.client.add(site())
@@ -70,7 +70,7 @@ async def test_a_crash_ends_the_manager_and_another_goes_on(
 
 @pytest.mark.rule("kit-crash")
 async def test_a_manager_can_die_at_any_moment(
-    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+    cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     async with manager(sites()):
         faults.crash()
@@ -80,14 +80,16 @@ async def test_a_manager_can_die_at_any_moment(
         await eventually(lambda: faults.writes)
 
 
-async def test_what_a_test_asserts_comes_out_as_it_is(cluster: VirtualCluster, manager: ManagerOf) -> None:
+async def test_what_a_test_asserts_comes_out_as_it_is(
+    cluster: VirtualCluster, manager: ManagerRunner
+) -> None:
     with pytest.raises(NotYet, match="within 5 s"):
         async with manager(sites()):
             await eventually(lambda: cluster.client.find(ConfigMap, "nobody", "default"), within=5)
 
 
 async def test_an_error_of_a_manager_comes_out_where_it_is_left(
-    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+    cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.fail("list", ConfigMap, Forbidden, times=None)
     faults.fail("watch", ConfigMap, Forbidden, times=None)
@@ -96,13 +98,15 @@ async def test_an_error_of_a_manager_comes_out_where_it_is_left(
             raise AssertionError("it began")
 
 
-async def test_pages_are_refused_in_virtual_time(cluster: VirtualCluster, nodes: NodesOf) -> None:
+async def test_pages_are_refused_in_virtual_time(cluster: VirtualCluster, nodes: NodesRunner) -> None:
     with pytest.raises(ValueError, match="real time"):
         async with nodes(1, pages=PodPages()):
             raise AssertionError("it began")
 
 
-async def test_what_fails_is_tried_again(cluster: VirtualCluster, manager: ManagerOf, faults: Faults) -> None:
+async def test_what_fails_is_tried_again(
+    cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
+) -> None:
     faults.fail("patch", ConfigMap, ServerError, times=3)
     cluster.client.add(site())
     async with manager(sites()):
@@ -111,7 +115,7 @@ async def test_what_fails_is_tried_again(cluster: VirtualCluster, manager: Manag
 
 
 @pytest.mark.rule("workloads-scenario")
-async def test_a_deployment_has_pods_with_workloads(cluster: VirtualCluster, nodes: NodesOf) -> None:
+async def test_a_deployment_has_pods_with_workloads(cluster: VirtualCluster, nodes: NodesRunner) -> None:
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
     async with nodes(1, workloads=True):
@@ -128,7 +132,7 @@ async def test_a_deployment_has_pods_with_workloads(cluster: VirtualCluster, nod
         assert len(await cluster.client.list(Pod)) == 2
 
 
-async def test_pods_run_on_simulated_nodes(cluster: VirtualCluster, nodes: NodesOf) -> None:
+async def test_pods_run_on_simulated_nodes(cluster: VirtualCluster, nodes: NodesRunner) -> None:
     async with nodes(2, Delays(start=60)):
         cluster.client.add(pod())
 
@@ -165,7 +169,7 @@ def test_a_plain_function_runs_what_it_likes_in_virtual_time(cluster: VirtualClu
 
 @pytest.mark.rule("kit-listening")
 async def test_an_operator_runs_on_a_server_that_listens(
-    api_server: ListeningServer, manager: ManagerOf, faults: Faults
+    api_server: ListeningServer, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     faults.fail("patch", ConfigMap, ServerError)
     async with manager(sites(), namespace=api_server.namespace), api_server.connect() as client:
@@ -178,14 +182,14 @@ async def test_an_operator_runs_on_a_server_that_listens(
 
 @pytest.mark.rule("kit-pods")
 async def test_nobody_can_meddle_on_a_server_that_only_listens(
-    api_server: ListeningServer, faults: Faults
+    api_server: ListeningServer, faults: FaultControl
 ) -> None:
-    with pytest.raises(ValueError, match="a server that can be acted on"):
+    with pytest.raises(ValueError, match="need an embedded server"):
         faults.add(Fault(When("write"), Meanwhile(Touch())))
 
 
 async def test_pods_answer_on_loopback_addresses_with_a_page_of_metrics(
-    api_server: ListeningServer, nodes: NodesOf
+    api_server: ListeningServer, nodes: NodesRunner
 ) -> None:
     well = True
     pages = PodPages(lambda pod: f'queue{{pod="{pod.name}"}} 3\n' if well else None)

@@ -19,7 +19,7 @@ from reconcile.testing import (
     Fault,
     FaultPlan,
     Meanwhile,
-    Report,
+    ScenarioReport,
     Touch,
     When,
     replay,
@@ -81,7 +81,7 @@ def test_the_sweep_finds_the_fault_and_shrinks_it_to_one_thing_or_none(name: str
 @pytest.mark.parametrize("name", FOUND)
 @pytest.mark.rule("kit-incidents")
 def test_the_sweep_finds_nothing_on_the_mended_twin(name: str) -> None:
-    report: Report = sweep(module("mended", name).scenario)
+    report: ScenarioReport = sweep(module("mended", name).scenario)
     print(f"{name}: {report}")
     assert report.runs == report.in_full
 

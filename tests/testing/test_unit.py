@@ -28,7 +28,7 @@ from reconcile.errors import (
 )
 from reconcile.kinds import ConfigMap, Namespace, Secret
 from reconcile.testing import FakeClient, LoseReply, Meanwhile, Touch, run_once, simulate
-from reconcile.testing.failing import Failure
+from reconcile.testing.failure_faults import RequestFailure
 from tests.testing.sites import Site, SiteSpec, site, sites
 
 
@@ -103,7 +103,7 @@ def test_a_class_of_error_is_what_the_caller_meets(error: type[ApiError]) -> Non
     ("failure", "words"),
     [(422, "422 Invalid"), (Invalid(422, "Invalid", "too blue"), "too blue"), (LoseReply(), "planned fault")],
 )
-async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: Failure, words: str) -> None:
+async def test_a_failure_may_be_a_code_an_error_or_a_fault(failure: RequestFailure, words: str) -> None:
     client = FakeClient()
     client.fail("create", Site, failure)
     client.serve(Site)
@@ -126,7 +126,7 @@ async def test_somebody_else_may_write_in_between() -> None:
 
 def test_a_class_that_is_no_answer_is_refused() -> None:
     for vague in (OwnedByOther, ApiError):
-        with pytest.raises(TypeError, match="too little to be an answer"):
+        with pytest.raises(TypeError, match="has no HTTP code"):
             FakeClient().fail("patch", Site, vague)
 
 

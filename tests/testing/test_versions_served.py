@@ -12,7 +12,7 @@ from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.operators import Operator
 from reconcile.models import definition_of, unstructured_kind
-from reconcile.testing import Apply, FakeClient, ManagerOf, Scenario, VirtualCluster, eventually, sweep
+from reconcile.testing import Apply, FakeClient, ManagerRunner, Scenario, VirtualCluster, eventually, sweep
 from tests.testing.doors import NEW, OLD, Door, OlderDoor
 from tests.testing.doors_apart import PlainDoor
 from tests.testing.doors_beside import OldestDoor
@@ -62,7 +62,7 @@ async def test_a_built_in_kind_that_is_not_served_is_refused_with_the_reason() -
 
 
 async def test_a_managers_controllers_may_keep_different_versions(
-    cluster: VirtualCluster, manager: ManagerOf
+    cluster: VirtualCluster, manager: ManagerRunner
 ) -> None:
     async with manager(doors):
         await cluster.client.create(OLD)

@@ -7,7 +7,8 @@ import pytest
 
 from reconcile import ObjectMeta
 from reconcile.kinds import ConfigMap
-from reconcile.testing import FakeClient, NoLonger, NotYet, consistently, eventually, simulate
+from reconcile.testing import FakeClient, consistently, eventually, simulate
+from reconcile.testing.polling import NoLonger, NotYet
 
 SETTINGS = ConfigMap(metadata=ObjectMeta("settings", "default"), data={"a": "1"})
 
@@ -67,8 +68,8 @@ def test_what_ceases_to_hold_is_told_with_when_and_how(
 
         with pytest.raises(NoLonger) as caught:
             await consistently(lambda: next(looks), during=5, every=0.01)
-        assert "at look 3" in str(caught.value)
-        assert "last seen: False" in str(caught.value)
+        assert "at call 3" in str(caught.value)
+        assert "last result: False" in str(caught.value)
 
     run(test)
 
@@ -95,7 +96,7 @@ def test_zero_and_emptiness_hold_and_only_false_and_none_do_not() -> None:
     async def test() -> None:
         assert await eventually(lambda: 0) == 0
         assert await eventually(list) == []
-        with pytest.raises(NotYet, match="last seen: None"):
+        with pytest.raises(NotYet, match="last result: None"):
             await eventually(lambda: None, within=1)
 
     simulate(test)
@@ -103,7 +104,7 @@ def test_zero_and_emptiness_hold_and_only_false_and_none_do_not() -> None:
 
 def test_a_look_that_hangs_is_cut_short() -> None:
     async def test() -> None:
-        with pytest.raises(NotYet, match="in 0 looks"):
+        with pytest.raises(NotYet, match="in 0 calls"):
             await eventually(anyio.sleep_forever, within=2)
         assert anyio.current_time() == 2
 

@@ -14,16 +14,16 @@ from reconcile.testing import (
     Delete,
     FakeClient,
     Fault,
+    FaultControl,
     FaultPlan,
-    Faults,
     ListeningServer,
-    ManagerOf,
-    NodesOf,
-    Pass,
+    ManagerRunner,
+    NodesRunner,
     PodPages,
-    Report,
-    Run,
+    RunReport,
     Scenario,
+    ScenarioReport,
+    ScenarioRun,
     VirtualCluster,
     When,
     World,
@@ -43,11 +43,13 @@ async def test_one_pass() -> None:
     client.fail("patch", Deployment, Conflict, times=2)
     client.fail("*", "*/sites/*", 503, times=None)
     done = await run_once(sites, WEB, client)
-    assert_type(done, Pass)
+    assert_type(done, RunReport)
     assert list(done.writes) == []
 
 
-async def test_a_manager(cluster: VirtualCluster, manager: ManagerOf, nodes: NodesOf, faults: Faults) -> None:
+async def test_a_manager(
+    cluster: VirtualCluster, manager: ManagerRunner, nodes: NodesRunner, faults: FaultControl
+) -> None:
     faults.add(Fault(When("create"), CrashAfter()))
     faults.fail("delete", ConfigMap, 500)
     async with nodes(2, Delays(start=3)), manager(sites, workers=1) as running:
@@ -58,7 +60,7 @@ async def test_a_manager(cluster: VirtualCluster, manager: ManagerOf, nodes: Nod
         await consistently(lambda: faults.applied == [], during=3)
 
 
-async def test_a_server(api_server: ListeningServer, nodes: NodesOf) -> None:
+async def test_a_server(api_server: ListeningServer, nodes: NodesRunner) -> None:
     async with nodes(pages=PodPages(lambda pod: pod.name)), api_server.connect() as client:
         assert_type(await client.find(ConfigMap, "web", api_server.namespace), ConfigMap | None)
 
@@ -81,6 +83,6 @@ def test_a_scenario() -> None:
         steps=[Apply(WEB), somebody_leaves, Delete(WEB)],
         invariants=[one_deployment],
     )
-    assert_type(sweep(scenario), Report)
-    assert_type(fuzz(scenario, seconds=1), Report)
-    assert_type(replay(scenario, FaultPlan()), Run)
+    assert_type(sweep(scenario), ScenarioReport)
+    assert_type(fuzz(scenario, seconds=1), ScenarioReport)
+    assert_type(replay(scenario, FaultPlan()), ScenarioRun)

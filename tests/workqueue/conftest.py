@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.testing.loop import simulate as simulate_asyncio
+from reconcile.testing.virtual_time import simulate as simulate_asyncio
 from tests.workqueue.helpers import Simulate, simulate_trio
 
 BACKENDS = ("asyncio", "trio")

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 from attrs import define, field
 
-from reconcile.testing.loop import simulate
+from reconcile.testing.virtual_time import simulate
 from tests.workqueue.helpers import simulate_trio
 from workqueue import Backoff, Item, KeyBackoff, QueueClosed, WorkQueue
 

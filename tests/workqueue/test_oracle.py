@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reconcile.testing.loop import VirtualTimeLoop
+from reconcile.testing.virtual_time import VirtualTimeLoop
 from tests.workqueue.helpers import Recorded, end, take
 from workqueue import Backoff, KeyBackoff, QueueClosed, Work, WorkQueue
 

@@ -22,7 +22,7 @@ from reconcile import (
 )
 from reconcile.blocks import AllowedHosts, Fetch, HttpFetch, ScrapeLimits
 from reconcile.kinds import Deployment, DeploymentSpec, Pod
-from reconcile.simulation import BEHAVIOUR, Incident, Logic, Observer, Stage, Verdict, observe
+from reconcile.simulation import BEHAVIOUR, Incident, IncidentStage, IncidentVerdict, Logic, Observer, observe
 from reconcile.testing import LateTransport, PodPages
 
 from ... import OPERATOR
@@ -165,8 +165,8 @@ class _Load:
 
 
 async def play(
-    stage: Stage, logic: Logic, scenario: LoadScenario = LoadScenario(), network: Network = Loopback()
-) -> Verdict:
+    stage: IncidentStage, logic: Logic, scenario: LoadScenario = LoadScenario(), network: Network = Loopback()
+) -> IncidentVerdict:
     """Let the load fall while pods wait for nodes and one is deaf; see whether the replicas follow."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -187,7 +187,7 @@ async def play(
             await user.create(_deployment(stage.namespace, scenario.wanted))
             if not await observer.until(lambda: _ready(observer) == scenario.room, PATIENCE):
                 why = f"{scenario.room} pods were not Ready within {PATIENCE:g} s"
-                return Verdict(ok=False, seconds=anyio.current_time() - started, explanation=why)
+                return IncidentVerdict(ok=False, seconds=anyio.current_time() - started, explanation=why)
             # Only now: what knows of some pods alone decides by those, in the original's way too.
             async with _manager(stage, _sizer(logic, scenario, network), _late(stage)):
                 await user.create(_autoscaler(stage.namespace, scenario))
@@ -202,7 +202,7 @@ async def play(
                 await user.delete(_autoscaler(stage.namespace, scenario))
             await user.delete(_deployment(stage.namespace, 0))
     verdict = (held, final, low) == (scenario.wanted, RIGHT, RIGHT) and observer.complete
-    return Verdict(
+    return IncidentVerdict(
         ok=verdict,
         seconds=round(anyio.current_time() - started, 1),
         explanation=f"{held} replicas under load, {final} after it, never below {low}; {RIGHT} are right",
@@ -216,11 +216,11 @@ def _sizer(logic: Logic, scenario: LoadScenario, network: Network) -> Controller
     return make_controller(every=scenario.every, fetch=network.fetch, limits=limits)
 
 
-def _late(stage: Stage) -> Transport:
+def _late(stage: IncidentStage) -> Transport:
     return LateTransport(stage.transport, int(stage.clock.random() * 2**32))
 
 
-def _manager(stage: Stage, controller: Controller[Any], transport: Transport) -> Manager:
+def _manager(stage: IncidentStage, controller: Controller[Any], transport: Transport) -> Manager:
     return Manager(
         controller, transport=transport, namespace=stage.namespace, clock=stage.clock, stop_seconds=1.0
     )

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from reconcile import Client, Controller, LabelSelector, Manager, ObjectMeta, Transport
 from reconcile.kinds import Pod
-from reconcile.simulation import Incident, Logic, Stage, Verdict
+from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic
 from reconcile.testing import LateTransport
 
 from ...workergroups import make_controller as make_cluster_controller
@@ -40,7 +40,7 @@ class ScaleRefused(Exception):
     """The server did not answer as an autoscaler needs it."""
 
 
-async def play(stage: Stage, logic: Logic, scenario: HpaScenario = HpaScenario()) -> Verdict:
+async def play(stage: IncidentStage, logic: Logic, scenario: HpaScenario = HpaScenario()) -> IncidentVerdict:
     """Size a fleet through /scale as the HorizontalPodAutoscaler controller does, down to 0 and back."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -53,10 +53,10 @@ async def play(stage: Stage, logic: Logic, scenario: HpaScenario = HpaScenario()
         except ScaleRefused as refused:
             explanation, ok = str(refused), False
         await user.delete(fleet)
-    return Verdict(ok=ok, seconds=round(anyio.current_time() - started, 1), explanation=explanation)
+    return IncidentVerdict(ok=ok, seconds=round(anyio.current_time() - started, 1), explanation=explanation)
 
 
-async def _autoscale(stage: Stage, user: Client, scenario: HpaScenario) -> str:
+async def _autoscale(stage: IncidentStage, user: Client, scenario: HpaScenario) -> str:
     autoscaler = HpaClient(stage.observer, f"{_path(stage.namespace)}/{FLEET}/scale")
     await _reached(autoscaler, user, stage.namespace, 1, scenario.patience)
     for wanted, verb in scenario.steps:
@@ -144,7 +144,7 @@ async def _define(transport: Transport, definition: dict[str, Any]) -> None:
         raise ScaleRefused(f"the definition could not be changed: {answer.body.decode()}")
 
 
-def _manager(stage: Stage, logic: Logic) -> Manager:
+def _manager(stage: IncidentStage, logic: Logic) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     fleets: Controller[Any] = make_fleet_controller(RayClusterFleet if logic == "ours" else FleetWithoutScale)
     return Manager(

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 from reconcile import Client, Manager, ObjectMeta, Unstructured
 from reconcile.errors import AlreadyExists, NotFound, StaleVersion
 from reconcile.kinds import ConfigMap, Node
-from reconcile.simulation import BEHAVIOUR, Incident, Logic, Stage, Verdict
+from reconcile.simulation import BEHAVIOUR, Incident, IncidentStage, IncidentVerdict, Logic
 from reconcile.testing import Delay, Fault, FaultPlan, FaultyTransport, RefuseAsStale, When
 
 from ..cluster_reads import PRIORITIES
@@ -50,7 +50,7 @@ class ConflictScenario:
 class GroupPlay:
     """The groups while they are played with."""
 
-    stage: Stage
+    stage: IncidentStage
     scenario: ConflictScenario
     machines: SimulatedMachines
     user: Client
@@ -96,7 +96,9 @@ class GroupPlay:
             self.rewritten += 1
 
 
-async def play(stage: Stage, logic: Logic, scenario: ConflictScenario = ConflictScenario()) -> Verdict:
+async def play(
+    stage: IncidentStage, logic: Logic, scenario: ConflictScenario = ConflictScenario()
+) -> IncidentVerdict:
     """Have pods ask for one node after the other, while the best group is hard to write."""
     started = anyio.current_time()
     settings = NodeGroupSettings()
@@ -164,7 +166,7 @@ async def _start_over(played: GroupPlay) -> None:
     await anyio.sleep(10 * TICK)
 
 
-async def _judge(played: GroupPlay, seconds: float) -> Verdict:
+async def _judge(played: GroupPlay, seconds: float) -> IncidentVerdict:
     found = await played.user.get(NodeAutoscaler, "all", played.stage.namespace, live=True)
     backed_off = [one.name for one in found.status.groups if one.backoff_until is not None]
     best, second = await played.size(BEST), await played.size(SECOND)
@@ -176,7 +178,7 @@ async def _judge(played: GroupPlay, seconds: float) -> Verdict:
     )
     if not enough:
         explanation += f"; fewer conflicts than the {played.scenario.conflicts} that belong to the incident"
-    return Verdict(
+    return IncidentVerdict(
         ok=best == goal and second == 0 and not backed_off and enough,
         seconds=round(seconds, 1),
         explanation=explanation,
@@ -186,7 +188,7 @@ async def _judge(played: GroupPlay, seconds: float) -> Verdict:
 # --- what is played with ------------------------------------------------------------------------
 
 
-def _faults(stage: Stage, scenario: ConflictScenario) -> Iterator[Fault]:
+def _faults(stage: IncidentStage, scenario: ConflictScenario) -> Iterator[Fault]:
     """So many of 100 writes, by chance; and each write to a group takes its time."""
     for number in range(1, PLANNED):
         if stage.clock.random() * 100 < scenario.refused:

@@ -11,7 +11,15 @@ from attrs import evolve, frozen
 from reconcile import Client, Key, Manager, ObjectMeta, Snapshot
 from reconcile.blocks import Consent
 from reconcile.kinds import Namespace, Secret
-from reconcile.simulation import Change, Incident, Logic, Observer, Stage, Verdict, observe
+from reconcile.simulation import (
+    Incident,
+    IncidentStage,
+    IncidentVerdict,
+    Logic,
+    ObservedChange,
+    Observer,
+    observe,
+)
 from reconcile.testing import FaultyTransport, LateTransport
 
 from ..controller import make_controller
@@ -59,7 +67,9 @@ class SecretCounts:
     complete: bool
 
 
-async def play(stage: Stage, logic: Logic, scenario: CopyScenario = CopyScenario()) -> Verdict:
+async def play(
+    stage: IncidentStage, logic: Logic, scenario: CopyScenario = CopyScenario()
+) -> IncidentVerdict:
     """Have a pipeline of each mode, and rotate the source; count what is written then, and what after it."""
     started = anyio.current_time()
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -88,11 +98,11 @@ async def play(stage: Stage, logic: Logic, scenario: CopyScenario = CopyScenario
     seconds = round(anyio.current_time() - started, 1)
     if counted is None:
         why = f"the Secrets were not there within {PATIENCE:g} s"
-        return Verdict(ok=False, seconds=seconds, explanation=why)
+        return IncidentVerdict(ok=False, seconds=seconds, explanation=why)
     return _judge(counted, stage.namespace, seconds)
 
 
-def _manager(stage: Stage, logic: Logic, recorded: FaultyTransport) -> Manager:
+def _manager(stage: IncidentStage, logic: Logic, recorded: FaultyTransport) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     return Manager(
         # As in Kubero, the pipelines of the incident are believed: what is played is the copying.
@@ -118,7 +128,7 @@ def _sent(recorded: FaultyTransport) -> int:
     return sum(not request.path.endswith("/events") for request in recorded.writes)
 
 
-def _judge(counted: SecretCounts, namespace: str, seconds: float) -> Verdict:
+def _judge(counted: SecretCounts, namespace: str, seconds: float) -> IncidentVerdict:
     copies = _secrets(namespace, "copy")
     once = counted.rotated == dict.fromkeys(copies, 1)
     explanation = (
@@ -128,7 +138,7 @@ def _judge(counted: SecretCounts, namespace: str, seconds: float) -> Verdict:
     )
     if not counted.complete:
         explanation += "; the observer lost a watch, so its counts are not to be trusted"
-    return Verdict(
+    return IncidentVerdict(
         ok=once and counted.changes == 0 and counted.requests == 0 and counted.complete,
         writes=counted.changes,
         seconds=seconds,
@@ -152,13 +162,13 @@ def _secrets(namespace: str, mode: str) -> list[Key]:
     return [Key(target, name) for target in _targets(namespace, mode) for name in names]
 
 
-def _by_secret(changes: Iterable[Change], namespace: str) -> dict[Key, int]:
+def _by_secret(changes: Iterable[ObservedChange], namespace: str) -> dict[Key, int]:
     """How often each Secret of a phase changed."""
     phases = {target for mode in MODES for target in _targets(namespace, mode)}
     return dict(Counter(Key(*change.key) for change in changes if change.key.namespace in phases))
 
 
-def _concerns(change: Change, namespace: str) -> bool:
+def _concerns(change: ObservedChange, namespace: str) -> bool:
     phases = [target for mode in MODES for target in _targets(namespace, mode)]
     return change.key.namespace in (namespace, *phases)
 

@@ -9,7 +9,7 @@ from attrs import frozen
 from reconcile import Client, Controller, Manager, ObjectMeta, Snapshot
 from reconcile.kinds import Namespace, Secret
 from reconcile.models import unstructured_kind
-from reconcile.simulation import Incident, Logic, Observer, Stage, Verdict, observe
+from reconcile.simulation import Incident, IncidentStage, IncidentVerdict, Logic, Observer, observe
 from reconcile.testing import LateTransport
 
 from ..desired_copies import SOURCE_NAME
@@ -42,7 +42,9 @@ class StormScenario:
         return (self.told, self.calm) if logic == "ours" else (self.told_original, self.calm_original)
 
 
-async def play(stage: Stage, logic: Logic, scenario: StormScenario = StormScenario()) -> Verdict:
+async def play(
+    stage: IncidentStage, logic: Logic, scenario: StormScenario = StormScenario()
+) -> IncidentVerdict:
     """Let the original copy, with the storm guard or, as the control, without; count what is written."""
     started = anyio.current_time()
     told, seconds_of_calm = scenario.of(logic)
@@ -65,7 +67,7 @@ async def play(stage: Stage, logic: Logic, scenario: StormScenario = StormScenar
     calm = writes <= scenario.writes and observer.complete
     seconds = round(anyio.current_time() - started, 1)
     what = f"{writes} changes of Secrets in {seconds_of_calm:g} s; {note or 'nobody was told of a storm'}"
-    return Verdict(
+    return IncidentVerdict(
         ok=calm and bool(note) and note == explained, writes=writes, seconds=seconds, explanation=what
     )
 
@@ -75,7 +77,7 @@ def controller_in_a_storm(logic: Logic) -> Controller[KuberoPipeline]:
     return make_original_controller(detect_storms=logic == "ours")
 
 
-def _manager(stage: Stage, logic: Logic) -> Manager:
+def _manager(stage: IncidentStage, logic: Logic) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     return Manager(
         controller_in_a_storm(logic),

@@ -12,12 +12,12 @@ from reconcile.kinds import Pod, PodSpec
 from reconcile.simulation import (
     BEHAVIOUR,
     STOP_SECONDS,
-    Change,
     Incident,
+    IncidentStage,
+    IncidentVerdict,
     Logic,
+    ObservedChange,
     Observer,
-    Stage,
-    Verdict,
     observe,
 )
 from reconcile.testing import LateTransport
@@ -78,11 +78,11 @@ class WorkerCounts:
 
 
 async def play(
-    stage: Stage,
+    stage: IncidentStage,
     logic: Logic,
     scenario: ScaleDownScenario = ScaleDownScenario(),
     restart: ScaleDownScenario | None = RESTART,
-) -> Verdict:
+) -> IncidentVerdict:
     """Scale Ready workers down by one, under a flood, on a late watch; count what goes and comes.
 
     Then again by one, with the manager killed in between (`restart`; None leaves that out).
@@ -95,7 +95,7 @@ async def play(
 
 
 async def _act(
-    stage: Stage, logic: Logic, scenario: ScaleDownScenario, scale_down: "Act"
+    stage: IncidentStage, logic: Logic, scenario: ScaleDownScenario, scale_down: "Act"
 ) -> WorkerCounts | None:
     """One cluster from its making to its end; None if its workers did not become Ready."""
     user = Client(stage.observer, field_manager="demo-user", clock=stage.clock)
@@ -112,7 +112,7 @@ async def _act(
 
 @frozen
 class _Play:
-    stage: Stage
+    stage: IncidentStage
     logic: Logic
     scenario: ScaleDownScenario
     observer: Observer
@@ -146,7 +146,7 @@ class _Play:
 Act = Callable[[_Play], Awaitable[WorkerCounts | None]]
 
 
-def _manager(stage: Stage, logic: Logic, scenario: ScaleDownScenario) -> Manager:
+def _manager(stage: IncidentStage, logic: Logic, scenario: ScaleDownScenario) -> Manager:
     seed = int(stage.clock.random() * 2**32)
     transport = LateTransport(stage.transport, seed, lag=scenario.lag)
     planner = plan_group if logic == "ours" else plan_group_like_v1_3_0(stage.clock.random)
@@ -195,7 +195,7 @@ async def _scale_down_across_a_restart(play: _Play) -> WorkerCounts | None:
 
 
 def count_pods(
-    changes: Sequence[Change], before: set[str], scenario: ScaleDownScenario
+    changes: Sequence[ObservedChange], before: set[str], scenario: ScaleDownScenario
 ) -> tuple[set[str], set[str]]:
     """The uids of the workers that were deleted, marked or gone, and of those made since `before`."""
     pods = [change for change in changes if _is_worker(change.last, scenario)]
@@ -203,17 +203,17 @@ def count_pods(
     return gone, {change.last.uid for change in pods} - before
 
 
-def _judge(counted: WorkerCounts | None, scenario: ScaleDownScenario, seconds: float) -> Verdict:
+def _judge(counted: WorkerCounts | None, scenario: ScaleDownScenario, seconds: float) -> IncidentVerdict:
     if counted is None:
         why = f"the {scenario.workers} workers were not Ready within {PATIENCE:g} s"
-        return Verdict(ok=False, seconds=seconds, explanation=why)
+        return IncidentVerdict(ok=False, seconds=seconds, explanation=why)
     rate = counted.events / counted.seconds
     explanation = f"{rate:.0f} events a second"
     if rate < scenario.flood_heard:
         explanation += f", fewer than the {scenario.flood_heard:g} that belong to the incident"
     if not counted.complete:
         explanation += "; the observer lost a watch, so its counts are not to be trusted"
-    return Verdict(
+    return IncidentVerdict(
         ok=_is_right(counted, scenario) and rate >= scenario.flood_heard,
         deleted=counted.deleted,
         created=counted.created,
@@ -227,7 +227,9 @@ def _is_right(counted: WorkerCounts, scenario: ScaleDownScenario) -> bool:
     return (counted.deleted, counted.created) == (surplus, 0) and counted.complete
 
 
-def _with_restart(verdict: Verdict, counted: WorkerCounts, scenario: ScaleDownScenario) -> Verdict:
+def _with_restart(
+    verdict: IncidentVerdict, counted: WorkerCounts, scenario: ScaleDownScenario
+) -> IncidentVerdict:
     what = f"{counted.deleted} deleted, {counted.created} created"
     said = f"{scenario.workers} to {scenario.goal} with the manager killed meanwhile: {what}"
     ok = verdict.ok and _is_right(counted, scenario)
@@ -237,7 +239,7 @@ def _with_restart(verdict: Verdict, counted: WorkerCounts, scenario: ScaleDownSc
 # --- the flood --------------------------------------------------------------------------------------
 
 
-async def _flood(stage: Stage, observer: Observer, rate: float) -> None:
+async def _flood(stage: IncidentStage, observer: Observer, rate: float) -> None:
     """Labels, annotations and status of pods change: one in `OWN_SHARE` is the cluster's own."""
     client = Client(stage.transport, field_manager="demo-flood", clock=stage.clock)
     started, sent = anyio.current_time(), 0

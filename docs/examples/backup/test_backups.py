@@ -11,7 +11,7 @@ from storage import Operation, StorageFailed
 from reconcile import Condition, Controller, ObjectMeta
 from reconcile.conditions import find_condition
 from reconcile.errors import Invalid
-from reconcile.testing import Apply, Delete, FakeClient, Pass, Scenario, Wait, World, run_once, sweep
+from reconcile.testing import Apply, Delete, FakeClient, RunReport, Scenario, Wait, World, run_once, sweep
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
 DAILY = Backup(metadata=ObjectMeta("daily", "default"), spec=BackupSpec("disk-1"))
@@ -63,7 +63,7 @@ class Cluster:
     client: FakeClient
     storage: FakeStorage = field(factory=FakeStorage)
 
-    async def keep(self, obj: Backup | Restore) -> Pass:
+    async def keep(self, obj: Backup | Restore) -> RunReport:
         if isinstance(obj, Backup):
             done = await run_once(backups(self.storage), obj, self.client)
         else:

@@ -8,7 +8,7 @@ from canaries import Canary, CanarySpec, canaries
 
 from reconcile import Context, Controller, ObjectMeta, Write
 from reconcile.kinds import Deployment
-from reconcile.testing import Apply, Edit, FakeClient, Pass, Scenario, World, run_once, sweep
+from reconcile.testing import Apply, Edit, FakeClient, RunReport, Scenario, World, run_once, sweep
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
 STEP = 60.0
@@ -36,14 +36,14 @@ def image_of(deployment: Deployment) -> str:
     return str(deployment.spec.template["spec"]["containers"][0]["image"])
 
 
-async def decided(client: FakeClient) -> Pass:
+async def decided(client: FakeClient) -> RunReport:
     """The operator runs until it has nothing more to decide."""
     done = await run_once(canaries, SHOP, client)
     assert done.undeclared == []
     return await decided(client) if done.result.requeue else done
 
 
-async def a_step(client: FakeClient) -> Pass:
+async def a_step(client: FakeClient) -> RunReport:
     """Pods come up, and the time of a step goes by."""
     await decided(client)
     for deployment in await client.list(Deployment):

@@ -11,7 +11,18 @@ from cronjobs import CronJob, CronJobSpec, Verdict, cron_jobs, decide
 from reconcile import ObjectMeta
 from reconcile.errors import Invalid, TerminalError
 from reconcile.kinds import Job, JobSpec
-from reconcile.testing import Apply, Delete, Edit, FakeClient, Pass, Scenario, Wait, World, run_once, sweep
+from reconcile.testing import (
+    Apply,
+    Delete,
+    Edit,
+    FakeClient,
+    RunReport,
+    Scenario,
+    Wait,
+    World,
+    run_once,
+    sweep,
+)
 
 RUNS = int(os.environ.get("SWEEP_RUNS", "25")) or None  # of the sweep; 0: all
 POD = {"containers": [{"name": "main", "image": "report:1"}], "restartPolicy": "Never"}
@@ -25,7 +36,7 @@ def ended(how: str) -> dict[str, Any]:
     return {"status": {"conditions": [{"type": how, "status": "True"}]}}
 
 
-async def minutes_later(client: FakeClient, minutes: float) -> Pass:
+async def minutes_later(client: FakeClient, minutes: float) -> RunReport:
     client.clock.advance(60 * minutes)
     done = await run_once(cron_jobs, REPORT, client)
     assert done.undeclared == []  # `reconcile manifests` allows all that it wrote

@@ -14,8 +14,8 @@ from reconcile.testing import (
     Delete,
     Edit,
     FakeClient,
-    Faults,
-    ManagerOf,
+    FaultControl,
+    ManagerRunner,
     Scenario,
     VirtualCluster,
     World,
@@ -110,7 +110,7 @@ async def test_an_answer_that_is_lost_opens_no_second_account() -> None:
 
 @pytest.mark.simulated(limit_seconds=2 * HOUR)
 async def test_an_hour_without_billing_is_told_and_no_storm(
-    cluster: VirtualCluster, manager: ManagerOf, faults: Faults
+    cluster: VirtualCluster, manager: ManagerRunner, faults: FaultControl
 ) -> None:
     billing = FakeBilling()
     many = [Account(metadata=ObjectMeta(f"customer-{number}", "default")) for number in range(20)]

@@ -1,4 +1,4 @@
-"""The fixtures. Each imports what it needs when a test first uses it."""
+"""The fixtures. Each imports what it needs when a test first uses it, so that the plugin loads fast."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,19 +8,19 @@ import pytest
 
 if TYPE_CHECKING:
     from reconcile.testing import VirtualClock
-    from reconcile.testing.control_plane import Endpoint
-    from reconcile.testing.fixtures import Faults, ManagerOf, NodesOf
-    from reconcile.testing.places import ListeningServer, Place, VirtualCluster
+    from reconcile.testing.cluster_places import ClusterPlace, ListeningServer, VirtualCluster
+    from reconcile.testing.control_plane import ServerEndpoint
+    from reconcile.testing.fixture_handles import FaultControl, ManagerRunner, NodesRunner
 
 SEED = pytest.StashKey[int]()
 """The seed of a test in virtual time."""
-_SERVER = pytest.StashKey["Endpoint"]()
+_SERVER = pytest.StashKey["ServerEndpoint"]()
 
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> "VirtualCluster":
     """A cluster inside the test, in virtual time: `client`, `clock`, `server`."""
-    from reconcile.testing.places import VirtualCluster
+    from reconcile.testing.cluster_places import VirtualCluster
 
     return VirtualCluster(request.node.stash.get(SEED, 0))
 
@@ -34,7 +34,7 @@ def clock(cluster: "VirtualCluster") -> "VirtualClock":
 @pytest.fixture
 def api_server(request: pytest.FixtureRequest) -> "Iterator[ListeningServer]":
     """A server on HTTPS, in real time: embedded, or a real one where KUBEBUILDER_ASSETS is set."""
-    from reconcile.testing import control_plane, places
+    from reconcile.testing import cluster_places, control_plane
 
     with ExitStack() as stack:
         folder = control_plane.assets()
@@ -42,42 +42,42 @@ def api_server(request: pytest.FixtureRequest) -> "Iterator[ListeningServer]":
             endpoint = stack.enter_context(control_plane.embedded())
         else:
             endpoint = _shared(request.session, folder)
-        yield places.listening(endpoint)
+        yield cluster_places.listening_server(endpoint)
 
 
 @pytest.fixture
-def faults(request: pytest.FixtureRequest) -> "Faults":
-    """What goes wrong between managers and their server: `add`, `fail`, `crash`, `applied`, `writes`."""
-    from reconcile.testing.fixtures import Faults
+def faults(request: pytest.FixtureRequest) -> "FaultControl":
+    """FaultControl between managers and their server: `add`, `fail`, `crash`, `applied`, `writes`."""
+    from reconcile.testing.fixture_handles import FaultControl
 
-    return Faults(_place(request))
+    return FaultControl(_place(request))
 
 
 @pytest.fixture
-def manager(request: pytest.FixtureRequest) -> "ManagerOf":
+def manager(request: pytest.FixtureRequest) -> "ManagerRunner":
     """Runs managers: `async with manager(sites) as running:`."""
-    from reconcile.testing.fixtures import ManagerOf
+    from reconcile.testing.fixture_handles import ManagerRunner
 
-    return ManagerOf(_place(request))
+    return ManagerRunner(_place(request))
 
 
 @pytest.fixture
-def nodes(request: pytest.FixtureRequest) -> "NodesOf":
+def nodes(request: pytest.FixtureRequest) -> "NodesRunner":
     """Runs simulated nodes: `async with nodes(3):`."""
-    from reconcile.testing.fixtures import NodesOf
+    from reconcile.testing.fixture_handles import NodesRunner
 
-    return NodesOf(_place(request))
+    return NodesRunner(_place(request))
 
 
-def _place(request: pytest.FixtureRequest) -> "Place":
-    """The cluster of this test: the one that it names, or else the one in virtual time."""
+def _place(request: pytest.FixtureRequest) -> "ClusterPlace":
+    """The cluster of this test: `api_server` if the test uses it, else `cluster`."""
     name = "api_server" if "api_server" in request.fixturenames else "cluster"
-    place: Place = request.getfixturevalue(name)
+    place: ClusterPlace = request.getfixturevalue(name)
     return place
 
 
-def _shared(session: pytest.Session, folder: "object") -> "Endpoint":
-    """The real server of this session, started when the first test wants it."""
+def _shared(session: pytest.Session, folder: "object") -> "ServerEndpoint":
+    """The real server of this session, started when the first test needs it."""
     from pathlib import Path
 
     from reconcile.testing import control_plane

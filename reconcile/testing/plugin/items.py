@@ -47,7 +47,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     """Two objects that ought to be equal are told apart line by line; a secret shows nowhere."""
     if op != "==" or "reconcile.models" not in sys.modules:
         return None
-    from reconcile.testing.asserting import explain
+    from reconcile.testing.object_comparison import explain
 
     return explain(left, right)
 

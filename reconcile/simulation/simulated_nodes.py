@@ -1,7 +1,7 @@
-"""Simulated nodes: pods get scheduled, run, become ready, and end gracefully, without machines.
+"""Simulated nodes: pods are scheduled, run, become ready and end gracefully, without machines.
 
-An ordinary controller on this library, in the place of scheduler and kubelet. What a pod does can
-be told by its annotation `simulated.reconcile-runtime/pod`:
+A controller of this library, in the place of scheduler and kubelet. The annotation
+`simulated.reconcile-runtime/pod` of a pod changes what it does:
 
     pending           it is never scheduled
     fail              its containers end with exit code 1, and it becomes Failed
@@ -9,8 +9,7 @@ be told by its annotation `simulated.reconcile-runtime/pod`:
     not-ready         it runs and never becomes Ready
     hang-terminating  once it is being deleted it never ends
 
-How long its end takes, where that is not as for all, can be told by its annotation
-`simulated.reconcile-runtime/stop-seconds`.
+Its annotation `simulated.reconcile-runtime/stop-seconds` changes how long it takes to end.
 """
 
 import math
@@ -34,71 +33,73 @@ from reconcile.runs.requests import Result, TerminalError
 BEHAVIOUR = "simulated.reconcile-runtime/pod"
 """The annotation of a pod that says what it does instead of running (see the top of this module)."""
 SOON = 0.001
-"""A wait shorter than this (s) is none: it could be too short for a clock to see it pass."""
+"""A wait shorter than this (s) is skipped: added to the time of a loop, a float may not change by it."""
 STOP_SECONDS = "simulated.reconcile-runtime/stop-seconds"
 """The annotation of a pod that says how many seconds it takes to stop."""
 
-Phase = Literal["schedule", "start", "fail", "succeed", "ready", "end", "wait"]
+NodeAction = Literal["schedule", "start", "fail", "succeed", "ready", "end", "wait"]
 
 
 @frozen
-class Step:
-    """What happens to a pod next, in so many seconds."""
+class PodStep:
+    """What happens next to a pod, in so many seconds."""
 
-    phase: Phase
+    action: NodeAction
     seconds: float = 0.0
 
 
 @frozen
 class Delays:
-    """How long things take, in s: from scheduled to Ready or Succeeded, and from deletion to the end."""
+    """How many seconds a pod takes from scheduled to Ready or Succeeded, and from deletion to its end."""
 
     start: float = 0.5
     stop: float = 0.5
 
 
-def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> Step:
-    """What a node does with a pod that it has known for `age` seconds. Pure.
+def next_step(pod: Pod, delays: Delays, age: float, terminating_for: float) -> PodStep:
+    """What a node does with a pod that it has known for `age` seconds.
 
-    Raises TerminalError for a pod whose annotation `STOP_SECONDS` is no number of seconds.
+    Raises TerminalError for a pod whose annotation `STOP_SECONDS` is not a number of seconds.
     """
     behaviour = pod.metadata.annotations.get(BEHAVIOUR, "")
     if pod.terminating:
         if behaviour == "hang-terminating":
-            return Step("wait")
-        return Step("end", max(0.0, stop_seconds(pod, delays) - terminating_for))
+            return PodStep("wait")
+        return PodStep("end", max(0.0, stop_seconds(pod, delays) - terminating_for))
     if not pod.spec.node_name:
-        return Step("wait") if behaviour == "pending" else Step("schedule")
+        return PodStep("wait") if behaviour == "pending" else PodStep("schedule")
     if pod.status.phase == "Pending":
-        return Step("fail" if behaviour == "fail" else "start", max(0.0, delays.start / 2 - age))
+        return PodStep("fail" if behaviour == "fail" else "start", max(0.0, delays.start / 2 - age))
     if pod.status.phase == "Running" and not pod.ready and behaviour != "not-ready":
-        return Step("succeed" if behaviour == "succeed" else "ready", max(0.0, delays.start - age))
-    return Step("wait")
+        return PodStep("succeed" if behaviour == "succeed" else "ready", max(0.0, delays.start - age))
+    return PodStep("wait")
 
 
 def stop_seconds(pod: Pod, delays: Delays) -> float:
-    """How long the pod stays Terminating. Raises TerminalError if its annotation says no such time."""
-    said = pod.metadata.annotations.get(STOP_SECONDS)
-    if said is None:
+    """How long the pod stays Terminating. Raises TerminalError for a wrong annotation."""
+    text = pod.metadata.annotations.get(STOP_SECONDS)
+    if text is None:
         return delays.stop
     try:
-        seconds = float(said)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise TerminalError(f"annotation {STOP_SECONDS} of pod {pod.key} is no number of seconds: {said!r}")
+        raise TerminalError(
+            f"annotation {STOP_SECONDS} of pod {pod.key}: expected a number of seconds, got {text!r}"
+        )
     return seconds
 
 
-class Answers(Protocol):
-    """Plays the network of pods that run: with it their addresses are real."""
+class PodNetwork(Protocol):
+    """Gives running pods addresses on which something answers."""
 
     async def begin(self, pod: Pod) -> str:
-        """The pod runs now; returns its address."""
+        """Answer for a pod that begins to run; returns its address."""
         ...
 
     async def end(self, uid: str) -> None:
-        """The pod of that uid runs no more. It may never have run."""
+        """Stop answering for the pod of that uid, which may never have run."""
         ...
 
 
@@ -106,12 +107,12 @@ class Answers(Protocol):
 class SimulatedNodes:
     """`count` nodes. Run `controller` in a manager, after `register` has made the Node objects.
 
-    Without `answers` the addresses of pods lead nowhere.
+    Without a `network` nothing answers on the addresses of pods.
     """
 
     count: int = 3
     delays: Delays = field(factory=Delays)
-    answers: Answers | None = None
+    network: PodNetwork | None = None
     _seen: dict[str, float] = field(factory=dict, init=False)
     _terminating: dict[str, float] = field(factory=dict, init=False)
     _addresses: int = field(default=0, init=False)
@@ -123,12 +124,12 @@ class SimulatedNodes:
 
     @property
     def controller(self) -> Controller[Pod]:
-        """The controller that plays scheduler and kubelet."""
+        """The controller in the place of scheduler and kubelet."""
         return Controller(
             Pod,
             self._keep,
             on_terminating=self._keep,
-            on_deleted=None if self.answers is None else self._gone,
+            on_deleted=None if self.network is None else self._stop_answering,
             writes=[
                 Write(Pod, ("get", "delete")),
                 Write(Pod, ("patch",), subresource="status"),
@@ -141,7 +142,7 @@ class SimulatedNodes:
         )
 
     async def register(self, client: Client) -> None:
-        """Create the Node objects that are not there yet, and make them Ready."""
+        """Create the Node objects that do not exist yet, and make them Ready."""
         for name in self.names:
             try:
                 node = await client.create(
@@ -157,18 +158,18 @@ class SimulatedNodes:
 
     async def _keep(self, ctx: Context[Pod]) -> Result | None:
         pod, now = ctx.object, anyio.current_time()
-        known_since = self._seen.setdefault(pod.uid, now)
-        going_since = self._terminating.setdefault(pod.uid, now) if pod.terminating else now
-        step = next_step(pod, self.delays, now - known_since, now - going_since)
-        if step.phase == "wait":
+        seen = self._seen.setdefault(pod.uid, now)
+        terminating = self._terminating.setdefault(pod.uid, now) if pod.terminating else now
+        step = next_step(pod, self.delays, now - seen, now - terminating)
+        if step.action == "wait":
             return None
         if step.seconds > SOON:
             return Result(requeue_after=step.seconds)
-        await self._take(step.phase, pod, ctx)
+        await self._take(step.action, pod, ctx)
         return None
 
-    async def _take(self, phase: Phase, pod: Pod, ctx: Context[Pod]) -> None:
-        match phase:
+    async def _take(self, action: NodeAction, pod: Pod, ctx: Context[Pod]) -> None:
+        match action:
             case "schedule":
                 await self._schedule(pod, ctx)
             case "start":
@@ -178,9 +179,9 @@ class SimulatedNodes:
                 address = pod.status.pod_ip or await self._address(pod)
                 await self._set_status(pod, ctx, running_status(pod, address, now=_now(ctx), ready=True))
             case "fail":
-                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), well=False))
+                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), success=False))
             case "succeed":
-                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), well=True))
+                await self._set_status(pod, ctx, ended_status(pod, now=_now(ctx), success=True))
             case "end":
                 self._seen.pop(pod.uid, None)
                 self._terminating.pop(pod.uid, None)
@@ -203,19 +204,19 @@ class SimulatedNodes:
     async def _set_status(pod: Pod, ctx: Context[Pod], status: Mapping[str, Any]) -> None:
         await ctx.client.merge(pod, {"status": status}, guard={"uid": pod.uid}, subresource="status")
 
-    async def _gone(self, gone: Deleted[Pod]) -> None:
-        if self.answers is not None:
-            await self.answers.end(gone.object.uid)
+    async def _stop_answering(self, deleted: Deleted[Pod]) -> None:
+        if self.network is not None:
+            await self.network.end(deleted.object.uid)
 
     async def _address(self, pod: Pod) -> str:
-        if self.answers is not None:
-            return await self.answers.begin(pod)
+        if self.network is not None:
+            return await self.network.begin(pod)
         self._addresses += 1
         return f"10.244.{self._addresses // 250 % 250}.{self._addresses % 250 + 1}"
 
 
 async def bind(client: Client, pod: Pod, node: str) -> None:
-    """Schedule a pod to a node, as a scheduler does: through the binding subresource."""
+    """Assign a pod to a node through its binding subresource, as a scheduler does."""
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -238,13 +239,13 @@ def running_status(pod: Pod, address: str, *, now: str, ready: bool) -> dict[str
     }
 
 
-def ended_status(pod: Pod, *, now: str, well: bool) -> dict[str, Any]:
-    """The status of a pod whose containers ended, well or with an error."""
-    reason = "Completed" if well else "Error"
-    ended = {"terminated": {"exitCode": 0 if well else 1, "reason": reason, "finishedAt": now}}
+def ended_status(pod: Pod, *, now: str, success: bool) -> dict[str, Any]:
+    """The status of a pod whose containers ended, successfully or with an error."""
+    reason = "Completed" if success else "Error"
+    ended = {"terminated": {"exitCode": 0 if success else 1, "reason": reason, "finishedAt": now}}
     return {
-        "phase": "Succeeded" if well else "Failed",
-        **({} if well else {"reason": reason}),
+        "phase": "Succeeded" if success else "Failed",
+        **({} if success else {"reason": reason}),
         "conditions": _conditions(False, now),
         "containerStatuses": [_container(c, ended, ready=False) for c in pod.spec.containers],
     }
@@ -267,43 +268,43 @@ def _conditions(ready: bool, now: str) -> list[dict[str, Any]]:
     return [{"type": t, "status": str(ok), "lastTransitionTime": now} for t, ok in states.items()]
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _PodMetadata(msgspec.Struct, rename="camel"):
     uid: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str | None = None
 
 
-class _Condition(msgspec.Struct):
+class _PodCondition(msgspec.Struct):
     type: str = ""
     status: str = ""
 
 
-class _Status(msgspec.Struct):
+class _PodStatus(msgspec.Struct):
     phase: str = ""
-    conditions: list[_Condition] | None = None
+    conditions: list[_PodCondition] | None = None
 
 
-class _Read(msgspec.Struct):
-    """What `next_step` reads of a pod, and nothing else: decoding all of it for every change is dear."""
+class _PodFields(msgspec.Struct):
+    """The fields that `next_step` reads: decoding whole pods for every change would be slow."""
 
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: _PodMetadata
+    spec: _PodSpec
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-_read = msgspec.json.Decoder(_Read)
+_read = msgspec.json.Decoder(_PodFields)
 
 
 def _pod_changed(old: Snapshot, new: Snapshot) -> bool:
-    """Whether a pod has changed in what a node goes by. Labels and messages are nothing to it."""
+    """Whether a pod has changed in a field that `next_step` reads."""
     before, after = _read.decode(old.raw), _read.decode(new.raw)
     for pod in (before, after):
-        told = pod.metadata.annotations or {}
-        pod.metadata.annotations = {name: told[name] for name in (BEHAVIOUR, STOP_SECONDS) if name in told}
+        given = pod.metadata.annotations or {}
+        pod.metadata.annotations = {name: given[name] for name in (BEHAVIOUR, STOP_SECONDS) if name in given}
     return before != after
 
 

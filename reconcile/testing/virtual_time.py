@@ -1,13 +1,13 @@
 """An event loop whose time is virtual and whose schedule is drawn from a seed.
 
-Hours pass in milliseconds: when nothing is ready to run, the clock jumps to the next timer. And the
-order in which ready tasks run is chosen by the seed, so that what was right by luck goes wrong in
-some seed, and goes wrong again whenever that seed is used.
+Hours pass in milliseconds: when nothing is ready to run, the clock jumps to the next timer. The seed
+chooses the order in which ready tasks run, so that code which is right only by luck fails under some
+seed, and fails again whenever that seed is used.
 
-What asyncio promises is kept, because libraries are built on it; what it only happens to do is not:
+What asyncio promises is kept, because libraries rely on it; what it only happens to do is not:
 
-- A callback that is no task's step keeps its place among the others: `call_soon` is first in, first
-  out. Futures, locks, events, timers and the cancel scopes of anyio rest on this.
+- A callback that is not a step of a task keeps its place among the others: `call_soon` is first in, first
+  out. Futures, locks, events, timers and the cancel scopes of anyio rely on this.
 - The steps of one task keep their order.
 - Every task that is ready takes its step before any of them takes a second one.
 - In which order different tasks take theirs is the seed's choice; so is which of two tasks that
@@ -28,8 +28,8 @@ from types import AsyncGeneratorType
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakSet, ref
 
-from reconcile.testing.chance import Chance
-from reconcile.testing.sealed import RealWorldError, SealedLoop, SimulationError, is_library
+from reconcile.testing.sealed_loop import RealWorldError, SealedLoop, SimulationError, is_library
+from reconcile.testing.seeded_random import SeededRandom
 
 __all__ = [
     "DeadlockError",
@@ -51,36 +51,36 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 TICKS_AT_ONE_TIME = 200_000
-"""After so many rounds of the loop with no time passing, a simulation is called stuck."""
+"""After so many rounds of the loop in which no time passes, a simulation counts as stuck."""
 
 CLEANUP_SECONDS = 60.0
-"""What cancelled tasks may take to end, in virtual seconds, once the time limit has struck."""
+"""How long cancelled tasks may take to end after the time limit, in virtual seconds."""
 
 _MANY_CANCELLED = 100
 _MANY_TASKS = 100
 
 
 class DeadlockError(SimulationError):
-    """Every task waits and no timer is set, so nothing can ever happen again; says who waits where."""
+    """Every task waits and no timer is set, so nothing can happen any more; lists where each task waits."""
 
 
 class LivelockError(SimulationError):
-    """Tasks keep each other busy while no time passes; says where they are."""
+    """Tasks keep each other busy while no time passes; lists where each task is."""
 
 
 class TimeLimitError(SimulationError):
-    """The virtual seconds that a simulation was given are over; says who still waits where."""
+    """The virtual time of a simulation is over; lists where each task still waits."""
 
 
 class VirtualTimeLoop(SealedLoop):
     """An event loop that starts at time 0, never blocks, and takes ready tasks in an order of `seed`.
 
-    Same seed, same program, same schedule: also in another process. `limit_seconds` is the virtual
-    time at which the loop gives up with `TimeLimitError`; None is never. Timers of one time come in
-    the order in which they were set.
+    One seed gives a program one schedule, in every process. `limit_seconds` is the virtual time at which
+    the loop gives up with `TimeLimitError`, None for never. Timers due at one time fire in the order in
+    which they were set.
     """
 
-    # The base class's own: what it will run next, in order.
+    # Attributes of the base class; `_ready` is what it runs next, in order.
     _ready: deque[asyncio.Handle]
     _closed: bool
     _debug: bool
@@ -90,14 +90,14 @@ class VirtualTimeLoop(SealedLoop):
     def __init__(self, seed: int = 0, *, limit_seconds: float | None = None) -> None:
         super().__init__()
         self.seed = seed
-        self._chance = Chance(f"{seed}/schedule")
+        self._chance = SeededRandom(f"{seed}/schedule")
         self._limit = math.inf if limit_seconds is None else limit_seconds
         self._time = 0.0
         self._ticks = 0
         self._serials = itertools.count(1)
-        self._tasks: list[ref[_Task]] = []
+        self._tasks: list[ref[_NumberedTask]] = []
         self._many_tasks = _MANY_TASKS
-        # Tuples, because they are compared in C: (when, the how-manieth, timer).
+        # (when, number, timer): tuples, because the heap compares them in C.
         self._timers: list[tuple[float, int, _Timer]] = []
         self._timers_set = itertools.count()
         self._cancelled_timers = 0
@@ -107,7 +107,7 @@ class VirtualTimeLoop(SealedLoop):
         return self._time
 
     def hold(self, seconds: float) -> None:
-        """Let time pass as it does while a callback holds the loop: nothing else runs meanwhile."""
+        """Let time pass while nothing else runs, as when a callback blocks the loop."""
         self._time += seconds
         self._ticks = 0
 
@@ -117,7 +117,7 @@ class VirtualTimeLoop(SealedLoop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As the base class does, in fewer steps: a run is made of this."""
+        """As the base class does, in fewer steps: most of the time of a simulation is spent here."""
         if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
@@ -131,7 +131,7 @@ class VirtualTimeLoop(SealedLoop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As the base class does, and never in another order."""
+        """As the base class does; timers of one time keep their order."""
         if self._closed:
             raise RuntimeError("Event loop is closed")
         timer = _Timer(when, callback, args, self, context)
@@ -139,7 +139,7 @@ class VirtualTimeLoop(SealedLoop):
         return timer
 
     def forget_timer(self) -> None:
-        """One of those that are not due yet was cancelled: it stays in its place until many are."""
+        """Count a cancelled timer. It stays in the heap until many are cancelled."""
         self._cancelled_timers += 1
         if self._cancelled_timers > _MANY_CANCELLED and self._cancelled_timers * 2 > len(self._timers):
             self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
@@ -154,18 +154,18 @@ class VirtualTimeLoop(SealedLoop):
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[T]:
-        """As the base class does; its tasks have a number."""
+        """As the base class does, with numbered tasks."""
         if self._closed or self.get_task_factory() is not None:
             return super().create_task(coro, name=name, context=context, **options)
-        task = _Task(coro, next(self._serials), loop=self, name=name, context=context, **options)
+        task = _NumberedTask(coro, next(self._serials), loop=self, name=name, context=context, **options)
         self._tasks.append(task.itself)
         if len(self._tasks) > self._many_tasks:
-            self._tasks = [one for one in self._tasks if _is_pending(one())]
+            self._tasks = [reference for reference in self._tasks if _is_pending(reference())]
             self._many_tasks = max(_MANY_TASKS, 2 * len(self._tasks))
         return task
 
     def _run_once(self) -> None:
-        """One round, in place of the base class's: what is ready runs; if nothing is, time passes first."""
+        """One round, in place of the base class's: run what is ready; if nothing is, let time pass first."""
         if self._breach is not None:
             self.raise_breach()
         ready = self._ready
@@ -196,11 +196,11 @@ class VirtualTimeLoop(SealedLoop):
             self._cancelled_timers -= 1
         due = timers[0][0] if timers else math.inf
         if due == math.inf:
-            raise DeadlockError(_report("every task waits, and no timer is set", self))
+            raise DeadlockError(_stuck_report("every task waits, and no timer is set", self))
         if due > self._limit:
             passed = f"{self._limit:g} virtual seconds have passed"
             self._limit = self._time + CLEANUP_SECONDS
-            raise TimeLimitError(_report(passed, self))
+            raise TimeLimitError(_stuck_report(passed, self))
         if due > self._time:
             self._time = due
             self._ticks = 0
@@ -221,13 +221,13 @@ class VirtualTimeLoop(SealedLoop):
         self._ticks += 1
         if self._ticks > TICKS_AT_ONE_TIME:
             self._ticks = 0
-            raise LivelockError(_report(f"{TICKS_AT_ONE_TIME} rounds ran and no time passed", self))
+            raise LivelockError(_stuck_report(f"{TICKS_AT_ONE_TIME} rounds ran and no time passed", self))
 
     def wind_up(self) -> None:
-        """End every task and every async generator that is left, and close the loop."""
+        """End all tasks and async generators that are left, and close the loop."""
         try:
             self._end_tasks()
-            # Those that have ended may still be there, and it would take a task to find nothing to close.
+            # Generators that have ended may still be listed; closing nothing would still take a task.
             if any(one.ag_frame is not None for one in self._asyncgens):
                 self.run_until_complete(self.shutdown_asyncgens())
         finally:
@@ -248,15 +248,15 @@ class VirtualTimeLoop(SealedLoop):
         for task in left:
             error = None if task.cancelled() else task.exception()
             if error is not None:
-                message = "an error on the way out of a simulation"
+                message = "an error in a task that was cancelled at the end of a simulation"
                 self.call_exception_handler({"message": message, "exception": error, "task": task})
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector, so nobody has to be woken."""
+        """Does nothing: this loop never sleeps in a selector from which it had to be woken."""
 
 
 def loop_time() -> float:
-    """The time of the running loop, in seconds: anyio's, without the question which library runs."""
+    """The time of the running loop in seconds, as `anyio.current_time()`, which first detects the library."""
     return asyncio.get_running_loop().time()
 
 
@@ -269,20 +269,20 @@ def simulate(
     """Run `fn(*args)` to its end under a `VirtualTimeLoop` and return what it returns.
 
     `limit_seconds` are virtual. Raises what `fn` raises, and `DeadlockError`, `LivelockError`,
-    `TimeLimitError` or `RealWorldError` where the simulation cannot go on; then every task has been
-    cancelled and has ended first. Raises RuntimeError within an event loop.
+    `TimeLimitError` or `RealWorldError` if the simulation cannot go on, after all tasks have been cancelled
+    and have ended. Raises RuntimeError within an event loop.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot be run within an event loop")
     loop = VirtualTimeLoop(seed, limit_seconds=limit_seconds)
-    with _known_to_anyio():
+    with _detected_by_anyio():
         try:
-            return loop.run_until_complete(_called(fn, args))
+            return loop.run_until_complete(_call(fn, args))
         finally:
             loop.wind_up()
 
 
-async def _called(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
+async def _call(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
     task = asyncio.current_task()
     assert task is not None
     task.set_name(getattr(fn, "__qualname__", str(fn)))
@@ -290,8 +290,8 @@ async def _called(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
 
 
 @contextmanager
-def _known_to_anyio() -> Iterator[None]:
-    """anyio asks at each step which library runs; where it asks sniffio, the answer is given beforehand."""
+def _detected_by_anyio() -> Iterator[None]:
+    """Tell sniffio that asyncio runs: anyio asks at each step, and detecting it each time is slow."""
     if _sniffio is None:
         yield
         return
@@ -304,7 +304,7 @@ def _known_to_anyio() -> Iterator[None]:
 
 
 class _Handle(asyncio.Handle):
-    """A handle that does not ask its loop whether to note who made it; a debugged loop makes others."""
+    """A handle without the base class's support for debugging, which costs time."""
 
     __slots__ = ()
 
@@ -328,7 +328,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(_Handle, asyncio.TimerHandle):
-    """A timer that asks as little; while it `waits`, the loop is told when it is cancelled."""
+    """A timer that is as cheap; while it `waits`, it reports its cancellation to the loop."""
 
     __slots__ = ("waits",)
     _loop: VirtualTimeLoop
@@ -355,49 +355,49 @@ class _Timer(_Handle, asyncio.TimerHandle):
             self._loop.forget_timer()
 
 
-class _Task(asyncio.Task[Any]):
-    """A task that knows it is the how-manieth of its loop.
+class _NumberedTask(asyncio.Task[Any]):
+    """A task with a number, which is its hash.
 
-    That number is its hash, so that a set of tasks (of a cancel scope, of `asyncio.wait`) is walked
-    in the same order in every process; the address that it would be otherwise is chance.
+    So a set of tasks (of a cancel scope, of `asyncio.wait`) is walked in the same order in every process;
+    by the address of the task, which is the usual hash, it would not be.
     """
 
     def __init__(self, coro: Any, serial: int, **options: Any) -> None:
         self.serial = serial
-        self._told: asyncio.CancelledError | None = None
+        self._raised: asyncio.CancelledError | None = None
         super().__init__(coro, **options)
-        # Whoever keeps tasks weakly, as anyio does, is given this one reference, which remembers the hash.
+        # The only weak reference: it remembers the hash, so that anyio can keep tasks weakly.
         self.itself = ref(self)
 
     def __hash__(self) -> int:
         return self.serial
 
     def exception(self) -> BaseException | None:
-        """As the base class's; where that is a cancellation, without the frames that it came through."""
+        """As the base class's; a cancellation comes without the frames that it passed through."""
         if not self.cancelled():
             return super().exception()
         with suppress(asyncio.CancelledError):
             super().exception()
-        self._told = asyncio.CancelledError()
-        raise self._told
+        self._raised = asyncio.CancelledError()
+        raise self._raised
 
     def forget_frames(self) -> None:
-        """Let go of who was told of a cancellation.
+        """Drop the traceback of a cancellation that was raised by `exception`.
 
-        anyio keeps it in a frame that it came through: a cycle that would hold all that the task had in hand.
+        anyio keeps the error in a frame of that traceback: a cycle that would keep all locals of the task.
         """
-        told, self._told = self._told, None
-        if told is not None:
-            told.__traceback__ = None
+        error, self._raised = self._raised, None
+        if error is not None:
+            error.__traceback__ = None
 
     def __repr__(self) -> str:
-        # anyio asks for it at every cancellation; the base class's takes long, and tells an address.
+        # anyio needs it at every cancellation; the base class's is slow and contains an address.
         return f"<Task {self.get_name()} number {self.serial}>"
 
 
-def _shuffle_tasks(ready: deque[asyncio.Handle], chance: Chance) -> None:
-    """Deal the places that task steps hold in `ready` anew; everything else stays where it is."""
-    # A copy, because the garbage collector may run here and have an async generator closed, which is a step.
+def _shuffle_tasks(ready: deque[asyncio.Handle], chance: SeededRandom) -> None:
+    """Shuffle the steps of tasks among the places that they hold in `ready`; everything else stays."""
+    # A copy: the garbage collector may run here and close an async generator, which adds a step.
     steps = [
         (_serial(task), place, handle)
         for place, handle in enumerate(tuple(ready))
@@ -406,16 +406,16 @@ def _shuffle_tasks(ready: deque[asyncio.Handle], chance: Chance) -> None:
     if len(steps) < 2:
         return
     places = [place for _, place, _ in steps]
-    # From a known order, so that the outcome owes nothing to how the steps came to be ready.
+    # Sorted first, so that the result does not depend on the order in which the steps became ready.
     steps.sort()
     serials = {serial for serial, _, _ in steps}
     if len(serials) == 1:
         return
-    dealt = [handle for _, _, handle in steps]
-    chance.shuffle(dealt)
+    shuffled = [handle for _, _, handle in steps]
+    chance.shuffle(shuffled)
     if len(serials) < len(steps):
-        dealt = _in_order_of_each(dealt, steps)
-    for place, handle in zip(places, dealt, strict=True):
+        shuffled = _in_order_of_each(shuffled, steps)
+    for place, handle in zip(places, shuffled, strict=True):
         ready[place] = handle
 
 
@@ -423,31 +423,31 @@ _callback_of: Callable[[asyncio.Handle], Any] = operator.attrgetter("_callback")
 
 
 def _in_order_of_each(
-    dealt: list[asyncio.Handle], steps: list[tuple[int, int, asyncio.Handle]]
+    shuffled: list[asyncio.Handle], steps: list[tuple[int, int, asyncio.Handle]]
 ) -> list[asyncio.Handle]:
-    """Have the steps of one task keep their order in the places that were dealt to that task."""
+    """Keep the order of each task's steps, in the places that the shuffle gave to that task."""
     serial_of = {id(handle): serial for serial, _, handle in steps}
     of_task: dict[int, deque[asyncio.Handle]] = {}
     for serial, _, handle in steps:
         of_task.setdefault(serial, deque()).append(handle)
-    return [of_task[serial_of[id(handle)]].popleft() for handle in dealt]
+    return [of_task[serial_of[id(handle)]].popleft() for handle in shuffled]
 
 
 def _serial(task: asyncio.Task[Any]) -> int:
-    return task.serial if isinstance(task, _Task) else 0
+    return task.serial if isinstance(task, _NumberedTask) else 0
 
 
-def _is_pending(task: _Task | None) -> bool:
+def _is_pending(task: _NumberedTask | None) -> bool:
     return task is not None and not task.done()
 
 
-def _report(what: str, loop: VirtualTimeLoop) -> str:
+def _stuck_report(what: str, loop: VirtualTimeLoop) -> str:
     tasks = sorted(asyncio.all_tasks(loop), key=_serial)
-    lines = [f"  {task.get_name()}: {_whereabouts(task)}" for task in tasks]
+    lines = [f"  {task.get_name()}: {_position(task)}" for task in tasks]
     return "\n".join([f"{what} (seed {loop.seed}, time {loop.time():g}); tasks:", *lines])
 
 
-def _whereabouts(task: asyncio.Task[Any]) -> str:
+def _position(task: asyncio.Task[Any]) -> str:
     places = list(_await_chain(task.get_coro()))
     if not places:
         return "not started, or at its end"

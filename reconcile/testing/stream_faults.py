@@ -1,4 +1,4 @@
-"""Streams taken apart into lines, so that an event can be counted, held back or cut in two."""
+"""Faults of a stream: its lines are counted, held back, repeated or cut in two."""
 
 import itertools
 from collections import deque
@@ -9,7 +9,7 @@ import anyio
 
 from informers.broadcast import Broadcast
 from informers.errors import OutcomeUnknown
-from reconcile.testing.answers import expired_event
+from reconcile.testing.fault_answers import expired_event
 from reconcile.testing.faults import (
     Coalesce,
     Crash,
@@ -25,7 +25,7 @@ from reconcile.testing.faults import (
 
 
 async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The same bytes, one chunk a line with its end on it; an unfinished last line comes as it is."""
+    """The same bytes with one line in each chunk; an unfinished last line comes as it is."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -36,11 +36,11 @@ async def whole_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, Non
 
 
 class Backlog:
-    """The lines of a stream, read as they come, and kept until they are asked for."""
+    """The lines of a stream, read as they arrive and kept until they are needed."""
 
     def __init__(self, lines: AsyncGenerator[bytes, None]) -> None:
         self._lines = lines
-        self._came: deque[bytes] = deque()
+        self._lines_read: deque[bytes] = deque()
         self._failure: BaseException | None = None
         self._ended = False
         self._news = Broadcast()
@@ -50,22 +50,22 @@ class Backlog:
 
     async def __anext__(self) -> bytes:
         await self.gather(1)
-        if self._came:
-            return self._came.popleft()
+        if self._lines_read:
+            return self._lines_read.popleft()
         if self._failure is not None:
             raise self._failure
         raise StopAsyncIteration
 
     async def gather(self, count: int) -> None:
-        """Wait until so many lines are there, or no more will come."""
-        await self._news.wait_until(lambda: self._ended or len(self._came) >= count)
+        """Wait until so many lines have arrived, or the stream has ended."""
+        await self._news.wait_until(lambda: self._ended or len(self._lines_read) >= count)
 
     async def collect(self) -> None:
         """Read to the end."""
         try:
             async with aclosing(self._lines) as lines:
                 async for line in lines:
-                    self._came.append(line)
+                    self._lines_read.append(line)
                     self._news.notify()
         except (Exception, Crash) as error:
             self._failure = error
@@ -74,8 +74,8 @@ class Backlog:
 
 
 @asynccontextmanager
-async def beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncGenerator[None, None]:
-    """Let `work` run beside the body; what the body raises comes out as it is, in no group."""
+async def alongside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncGenerator[None, None]:
+    """Run `work` alongside the body; what the body raises is not wrapped in an exception group."""
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
@@ -89,20 +89,20 @@ async def beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncGenera
         raise failure
 
 
-async def spoiled(
+async def with_faults(
     lines: AsyncIterator[bytes],
     faults: Sequence[StreamFault],
     note: Callable[[StreamFault], None],
     request: str,
 ) -> AsyncGenerator[bytes, None]:
-    """The lines as far as `faults` let them through; `note` hears of each fault that happens.
+    """The lines as `faults` let them through; `note` is called with each fault that happens.
 
-    Where one holds lines back, `lines` is a `Backlog`.
+    If one of them holds lines back, `lines` must be a `Backlog`.
     """
-    for passed in itertools.count():
+    for count in itertools.count():
         repeated = False
         for fault in faults:
-            if isinstance(fault, TimeTravel) or fault.after != passed:
+            if isinstance(fault, TimeTravel) or fault.after != count:
                 continue
             note(fault)
             match fault:

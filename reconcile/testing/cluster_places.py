@@ -1,4 +1,4 @@
-"""Where the tests of an operator run: a cluster in virtual time, or a server that really listens."""
+"""Where the tests of an operator run: a cluster in virtual time, or a server that listens on HTTPS."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,60 +15,60 @@ from reconcile.embedded import InProcessTransport
 from reconcile.kinds import Namespace
 from reconcile.manager.installed_definitions import install
 from reconcile.models import Object, ObjectMeta, kind_of
-from reconcile.testing.clock import VirtualClock
-from reconcile.testing.fake import FakeClient
-from reconcile.testing.faulty import FaultyTransport
-from reconcile.testing.late import LateTransport
-from reconcile.testing.loop import simulate
-from reconcile.testing.stage import Stage
+from reconcile.testing.cluster_actor import ClusterActor
+from reconcile.testing.fake_client import FakeClient
+from reconcile.testing.faulty_transport import FaultyTransport
+from reconcile.testing.late_watches import LateTransport
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
 
 if TYPE_CHECKING:
-    from reconcile.testing.control_plane import Endpoint
+    from reconcile.testing.control_plane import ServerEndpoint
 
 T = TypeVar("T")
 
 _SERVED_SECONDS = 30.0
 _NOT_FOUND = 404
 _NOTHING: Mapping[str, str] = {}
-_CLOSED = "the transport of a test leads somewhere only while a manager runs"
+_CLOSED = "the transport of a test is connected only while a manager runs"
 
 
-class Place(Protocol):
-    """A cluster as a test sees it: the test's own way in, and that of the managers under test."""
+class ClusterPlace(Protocol):
+    """A cluster as a test sees it: a client for the test, and a transport for the managers under test."""
 
     @property
     def clock(self) -> Clock:
-        """The clock of managers there."""
+        """The clock of the managers."""
         ...
 
     @property
     def transport(self) -> FaultyTransport:
-        """The way in of managers under test: recorded, and what the test plans goes wrong on it."""
+        """The transport of the managers under test: it records, and injects the faults of the test."""
         ...
 
     @property
     def virtual(self) -> bool:
-        """Whether time there is virtual."""
+        """Whether its time is virtual."""
         ...
 
     def opened(self) -> AbstractAsyncContextManager[None]:
-        """As long as it lasts, `transport` leads somewhere."""
+        """Keep `transport` connected until the context is left."""
         ...
 
     def connect(self) -> AbstractAsyncContextManager[Client]:
-        """The test's own way in, on which nothing goes wrong."""
+        """A client for the test itself, without faults."""
         ...
 
     async def define(self, kinds: Iterable[type[Object]]) -> None:
-        """Have models served there; returns when they are."""
+        """Install the definitions of models; returns when they are served."""
         ...
 
 
 class VirtualCluster:
-    """A cluster inside the test, in virtual time: what `cluster` is.
+    """A cluster inside the test, in virtual time: the fixture `cluster`.
 
-    `client` reads and writes without a cache and is met by no fault; it is a `FakeClient`, so
-    `client.add` puts anything there as it is. Watches of managers are late, by lags drawn from `seed`.
+    `client` reads and writes without a cache and without faults; it is a `FakeClient`, so `client.add`
+    puts any object there with its status. Watches of managers are late, by lags drawn from `seed`.
     """
 
     virtual = True
@@ -79,7 +79,7 @@ class VirtualCluster:
         self.client = FakeClient(seed=seed, clock=self.clock)
         self.server = self.client.server
         late = LateTransport(InProcessTransport(self.server, settle=True), seed)
-        self.transport = FaultyTransport(late, around=Stage(self.server))
+        self.transport = FaultyTransport(late, effects=ClusterActor(self.server))
 
     def __repr__(self) -> str:
         return f"VirtualCluster(seed={self.seed})"
@@ -95,21 +95,21 @@ class VirtualCluster:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Client]:
-        """The same as `client`, for tests that run on a server that listens too."""
+        """The same as `client`, for tests that also run on a `ListeningServer`."""
         yield self.client
 
     async def define(self, kinds: Iterable[type[Object]]) -> None:
-        """Have models served."""
+        """Make the server serve these models."""
         for kind in kinds:
             self.client.serve(kind)
 
 
 @define(eq=False)
 class ListeningServer:
-    """A server on HTTPS, in real time: what `api_server` is.
+    """A server on HTTPS, in real time: the fixture `api_server`.
 
-    `url` and `kubeconfig` lead to it, as its administrator. `namespace` is there and empty when a test
-    begins; on a real server, which tests share, keep to it. `real` says whether this is a kube-apiserver.
+    `url` and `kubeconfig` lead to it as its administrator. `namespace` exists and is empty when a test
+    begins; tests share a real server, so keep to that namespace. `real` is True for a kube-apiserver.
     """
 
     url: str
@@ -118,23 +118,23 @@ class ListeningServer:
     real: bool
     clock: Clock = field(factory=SystemClock)
     transport: FaultyTransport = field(init=False, repr=False)
-    _line: "_Line" = field(init=False, repr=False)
+    _connection: "_ReopenableTransport" = field(init=False, repr=False)
 
     virtual = False
 
     def __attrs_post_init__(self) -> None:
-        self._line = _Line(self.kubeconfig)
-        self.transport = FaultyTransport(self._line)
+        self._connection = _ReopenableTransport(self.kubeconfig)
+        self.transport = FaultyTransport(self._connection)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connections are given back where the last context of several is left."""
-        async with self._line.opened():
+        """Connect until the last of several contexts is left."""
+        async with self._connection.opened():
             yield
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Client]:
-        """A client of its own connections, without a cache."""
+        """A client with connections of its own, without a cache."""
         transport = await _connect(self.kubeconfig)
         try:
             yield Client(transport, clock=self.clock)
@@ -143,18 +143,18 @@ class ListeningServer:
                 await transport.aclose()
 
     async def define(self, kinds: Iterable[type[Object]]) -> None:
-        """Have models served that are not. Raises TimeoutError where that takes half a minute."""
+        """Install the definitions that are missing. Raises TimeoutError if that takes half a minute."""
         async with self.connect() as client:
             for kind in kinds:
-                if not await _served(client, kind):
+                if not await _is_served(client, kind):
                     await install(client, kind)
                     with anyio.fail_after(_SERVED_SECONDS):
-                        while not await _served(client, kind):  # noqa: ASYNC110 - nobody tells
+                        while not await _is_served(client, kind):  # noqa: ASYNC110 - the server announces it nowhere
                             await anyio.sleep(0.05)
 
 
-def listening(endpoint: "Endpoint") -> ListeningServer:
-    """A server for one test, with a namespace of its own that is empty."""
+def listening_server(endpoint: "ServerEndpoint") -> ListeningServer:
+    """A server for one test, with an empty namespace of its own."""
     namespace = f"test-{SystemClock().uuid().hex[:12]}"
     server = ListeningServer(endpoint.url, endpoint.kubeconfig, namespace, endpoint.real)
 
@@ -166,13 +166,13 @@ def listening(endpoint: "Endpoint") -> ListeningServer:
     return server
 
 
-class _Line(PassingTransport):
-    """A transport that is connected while somebody holds it open: connections belong to one event loop."""
+class _ReopenableTransport(PassingTransport):
+    """A transport that is connected while a context holds it open: connections belong to one event loop."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
         self._holders = 0
-        super().__init__(_Nowhere())
+        super().__init__(_ClosedTransport())
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -184,18 +184,18 @@ class _Line(PassingTransport):
         finally:
             self._holders -= 1
             if self._holders == 0:
-                inner, self._inner = self._inner, _Nowhere()
+                inner, self._inner = self._inner, _ClosedTransport()
                 with anyio.CancelScope(shield=True):
                     await inner.aclose()
 
     async def aclose(self) -> None:
-        """Who holds it open closes it."""
+        """Does nothing: leaving the last context disconnects it."""
 
 
-class _Nowhere:
-    """Where a line leads that nobody holds open."""
+class _ClosedTransport:
+    """Refuses all requests, in the place of a transport that is not connected."""
 
-    server = "nowhere"
+    server = "not connected"
 
     async def request(
         self,
@@ -217,7 +217,7 @@ class _Nowhere:
         raise Unreachable(_CLOSED, f"{method} {path}")
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
 
 async def _connect(kubeconfig: Path) -> Transport:
@@ -226,6 +226,6 @@ async def _connect(kubeconfig: Path) -> Transport:
     return await connect(kubeconfig)
 
 
-async def _served(client: Client, kind: type[Object]) -> bool:
+async def _is_served(client: Client, kind: type[Object]) -> bool:
     path = kind_of(kind).resource.path("")
     return (await client.transport.request("GET", path, {"limit": "1"})).status != _NOT_FOUND

@@ -1,4 +1,4 @@
-"""What the fixtures of the pytest plugin hand out, for a cluster in virtual time and a server alike."""
+"""What the fixtures of the pytest plugin return, for a cluster in virtual time and for a real server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,34 +12,34 @@ from reconcile.controller.declaration import Controller
 from reconcile.manager.manager import Manager
 from reconcile.models import Object
 from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
-from reconcile.testing.failing import Failure, failing
+from reconcile.testing.cluster_places import ClusterPlace
+from reconcile.testing.failure_faults import RequestFailure, failure_fault
 from reconcile.testing.faults import Crash, Fault, Verb
-from reconcile.testing.once import describe
-from reconcile.testing.places import Place
 from reconcile.testing.pod_pages import PodPages
-from reconcile.testing.requests import RecordedRequest
+from reconcile.testing.recorded_requests import RecordedRequest
 
 
 @frozen
-class Faults:
-    """What goes wrong between the managers of a test and their server, and what came of it.
+class FaultControl:
+    """The faults between the managers of a test and their server: the fixture `faults`.
 
-    Nothing does until `add` or `fail` say so, and only requests made afterwards count. The test's own
-    client is not concerned.
+    Only requests made after `add` or `fail` count. The test's own client is not affected.
     """
 
-    _place: Place
+    _place: ClusterPlace
 
     def add(self, *faults: Fault) -> None:
-        """Let these go wrong from now on."""
+        """Inject these faults from now on."""
         self._place.transport.add(*faults)
 
-    def fail(self, verb: Verb, kind: type[Object] | str, error: Failure, times: int | None = 1) -> None:
-        """As `FakeClient.fail`: the next `times` requests (None: all) of `verb` for `kind` fail."""
-        self.add(failing(verb, kind, error, times))
+    def fail(
+        self, verb: Verb, kind: type[Object] | str, error: RequestFailure, times: int | None = 1
+    ) -> None:
+        """As `FakeClient.fail`: make the next `times` requests (None: all) of `verb` for `kind` fail."""
+        self.add(failure_fault(verb, kind, error, times))
 
     def crash(self) -> None:
-        """The process of the manager dies now: nothing more leaves it. The next `manager(...)` is new."""
+        """End the manager's process now: it sends nothing more. The next `manager(...)` is a new process."""
         self._place.transport.die()
 
     @property
@@ -54,27 +54,27 @@ class Faults:
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """Every request of managers, in order."""
+        """Every request of the managers, in order."""
         return self._place.transport.requests
 
     @property
     def writes(self) -> list[str]:
-        """What managers asked to be changed, in order, as `apply deployments default/web`."""
-        return [describe(request) for request in self._place.transport.writes]
+        """The writes of the managers, in order, as `apply deployments default/web`."""
+        return [request.summary for request in self._place.transport.writes]
 
 
 @frozen
-class ManagerOf:
+class ManagerRunner:
     """Runs managers on the cluster of a test: `async with manager(sites) as running:`."""
 
-    _place: Place
+    _place: ClusterPlace
 
     @asynccontextmanager
     async def __call__(self, *controllers: Controller[Any], **options: Any) -> AsyncIterator[Manager]:
-        """A manager with these controllers, ready when the context begins and stopped where it is left.
+        """A manager with these controllers, ready when the context begins and stopped when it is left.
 
-        Their kinds are served first. `options` are those of `Manager`; of its place only they are given.
-        A crash, planned or by `faults.crash()`, ends the manager and not the test.
+        Their kinds are served first. `options` are those of `Manager`; the environment is not read. A crash,
+        planned or by `faults.crash()`, ends the manager and not the test.
         """
         place = self._place
         await place.define(dict.fromkeys(kind for one in controllers for kind in one.kinds))
@@ -90,10 +90,10 @@ class ManagerOf:
 
 
 @frozen
-class NodesOf:
+class NodesRunner:
     """Runs simulated nodes on the cluster of a test: `async with nodes(3):`."""
 
-    _place: Place
+    _place: ClusterPlace
 
     @asynccontextmanager
     async def __call__(
@@ -104,14 +104,14 @@ class NodesOf:
         pages: PodPages | None = None,
         workloads: bool = False,
     ) -> AsyncIterator[SimulatedNodes]:
-        """`count` Nodes that take pods, as long as the context lasts; no fault concerns them.
+        """Run `count` nodes, which take pods and are not affected by faults, until the context is left.
 
-        With `workloads`, Deployments, StatefulSets and Jobs make pods. With `pages`, pods that run answer on
-        loopback addresses; ValueError in virtual time, in which there are none.
+        With `workloads`, Deployments, StatefulSets and Jobs make pods. With `pages`, running pods answer on
+        loopback addresses; that raises ValueError in virtual time, which has no sockets.
         """
         place = self._place
         if pages is not None and place.virtual:
-            raise ValueError("pages are served on sockets, in real time: use api_server in the test")
+            raise ValueError("pages= needs real time, for its sockets: use the fixture api_server")
         nodes = SimulatedNodes(count, delays or Delays(), pages)
         async with place.connect() as client:
             await nodes.register(client)

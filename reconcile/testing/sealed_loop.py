@@ -1,7 +1,7 @@
-"""An event loop with no way out: the real world is refused, loudly and by place.
+"""An event loop that refuses access to the real world, with the place in the code that attempted it.
 
-A socket, a process or a thread answers when the machine pleases, so one of them is enough to make
-a simulation unrepeatable, and to make virtual time run away while it is waited for.
+The timing of a socket, a process or a thread depends on the machine: one of them is enough to make a
+simulation unrepeatable, and virtual time would run away while a task waits for it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Arguments = TypeVarTuple("Arguments")
 
 _BLOCKING = "time.sleep(), which blocks while no virtual time passes,"
 
-# Audit events are what the interpreter itself reports, so this also sees a blocking call in a library.
+# The interpreter itself raises audit events, so this also sees a blocking call in a library.
 _AUDITED = {
     "_thread.start_joinable_thread": "starting a thread",
     "_thread.start_new_thread": "starting a thread",
@@ -41,7 +41,7 @@ _AUDITED = {
     "time.sleep": _BLOCKING,
 }
 
-_UNHEARD = ((threading.Thread, "start", "starting a thread"), (time, "sleep", _BLOCKING))
+_UNAUDITED = ((threading.Thread, "start", "starting a thread"), (time, "sleep", _BLOCKING))
 
 _REFUSED_METHODS = (
     "add_reader", "add_signal_handler", "add_writer", "connect_accepted_socket", "connect_read_pipe",
@@ -58,32 +58,32 @@ class SimulationError(RuntimeError):
 
 
 class RealWorldError(SimulationError):
-    """Code under virtual time reached for a socket, a process, a thread or a blocking sleep.
+    """Code under virtual time used a socket, a process, a thread or a blocking sleep.
 
-    `what` says for which of them and `place` where, as `file:line`: the innermost caller outside
-    the standard library and installed packages. It ends the run even where it is caught on its way.
+    `what` is which of them, and `place` the `file:line` of the innermost caller outside the standard library
+    and installed packages. It ends the run even if the code catches it.
     """
 
     def __init__(self, what: str, place: str) -> None:
-        super().__init__(f"{what} under virtual time, at {place}: give the code an in-process stand-in")
+        super().__init__(f"{what} under virtual time, at {place}: pass the code an in-process stand-in")
         self.what = what
         self.place = place
 
 
 class SealedLoop(asyncio.BaseEventLoop):
-    """The part of a simulation's event loop that refuses; time and order are its subclass's work."""
+    """The part of a simulation's event loop that refuses; the subclass decides on time and order."""
 
-    _thread_id: int | None  # the base class's: the thread that runs this loop, while one does
+    _thread_id: int | None  # of the base class: the thread that runs this loop
 
     def __init__(self) -> None:
         super().__init__()
         self._breach: RealWorldError | None = None
         self._stands_still = False
-        _listen()
+        _install_audit_hook()
 
     def run_forever(self) -> None:
-        """As every loop's, with the ways out guarded that Python 3.11 tells no audit hook of."""
-        originals = [(owner, name, getattr(owner, name), what) for owner, name, what in _UNHEARD]
+        """As every loop's, with guards for the calls that Python 3.11 does not audit."""
+        originals = [(owner, name, getattr(owner, name), what) for owner, name, what in _UNAUDITED]
         for owner, name, original, what in originals:
             setattr(owner, name, _guard(original, what))
         try:
@@ -94,7 +94,7 @@ class SealedLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """While inside, a thread may be started: one for which this loop stands still while it runs."""
+        """Within this context a thread may be started, if the loop stands still while it runs."""
         self._stands_still = True
         try:
             yield
@@ -102,14 +102,14 @@ class SealedLoop(asyncio.BaseEventLoop):
             self._stands_still = False
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise `RealWorldError` here, and once more out of the loop at its next step."""
-        __tracebackhide__ = True  # for pytest: it is the caller's line that matters
+        """Raise `RealWorldError` here, and again from the loop at its next step."""
+        __tracebackhide__ = True  # for pytest: the caller's line matters
         error = RealWorldError(what, caller_place())
         self._breach = self._breach or error
         raise error
 
     def raise_breach(self) -> None:
-        """Raise what was refused since the last call, so that no `except Exception` can hide it."""
+        """Raise what was refused since the last call; without it, an `except Exception` could hide that."""
         breach, self._breach = self._breach, None
         if breach is not None:
             raise breach
@@ -117,14 +117,14 @@ class SealedLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`, which is what a signal handler needs; refused to every other thread."""
+        """As `call_soon`, for signal handlers; refused to every other thread."""
         if self._thread_id not in (None, threading.get_ident()):
             self.refuse("a call from another thread")
         return self.call_soon(callback, *args, context=context)
 
 
 def caller_place() -> str:
-    """`file:line` of the innermost frame that belongs to the user, or to nobody better."""
+    """`file:line` of the innermost frame of the user's code, or else of the innermost frame."""
     frames = list(_frames(sys._getframe(1)))
     ours = [frame for frame in frames if not is_library(frame.f_code.co_filename)]
     frame = (ours or frames)[0]
@@ -132,7 +132,7 @@ def caller_place() -> str:
 
 
 def is_library(filename: str) -> bool:
-    """Whether a source file is the standard library's, an installed package's, or the test kit's."""
+    """Whether a source file belongs to the standard library, an installed package or the test kit."""
     return filename.startswith(_library_paths())
 
 
@@ -143,7 +143,7 @@ def _library_paths() -> tuple[str, ...]:
 
 
 def _frames(innermost: FrameType | None) -> Iterator[FrameType]:
-    """From within outwards, as far as the loop that called; the frames of this module left out."""
+    """The frames from the innermost one out to the loop, without those of this module."""
     while innermost is not None and innermost.f_code.co_name != "_run_once":
         if innermost.f_code.co_filename != __file__:
             yield innermost
@@ -151,8 +151,8 @@ def _frames(innermost: FrameType | None) -> Iterator[FrameType]:
 
 
 @functools.cache
-def _listen() -> None:
-    # An audit hook cannot be taken out again: it is installed by the first loop, and only once.
+def _install_audit_hook() -> None:
+    # An audit hook cannot be removed, so the first loop installs it once.
     sys.addaudithook(_on_audit_event)
 
 
@@ -174,7 +174,7 @@ def _guard(original: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 def _refuse_in_simulation(what: str) -> None:
     __tracebackhide__ = True
-    loop = asyncio._get_running_loop()  # this thread's: others may do what they like
+    loop = asyncio._get_running_loop()  # of this thread: other threads are not restricted
     if isinstance(loop, SealedLoop) and not loop._stands_still:
         loop.refuse(what)
 

@@ -1,4 +1,4 @@
-"""A transport on which the news is late, as it always is from a real server."""
+"""Transports whose watch events arrive late, as they always do from a real server."""
 
 import asyncio
 import math
@@ -12,23 +12,23 @@ import anyio
 from informers.broadcast import Broadcast
 from informers.transport import PassingTransport, StreamingResponse, Transport
 from reconcile.embedded import ApiServer, InProcessTransport, WatchStream
-from reconcile.testing.chance import Chance
 from reconcile.testing.faults import Crash
-from reconcile.testing.lines import beside, whole_lines
-from reconcile.testing.loop import loop_time
+from reconcile.testing.seeded_random import SeededRandom
+from reconcile.testing.stream_faults import alongside, whole_lines
+from reconcile.testing.virtual_time import loop_time
 
 _NOTHING: Mapping[str, str] = {}
 LAG = (0.005, 0.25)
-"""Between these seconds an event arrives after it happened: from a quiet server to a busy one."""
+"""How late an event arrives, in seconds, at least and at most: from a quiet server to a busy one."""
 
 
 class LateTransport(PassingTransport):
-    """Holds back each event of each watch for a random while; all else passes as it is.
+    """Holds back each event of each watch for a random time; everything else passes unchanged.
 
-    The lag of an event is drawn between the two seconds of `lag` and is never 0. Order within a
-    watch is kept, so an event also waits for those before it; watches lag independently of one
-    another, so what happened first may be heard last. Same seed, same lags: they depend on the seed,
-    the path and the how-manieth watch of that path it is, on nothing else.
+    The lag of an event is drawn from the interval `lag` (seconds) and is never 0. Order within a watch
+    is kept, so an event also waits for those before it. Watches lag independently of one another, so
+    what happened first may arrive last. Lags depend on nothing but the seed, the path, and the number of
+    earlier watches of that path.
     """
 
     def __init__(self, inner: Transport, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
@@ -45,7 +45,7 @@ class LateTransport(PassingTransport):
         query: Mapping[str, str] = _NOTHING,
         headers: Mapping[str, str] = _NOTHING,
     ) -> AbstractAsyncContextManager[StreamingResponse]:
-        """Send one request and read its answer as it comes; that of a watch comes late."""
+        """Send one request and read its answer as it arrives; that of a watch arrives late."""
         if query.get("watch") not in ("1", "true"):
             return self._inner.stream(method, path, query, headers)
         return self._watch(method, path, query, headers)
@@ -55,20 +55,20 @@ class LateTransport(PassingTransport):
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> AsyncIterator[StreamingResponse]:
         self._opened[path] += 1
-        chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        chance = SeededRandom(f"{self._seed}/lag/{path}/{self._opened[path]}")
         async with self._inner.stream(method, path, query, headers) as answer:
             if answer.status >= 400:
                 yield answer
                 return
-            post = _Post(chance, self._lag)
-            async with beside(partial(post.collect, answer.chunks)), aclosing(post.deliver()) as chunks:
+            lines = _DelayedLines(chance, self._lag)
+            async with alongside(partial(lines.collect, answer.chunks)), aclosing(lines.deliver()) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
 
 class LateWatches(InProcessTransport):
-    """Straight into an embedded server, on watches that are late as those of a `LateTransport` are.
+    """A transport into an embedded server whose watches are as late as those of a `LateTransport`.
 
-    It needs no task for a watch, and so is faster where many short runs are wanted.
+    It needs no task for a watch, which makes it faster for many short runs.
     """
 
     def __init__(self, server: ApiServer, seed: int = 0, *, lag: tuple[float, float] = LAG) -> None:
@@ -81,14 +81,14 @@ class LateWatches(InProcessTransport):
     def watched(self, watch: WatchStream, path: str) -> AsyncIterator[bytes]:
         """The lines of a watch as they arrive."""
         self._opened[path] += 1
-        chance = Chance(f"{self._seed}/lag/{path}/{self._opened[path]}")
-        return _Arriving(watch, chance, self._lag)
+        chance = SeededRandom(f"{self._seed}/lag/{path}/{self._opened[path]}")
+        return _LateLines(watch, chance, self._lag)
 
 
-class _Arriving(AsyncIterator[bytes]):
-    """The lines of a watch: each is drawn its lag when it is sent, and given when it has arrived."""
+class _LateLines(AsyncIterator[bytes]):
+    """The lines of a watch: each gets its lag when it is sent, and is delivered when that has passed."""
 
-    def __init__(self, watch: WatchStream, chance: Chance, lag: tuple[float, float]) -> None:
+    def __init__(self, watch: WatchStream, chance: SeededRandom, lag: tuple[float, float]) -> None:
         self._watch = watch
         self._chance = chance
         self._lag = lag
@@ -98,12 +98,12 @@ class _Arriving(AsyncIterator[bytes]):
         self._listens = False
 
     def _collect(self) -> None:
-        awaited = self._reader is not None and not self._sent
+        is_awaited = self._reader is not None and not self._sent
         now = loop_time()
         for line in self._watch.take():
             self._last_due = max(self._last_due, now + self._chance.uniform(*self._lag))
             self._sent.append((self._last_due, line))
-        if awaited:
+        if is_awaited:
             self._wake_in_time()
 
     async def __anext__(self) -> bytes:
@@ -123,7 +123,7 @@ class _Arriving(AsyncIterator[bytes]):
         return self._sent.popleft()[1]
 
     def _wake_in_time(self) -> None:
-        """Have the reader woken when the first line arrives, if one is under way, or at the end."""
+        """Wake the reader when the first line arrives, or at the end if no line is under way."""
         assert self._reader is not None
         if self._sent:
             asyncio.get_running_loop().call_at(self._sent[0][0], _wake, self._reader)
@@ -139,21 +139,21 @@ def _wake(reader: asyncio.Future[None]) -> None:
 def _check(lag: tuple[float, float]) -> None:
     least, most = lag
     if not 0 < least <= most < math.inf:
-        raise ValueError(f"lag is (least, most) in seconds with 0 < least <= most, not {lag}")
+        raise ValueError(f"expected lag=(least, most) in seconds with 0 < least <= most, got {lag}")
 
 
-class _Post:
-    """What was sent and has not arrived yet: one watch's lines, its end or its error, in order."""
+class _DelayedLines:
+    """The lines of one watch that have not arrived yet, then its end or its error, in order."""
 
-    def __init__(self, chance: Chance, lag: tuple[float, float]) -> None:
+    def __init__(self, chance: SeededRandom, lag: tuple[float, float]) -> None:
         self._chance = chance
         self._lag = lag
         self._sent: deque[tuple[float, bytes | BaseException | None]] = deque()
         self._last_due = 0.0
-        self._news = Broadcast()
+        self._arrived = Broadcast()
 
     async def collect(self, chunks: AsyncIterator[bytes]) -> None:
-        """Take everything at the moment at which it is sent, and note when it shall arrive."""
+        """Take each line when it is sent, and decide when it arrives."""
         try:
             async with aclosing(whole_lines(chunks)) as lines:
                 async for line in lines:
@@ -167,12 +167,12 @@ class _Post:
         arrival = anyio.current_time() + self._chance.uniform(*self._lag)
         self._last_due = max(self._last_due, arrival)
         self._sent.append((self._last_due, item))
-        self._news.notify()
+        self._arrived.notify()
 
     async def deliver(self) -> AsyncGenerator[bytes, None]:
-        """Hand over each line when its time has come."""
+        """Yield each line when it arrives."""
         while True:
-            await self._news.wait_until(lambda: bool(self._sent))
+            await self._arrived.wait_until(lambda: bool(self._sent))
             due, item = self._sent.popleft()
             await anyio.sleep_until(due)
             if item is None:

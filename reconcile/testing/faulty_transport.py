@@ -1,4 +1,4 @@
-"""A transport on which everything is recorded and a plan goes wrong."""
+"""A transport that records every request and injects the faults of a plan."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -12,8 +12,7 @@ from attrs import evolve, frozen
 
 from informers.errors import OutcomeUnknown, Unreachable
 from informers.transport import PassingTransport, Response, StreamingResponse, Transport
-from reconcile.testing.acts import Act
-from reconcile.testing.answers import exactly, first_events, refusal, resumed, stale
+from reconcile.testing.fault_answers import initial_events, list_at, refusal, stale_version, watch_from
 from reconcile.testing.faults import (
     Coalesce,
     Crash,
@@ -33,29 +32,30 @@ from reconcile.testing.faults import (
     TimeTravel,
     What,
 )
-from reconcile.testing.lines import Backlog, beside, spoiled, whole_lines
-from reconcile.testing.loop import loop_time
-from reconcile.testing.requests import RecordedRequest
+from reconcile.testing.recorded_requests import RecordedRequest
+from reconcile.testing.scenario_acts import ScenarioAct
+from reconcile.testing.stream_faults import Backlog, alongside, whole_lines, with_faults
+from reconcile.testing.virtual_time import loop_time
 
 _NOTHING: Mapping[str, str] = {}
 _NO_FAULTS = FaultPlan()
 
 
-class Surroundings(Protocol):
-    """Where a transport leads, for the faults that are not its own doing."""
+class FaultEffects(Protocol):
+    """Carries out the faults that concern the server itself."""
 
-    def act(self, act: Act, path: str) -> str:
-        """Somebody else acts, `path` being that of the request; what has happened, in a few words."""
+    def act(self, act: ScenarioAct, path: str) -> str:
+        """Carry out a foreign act before the request to `path`; describes what happened."""
         ...
 
     def version_before(self, path: str, changes: int) -> int:
-        """The version at which the collection of `path` was so many changes ago."""
+        """The version that the collection of `path` had so many changes ago."""
         ...
 
 
 @frozen
-class HeardEvent:
-    """A line of a watch that passed: of the `watch`th of that path, the `line`th, both from 1 on."""
+class ReceivedEvent:
+    """A line that a manager received: the `line`th of the `watch`th watch of that path, both from 1 on."""
 
     path: str
     watch: int
@@ -64,15 +64,16 @@ class HeardEvent:
 
 
 class FaultyTransport(PassingTransport):
-    """Passes everything on to `inner`, save what `plan` does to it; with no plan it only records.
+    """Passes everything on to `inner`, with the faults of `plan`; without a plan it only records.
 
-    `requests` holds every request in the order in which they were made; `applied` one line for each
-    fault that happened. After a crash the process is dead: every request and every chunk of a
-    stream raises `Crash`, until `restart()`.
+    `requests` holds every request in order, `applied` one line for each fault that happened. After a
+    crash the process counts as dead: every request and every chunk of a stream raises `Crash` until
+    `restart()`.
 
-    `process` says which of several managers this is the way of, from 1 on. `around` carries out
-    `Meanwhile` and `TimeTravel`: a plan with one of them needs it (ValueError). With `listening`,
-    `heard` holds the lines of all watches. Until `late_until` (s, of the loop) a stream is held back.
+    `process` is the number of the manager that uses this transport, from 1 on. `effects` carries out
+    `Meanwhile` and `TimeTravel`; a plan with one of them needs it (ValueError). With `record_events`,
+    `events` holds the lines of all watches. `late_until` is the time (s, of the loop) until which a
+    stream is held back.
     """
 
     def __init__(
@@ -81,18 +82,18 @@ class FaultyTransport(PassingTransport):
         plan: FaultPlan = _NO_FAULTS,
         *,
         process: int = 1,
-        around: Surroundings | None = None,
-        listening: bool = False,
+        effects: FaultEffects | None = None,
+        record_events: bool = False,
     ) -> None:
-        _check_around(plan.faults, around)
+        _check_effects(plan.faults, effects)
         self.plan = plan
         self.requests: list[RecordedRequest] = []
         self.applied: list[str] = []
-        self.heard: list[HeardEvent] = []
+        self.events: list[ReceivedEvent] = []
         self.late_until = 0.0
         self._process = process
-        self._around = around
-        self._listening = listening
+        self._effects = effects
+        self._record_events = record_events
         self._watches: Counter[str] = Counter()
         super().__init__(inner)
         self._counts = [0] * len(plan.faults)
@@ -109,17 +110,17 @@ class FaultyTransport(PassingTransport):
         return self._crash is not None
 
     def add(self, *faults: Fault) -> None:
-        """Let more go wrong from now on; requests are counted from here. Raises ValueError as when made."""
-        _check_around(faults, self._around)
+        """Add faults; they count requests from now on. Raises ValueError as the constructor does."""
+        _check_effects(faults, self._effects)
         self.plan = evolve(self.plan, faults=(*self.plan.faults, *faults))
         self._counts += [0] * len(faults)
 
     def die(self) -> None:
-        """The process is dead from now on, without a request to blame."""
+        """End the process at once, without a request that caused it."""
         self._crash = self._crash or Crash("the process", carried_out=False)
 
     def restart(self) -> None:
-        """The process lives again. Records stay, and faults go on counting where they were."""
+        """Let requests pass again. Records stay, and the counts of faults go on."""
         self._crash = None
 
     async def request(
@@ -130,11 +131,11 @@ class FaultyTransport(PassingTransport):
         headers: Mapping[str, str] = _NOTHING,
         body: bytes | None = None,
     ) -> Response:
-        """Send one request and read the whole answer, unless a fault stands between."""
+        """Send one request and read the whole answer, unless a fault prevents it."""
         call = self._begin(RecordedRequest(method, path, dict(query), body, loop_time()))
-        instead = await self._before(call)
-        if instead is not None:
-            return instead
+        refused = await self._before(call)
+        if refused is not None:
+            return refused
         response = await self._inner.request(method, path, query, headers, body)
         return await self._after(call, response.status) or response
 
@@ -148,17 +149,22 @@ class FaultyTransport(PassingTransport):
         """Send one request and read its answer as it comes, as far as faults let it."""
         request = RecordedRequest(method, path, dict(query), None, loop_time())
         call = self._begin(request, streaming=True)
-        if call.met or self._listening:
+        if call.met or self._record_events:
             return self._stream(call, method, path, query, headers)
-        return _Passing(self, call, self._inner.stream(method, path, query, headers))
+        return _PlainStream(self, call, self._inner.stream(method, path, query, headers))
 
     @asynccontextmanager
     async def _stream(
-        self, call: "_Call", method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        call: "_FaultyCall",
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
     ) -> AsyncIterator[StreamingResponse]:
-        instead = await self._before(call)
-        if instead is not None:
-            yield StreamingResponse(instead.status, instead.headers, _one_chunk(instead.body))
+        refused = await self._before(call)
+        if refused is not None:
+            yield StreamingResponse(refused.status, refused.headers, _one_chunk(refused.body))
             return
         travel = call.travel if "sendInitialEvents" in query else None
         opened = partial(self._travelled, call, travel) if travel else self._inner.stream
@@ -169,33 +175,33 @@ class FaultyTransport(PassingTransport):
                     yield StreamingResponse(answer.status, answer.headers, chunks)
                 return
             backlog = Backlog(whole_lines(answer.chunks))
-            async with beside(backlog.collect), aclosing(self._chunks(call, backlog)) as chunks:
+            async with alongside(backlog.collect), aclosing(self._chunks(call, backlog)) as chunks:
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
     @asynccontextmanager
     async def _travelled(
         self,
-        call: "_Call",
+        call: "_FaultyCall",
         travel: TimeTravel,
         method: str,
         path: str,
         query: Mapping[str, str],
         headers: Mapping[str, str],
     ) -> AsyncIterator[StreamingResponse]:
-        """What there was before and then, later, the stream."""
-        assert self._around is not None
+        """First a state of the past, and later the events since."""
+        assert self._effects is not None
         self._note(call, travel)
-        version = str(self._around.version_before(path, travel.events))
-        before = await self._inner.request("GET", path, exactly(query, version), headers)
-        async with self._inner.stream(method, path, resumed(query, version), headers) as answer:
-            chunks = _then(first_events(before.body, version), travel.seconds, answer.chunks)
+        version = str(self._effects.version_before(path, travel.events))
+        before = await self._inner.request("GET", path, list_at(query, version), headers)
+        async with self._inner.stream(method, path, watch_from(query, version), headers) as answer:
+            chunks = _then(initial_events(before.body, version), travel.seconds, answer.chunks)
             async with aclosing(chunks):
                 yield StreamingResponse(answer.status, answer.headers, chunks)
 
-    def _begin(self, request: RecordedRequest, *, streaming: bool = False) -> "_Call":
+    def _begin(self, request: RecordedRequest, *, streaming: bool = False) -> "_FaultyCall":
         self.stay_dead()
         self.requests.append(request)
-        return _Call(len(self.requests) - 1, request, tuple(self._met_by(request, streaming)))
+        return _FaultyCall(len(self.requests) - 1, request, tuple(self._met_by(request, streaming)))
 
     def _met_by(self, request: RecordedRequest, streaming: bool) -> Iterator[What]:
         for number, fault in enumerate(self.plan.faults):
@@ -209,8 +215,8 @@ class FaultyTransport(PassingTransport):
             if fault.when.meets(self._counts[number]):
                 yield fault.what
 
-    async def _before(self, call: "_Call") -> Response | None:
-        """What comes to pass before the server sees the request: perhaps an answer in its place."""
+    async def _before(self, call: "_FaultyCall") -> Response | None:
+        """Inject the faults before the server sees the request; they may answer in its place."""
         if not call.met:
             return None
         for fault in call.met:
@@ -219,9 +225,9 @@ class FaultyTransport(PassingTransport):
                 await anyio.sleep(fault.seconds)
         self.stay_dead()
         for fault in call.met:
-            if isinstance(fault, Meanwhile) and self._around is not None:
+            if isinstance(fault, Meanwhile) and self._effects is not None:
                 self._note(call, fault)
-                self._around.act(fault.act, call.request.path)
+                self._effects.act(fault.act, call.request.path)
         match call.decisive:
             case Drop() as fault:
                 self._note(call, fault)
@@ -231,13 +237,13 @@ class FaultyTransport(PassingTransport):
                 self._die(call, carried_out=False)
             case RefuseAsStale() | Refuse(applied=False) as fault:
                 self._note(call, fault)
-                answer = refusal(fault) if isinstance(fault, Refuse) else stale(call.request.path)
+                answer = refusal(fault) if isinstance(fault, Refuse) else stale_version(call.request.path)
                 self.record(call, status=answer.status)
                 return answer
         return None
 
-    async def _after(self, call: "_Call", status: int) -> Response | None:
-        """What comes to pass between the server's answer and the caller: perhaps another answer."""
+    async def _after(self, call: "_FaultyCall", status: int) -> Response | None:
+        """Inject the faults after the server has answered; they may replace the answer."""
         if not call.met:
             self.stay_dead()
             self.record(call, status=status, server_status=status)
@@ -263,59 +269,66 @@ class FaultyTransport(PassingTransport):
         self.record(call, status=status)
         return None
 
-    async def _chunks(self, call: "_Call", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        if call.spoiling or self._listening:
+    async def _chunks(self, call: "_FaultyCall", chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        if call.stream_faults or self._record_events:
             chunks = chunks if call.holding else whole_lines(chunks)
-        if call.spoiling:
-            chunks = spoiled(chunks, call.spoiling, lambda fault: self._note_late(call, fault), call.name)
+        if call.stream_faults:
+            chunks = with_faults(
+                chunks, call.stream_faults, lambda fault: self._note_late(call, fault), call.name
+            )
         self._watches[call.request.path] += 1
         watch = self._watches[call.request.path]
         number = 0
         try:
             async for chunk in chunks:
                 self.stay_dead()
-                if self._listening:
+                if self._record_events:
                     number += 1
-                    self.heard.append(HeardEvent(call.request.path, watch, number, chunk))
+                    self.events.append(ReceivedEvent(call.request.path, watch, number, chunk))
                 yield chunk
             self.stay_dead()
         finally:
             await _close(chunks)
 
-    def record(self, call: "_Call", *, status: int | None = None, server_status: int | None = None) -> None:
-        """Note what was answered, and what the server had answered."""
+    def record(
+        self, call: "_FaultyCall", *, status: int | None = None, server_status: int | None = None
+    ) -> None:
+        """Record what the caller and what the server answered."""
         self.requests[call.number] = self.requests[call.number].answered(status, server_status)
 
-    def _note(self, call: "_Call", fault: What) -> None:
+    def _note(self, call: "_FaultyCall", fault: What) -> None:
         self.applied.append(f"{loop_time():.3f}s {call.request}: {fault}")
 
-    def _note_late(self, call: "_Call", fault: What) -> None:
+    def _note_late(self, call: "_FaultyCall", fault: What) -> None:
         self._note(call, fault)
         seconds: float | None = getattr(fault, "seconds", None)
         self.late_until = max(self.late_until, loop_time() + (seconds or 0.0))
 
-    def _die(self, call: "_Call", *, carried_out: bool) -> NoReturn:
+    def _die(self, call: "_FaultyCall", *, carried_out: bool) -> NoReturn:
         self._crash = Crash(str(call.request), carried_out=carried_out)
         raise self._crash
 
     def stay_dead(self) -> None:
-        """Raise `Crash` where the process counts as dead."""
+        """Raise `Crash` if the process counts as dead."""
         if self._crash is not None:
             raise self._crash
 
 
-def _check_around(faults: Iterable[Fault], around: Surroundings | None) -> None:
-    if around is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in faults):
-        raise ValueError("Meanwhile and TimeTravel need a server that can be acted on: around=")
+def _check_effects(faults: Iterable[Fault], effects: FaultEffects | None) -> None:
+    if effects is None and any(isinstance(fault.what, Meanwhile | TimeTravel) for fault in faults):
+        raise ValueError("Meanwhile and TimeTravel need an embedded server: pass effects=")
 
 
-class _Passing(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[bytes]):
-    """A stream that no fault meets, and its chunks while the process lives: what most watches are."""
+class _PlainStream(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[bytes]):
+    """A stream without faults, which ends with the process.
+
+    A class, because most watches of most runs are one: a generator around each would be slower.
+    """
 
     def __init__(
         self,
         transport: FaultyTransport,
-        call: "_Call",
+        call: "_FaultyCall",
         opened: AbstractAsyncContextManager[StreamingResponse],
     ) -> None:
         self._transport = transport
@@ -343,8 +356,8 @@ class _Passing(AbstractAsyncContextManager[StreamingResponse], AsyncIterator[byt
 
 
 @frozen
-class _Call:
-    """A request under way: its place in the record, and the faults that it met."""
+class _FaultyCall:
+    """A request under way: its index in the record, and the faults that concern it."""
 
     number: int
     request: RecordedRequest
@@ -356,25 +369,25 @@ class _Call:
 
     @property
     def decisive(self) -> What | None:
-        """The first fault that ends the request; waiting and what befalls a stream do not."""
+        """The first fault that ends the request; delays and the faults of streams do not."""
         for fault in self.met:
             if not isinstance(fault, Delay | SlowReply | Meanwhile | StreamFault):
                 return fault
         return None
 
     @property
-    def spoiling(self) -> list[StreamFault]:
-        """What befalls its stream."""
+    def stream_faults(self) -> list[StreamFault]:
+        """The faults of its stream."""
         return [fault for fault in self.met if isinstance(fault, StreamFault)]
 
     @property
     def holding(self) -> bool:
-        """Whether lines are held back, so that somebody has to read on meanwhile."""
+        """Whether lines are held back, so that a task has to read on meanwhile."""
         return any(isinstance(fault, Hold | Coalesce) for fault in self.met)
 
     @property
     def travel(self) -> TimeTravel | None:
-        """The first journey into the past."""
+        """The first TimeTravel."""
         return next((fault for fault in self.met if isinstance(fault, TimeTravel)), None)
 
 
@@ -387,7 +400,7 @@ def _concerns(what: What, request: RecordedRequest, streaming: bool) -> bool:
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:
-    """Left to the collector, a generator would be closed by a task of its own, whenever that comes by."""
+    """Close a generator now: the garbage collector would do it in a task of its own, at any time."""
     if isinstance(chunks, AsyncGenerator):
         await chunks.aclose()
 

@@ -1,4 +1,4 @@
-"""Whether a controller renders one state to one desired state, whatever the time, chance and order."""
+"""Whether the desired state of a controller depends on nothing but the state of the cluster."""
 
 import datetime
 import importlib
@@ -14,13 +14,10 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from informers import APIResource, Key, Response, get_logger
+from informers import APIResource, Key, Response
 from informers.transport import PassingTransport
 from reconcile.client.client import Client
-from reconcile.controller.blocking import InStep
 from reconcile.controller.declaration import Controller
-from reconcile.controller.event_recorder import recorder_of
-from reconcile.controller.reconcile_run import RunExecutor
 from reconcile.embedded import InProcessTransport
 from reconcile.models import Object, kind_of
 from reconcile.runs.requests import Request
@@ -30,16 +27,16 @@ from reconcile.storms.determinism import (
     rendering_differences,
     without_server_set,
 )
-from reconcile.testing.clock import START, VirtualClock
-from reconcile.testing.fake import FakeClient
-from reconcile.testing.once import request_of
+from reconcile.testing.fake_client import FakeClient
+from reconcile.testing.single_run import executor_of, request_of
+from reconcile.testing.virtual_clock import START, VirtualClock
 
 HASH_SEEDS = ("1", "2")
 LATER = datetime.timedelta(seconds=11, milliseconds=7)
-"""Another second and, from where the first run stands, the same minute: what is due in one is due in both."""
+"""Into another second of the same minute, so that what is due in one run is due in both."""
 _SKEW = datetime.timedelta(seconds=3)
-"""So far the server's clock goes ahead of the controller's, whose `now` no time of creation equals so."""
-_CHILD = "import runpy; runpy.run_module('reconcile.testing.purity', run_name='__main__')"
+"""How far the server's clock is ahead of the controller's, so that no time of creation equals its `now`."""
+_CHILD = "import runpy; runpy.run_module('reconcile.testing.determinism_check', run_name='__main__')"
 
 
 async def assert_deterministic(
@@ -51,22 +48,22 @@ async def assert_deterministic(
 ) -> None:
     """Raise `NondeterministicRun` where the desired state of a key is not a function of what is there.
 
-    It reconciles the key twice, on two copies of the client's server: at another time, with another chance
-    and with lists and mappings in another order. The first run is at the time of the client's clock, at most
-    a minute later, the second `later` than that: by default 11 seconds within the same minute, so that what
-    a schedule makes due is due in both. `timedelta(days=1)` also finds a date. What the server chooses in a
-    run (uids, versions, generated names, times of creation) may be noted.
+    It reconciles the key twice, on two copies of the client's server: at another time, with other random
+    numbers, and with lists and mappings in another order. The first run is at the time of the client's
+    clock, or up to a minute after it; the second is `later` than that, by default 11 seconds within the same
+    minute, so that what a schedule makes due is due in both. `timedelta(days=1)` also finds a date. Values
+    that the server chooses in a run (uids, versions, generated names, times of creation) may differ.
 
-    A controller that stands in a module under a name of its own (`sites = Controller(...)`) is also asked in
-    two new interpreters, in which sets of text have another order; that takes about a second. Nothing is
-    written to the client's own server. What a run fails with is raised.
+    A controller that is a variable of a module (`sites = Controller(...)`) also runs in two new interpreters,
+    in which sets of strings have another order; that takes about a second. Nothing is written to the client's
+    own server. The error of a run is raised.
     """
     request = request_of(controller, key)
     for kind in controller.kinds:
         client.serve(kind)
     start = _start(client.clock.now(), later)
-    one = await _rendered(controller, request, client, start, turned=False)
-    other = await _rendered(controller, request, client, start + later, turned=True)
+    one = await _rendered(controller, request, client, start, reordered=False)
+    other = await _rendered(controller, request, client, start + later, reordered=True)
     found = list(rendering_differences(*without_server_set(one, other)))
     place = _place_of(controller)
     if not found and place is not None:
@@ -78,7 +75,7 @@ async def assert_deterministic(
 
 
 def _start(now: datetime.datetime, later: datetime.timedelta) -> datetime.datetime:
-    """A time, now or soon, after which `later` is in the same minute, where it is less than one."""
+    """Now, or the next full minute if `later` would end in it: both runs are in the same minute."""
     if (now + later).replace(second=0, microsecond=0) == now.replace(second=0, microsecond=0):
         return now
     return now.replace(second=0, microsecond=0) + datetime.timedelta(minutes=1)
@@ -89,21 +86,19 @@ async def _rendered(
     request: Request,
     client: FakeClient,
     now: datetime.datetime,
-    turned: bool,
+    reordered: bool,
 ) -> Rendering:
-    loop_seconds = VirtualClock().now() - START  # under virtual time a clock adds those of the loop
-    clock = VirtualClock(2 if turned else 1, now - loop_seconds)
-    ahead = VirtualClock(4 if turned else 3, now - loop_seconds + _SKEW)
+    loop_seconds = VirtualClock().now() - START  # a virtual clock adds the time of its loop
+    clock = VirtualClock(2 if reordered else 1, now - loop_seconds)
+    ahead = VirtualClock(4 if reordered else 3, now - loop_seconds + _SKEW)
     transport: Any = InProcessTransport(client.server.copy(ahead), settle=True)
-    if turned:
-        transport = _Turned(transport)
+    if reordered:
+        transport = _Reordered(transport)
     return await _run(controller, request, Client(transport, clock=clock))
 
 
 async def _run(controller: Controller[Any], request: Request, client: Client) -> Rendering:
-    log = get_logger(f"reconcile.{controller.name}")
-    recorder = recorder_of(controller, client)
-    executor = RunExecutor(controller, client, recorder, log, InStep(), rendering=True)
+    executor, _ = executor_of(controller, client, rendering=True)
     executor.declarations.refuse = True
     outcome = await executor.run(request)
     if outcome.error is not None:
@@ -112,8 +107,8 @@ async def _run(controller: Controller[Any], request: Request, client: Client) ->
     return outcome.record.rendered or {}, outcome.record.sent
 
 
-class _Turned(PassingTransport):
-    """Objects as a server might as well tell them: mappings and lists of objects in another order."""
+class _Reordered(PassingTransport):
+    """Answers with mappings and lists of objects in another order, which a server may choose too."""
 
     async def request(
         self,
@@ -126,23 +121,23 @@ class _Turned(PassingTransport):
         answer = await self._inner.request(method, path, query, headers, body)
         if method != "GET" or answer.status >= 400:
             return answer
-        told = _turn(msgspec.json.decode(answer.body))
-        if isinstance(told.get("items"), list):
-            told["items"] = told["items"][::-1]
-        return Response(answer.status, answer.headers, msgspec.json.encode(told))
+        answered = _reordered(msgspec.json.decode(answer.body))
+        if isinstance(answered.get("items"), list):
+            answered["items"] = answered["items"][::-1]
+        return Response(answer.status, answer.headers, msgspec.json.encode(answered))
 
 
-def _turn(value: Any) -> Any:
+def _reordered(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _turn(value[name]) for name in reversed(list(value))}
-    return [_turn(one) for one in value] if isinstance(value, list) else value
+        return {name: _reordered(value[name]) for name in reversed(list(value))}
+    return [_reordered(one) for one in value] if isinstance(value, list) else value
 
 
-# --- in another process: sets of text have another order there -------------------------------------------
+# --- in another process, where sets of strings have another order -------------------------------------------
 
 
 def _place_of(controller: Controller[Any]) -> tuple[str, str, str] | None:
-    """Module, file and name of a controller, where it has a name in the module of its reconciler."""
+    """Module, file and name of a controller that is a variable in the module of its reconciler."""
     module = sys.modules.get(getattr(controller.reconcile, "__module__", ""))
     file = getattr(module, "__file__", None)
     for name, value in vars(module).items() if module is not None else ():
@@ -177,11 +172,11 @@ def _in_new_interpreters(question: bytes) -> Sequence[Mapping[str, Any]]:
 
 
 def _answer(process: "subprocess.Popen[bytes]", question: bytes) -> Mapping[str, Any]:
-    said, complaint = process.communicate(question)
+    output, complaint = process.communicate(question)
     if process.returncode:
         last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-        raise RuntimeError(f"the controller cannot be asked in a new interpreter: {last}")
-    answer: Mapping[str, Any] = json.loads(said.splitlines()[-1])
+        raise RuntimeError(f"the controller cannot run in a new interpreter: {last}")
+    answer: Mapping[str, Any] = json.loads(output.splitlines()[-1])
     return answer
 
 

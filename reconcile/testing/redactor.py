@@ -1,12 +1,11 @@
-"""What a report must not show: what Secrets hold, and fields that a model declares secret."""
+"""What a trace must not show: the data of Secrets, and fields that a model declares secret."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 
-from reconcile.client.redaction import HIDDEN
 from reconcile.models import Object, kind_of
 from reconcile.models.fields import fields_of, split_annotated, union_parts
 
@@ -15,8 +14,8 @@ _HELD = ("data", "stringData")
 _DEEPEST = 12
 
 
-class Veil:
-    """Hides values by the place where they stand: a plural, and a path of names."""
+class Redactor:
+    """Knows which fields are secret, by the plural of an object and a path of names."""
 
     def __init__(self, kinds: Iterable[type[Object]]) -> None:
         self._paths: dict[str, set[tuple[str, ...]]] = {}
@@ -24,25 +23,12 @@ class Veil:
             paths = self._paths.setdefault(kind_of(kind).resource.plural, set())
             paths.update(_secret_paths(kind, (), _DEEPEST))
 
-    def covers(self, plural: str, path: str) -> bool:
-        """Whether what stands at `.spec.password` (`[]` for each of a list) of such an object is hidden."""
+    def hides(self, plural: str, path: str) -> bool:
+        """Whether the field at a path such as `.spec.password` (`[]` for elements of a list) is secret."""
         names = tuple(name.removesuffix("[]") for name in path.strip(".").split("."))
         if plural == _SECRETS:
             return bool(names) and names[0] in _HELD
         return any(names[: len(hidden)] == hidden for hidden in self._paths.get(plural, ()))
-
-    def veiled(self, plural: str, value: Any, path: str = "") -> Any:
-        """The value as it may be shown."""
-        if isinstance(value, Mapping):
-            return {name: self._item(plural, item, f"{path}.{name}") for name, item in value.items()}
-        if isinstance(value, list):
-            return [self.veiled(plural, item, f"{path}[]") for item in value]
-        return value
-
-    def _item(self, plural: str, item: Any, path: str) -> Any:
-        if not self.covers(plural, path):
-            return self.veiled(plural, item, path)
-        return dict.fromkeys(item, HIDDEN) if isinstance(item, Mapping) else HIDDEN
 
 
 def _secret_paths(model: Any, above: tuple[str, ...], deepest: int) -> Iterator[tuple[str, ...]]:

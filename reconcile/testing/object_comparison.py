@@ -1,4 +1,4 @@
-"""What a failed comparison of two objects says: each field that differs, and no secret."""
+"""The explanation of a failed comparison of two objects: each field that differs, and no secret."""
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
@@ -15,7 +15,7 @@ _LONGEST = 100
 
 
 def explain(left: object, right: object) -> list[str] | None:
-    """One line for each difference of two objects of a kind: `.spec.replicas: 3 != 2`. None for others."""
+    """A line such as `.spec.replicas: 3 != 2` for each difference of two objects; None for other values."""
     if not isinstance(left, Object) or type(left) is not type(right):
         return None
     name = type(left).__name__

@@ -1,6 +1,6 @@
-"""What people do to a cluster, and controllers that are not under test: as values that can be replayed.
+"""What users and other controllers do to a cluster, as values that can be replayed.
 
-The steps of a scenario are acts, and so is what `Meanwhile` lets happen just before a request arrives.
+The steps of a scenario are acts, and so is what `Meanwhile` does just before a request arrives.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 def manifest_of(given: Object | Mapping[str, Any]) -> dict[str, Any]:
-    """An object as JSON with its kind; a mapping is one already."""
+    """An object as JSON with its kind; a mapping is a manifest already."""
     if not isinstance(given, Object):
         return dict(given)
     resource = kind_of(given).resource
@@ -31,12 +31,12 @@ def manifest_of(given: Object | Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
 
 
-Target: TypeAlias = Object | tuple[type[Object], str] | str
+ActTarget: TypeAlias = Object | tuple[type[Object], str] | str
 """An object of a model, or its model and name (`shop`, `namespace/shop`), or a path."""
 
 
-def path_of(given: Target) -> str:
-    """The path of an object; without a namespace it is in `default`. A text is a path already."""
+def path_of(given: ActTarget) -> str:
+    """The path of an object, in `default` if it has no namespace; a string is a path already."""
     if isinstance(given, str):
         return given
     if isinstance(given, tuple):
@@ -48,10 +48,10 @@ def path_of(given: Target) -> str:
 
 @frozen
 class Apply:
-    """The object is made, or is to be as `manifest` says: a server-side apply that wins every conflict.
+    """Create or change an object by a server-side apply that wins every conflict.
 
-    What an earlier apply had and this one has not is taken away. `manifest` is an object of a model, or
-    a mapping.
+    Fields of an earlier apply that this one lacks are removed. `manifest` is an object of a model, or a
+    mapping.
     """
 
     manifest: Mapping[str, Any] = field(converter=manifest_of)
@@ -59,11 +59,11 @@ class Apply:
 
 @frozen
 class Edit:
-    """A merge patch to an object, or with `subresource` to that part of it (`status`, `scale`).
+    """Send a merge patch to an object, or to its `subresource` (`status`, `scale`).
 
-    Here and below, `what` is an object of a model, its model and name (`(Deployment, "web")`), or a path;
-    of several objects that match a path with `*` in it, it is the oldest. Empty, in a `Meanwhile`, it is
-    the object of the request. Where there is no such object nothing happens.
+    Here and below, `what` is an object of a model, its model and name (`(Deployment, "web")`), or a path.
+    A path with `*` means the oldest object that matches. In a `Meanwhile` it may be empty, for the object of
+    the request. If there is no such object, nothing happens.
     """
 
     what: str = field(converter=path_of)
@@ -73,59 +73,59 @@ class Edit:
 
 @frozen
 class Touch:
-    """An annotation of the object changes, so that its version does."""
+    """Change an annotation of the object, and with it its version."""
 
     what: str = field(default="", converter=path_of)
 
 
 @frozen
 class Delete:
-    """The object is deleted, as far as its finalizers let it."""
+    """Delete the object; its finalizers may hold it."""
 
     what: str = field(default="", converter=path_of)
 
 
 @frozen
 class Release:
-    """All finalizers of the object are taken away."""
+    """Remove all finalizers of the object."""
 
     what: str = field(default="", converter=path_of)
 
 
 @frozen
 class Recreate:
-    """The object goes at once, whatever its finalizers, and one of the same content takes its name."""
+    """Replace the object by one of the same name and content, at once and whatever its finalizers."""
 
     what: str = field(default="", converter=path_of)
 
 
 @frozen
 class Wait:
-    """So many seconds pass, in which the world need not come to rest."""
+    """Let so many seconds pass; the world need not come to rest before the next act."""
 
     seconds: float = field(validator=_NOT_NEGATIVE)
 
 
 @frozen
 class JumpClock:
-    """The wall clock jumps ahead by so many seconds; timers are not told."""
+    """Move the wall clock ahead by so many seconds, without moving timers."""
 
     seconds: float = field(validator=_NOT_NEGATIVE)
 
 
 @frozen
 class DelayGarbage:
-    """From now on the server's own controllers (garbage, namespaces, accounts) act so much later."""
+    """Delay the server's own controllers (garbage, namespaces, accounts) by so many seconds from now on."""
 
     seconds: float = field(validator=_NOT_NEGATIVE)
 
 
 @frozen
 class Kill:
-    """The process of the `process`th manager dies at once, and is started anew."""
+    """End the process of manager number `process` at once; it is started again."""
 
     process: int = field(default=1, validator=validators.ge(1))
 
 
-Act = Apply | Edit | Touch | Delete | Release | Recreate | Wait | JumpClock | DelayGarbage | Kill
+ScenarioAct = Apply | Edit | Touch | Delete | Release | Recreate | Wait | JumpClock | DelayGarbage | Kill
 """One step of a scenario."""

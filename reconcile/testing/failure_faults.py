@@ -1,4 +1,4 @@
-"""From how a test names a failure to the fault that makes it happen."""
+"""The fault behind each way in which a test can name a failure."""
 
 from typing import TypeAlias
 
@@ -17,40 +17,42 @@ from informers import (
 )
 from reconcile.models import Object, kind_of
 from reconcile.testing.faults import Drop, Fault, LoseReply, Refuse, Verb, What, When
-from reconcile.testing.requests import group_of, target_of
+from reconcile.testing.recorded_requests import target_of
 
-Failure: TypeAlias = "int | type[ApiError] | StatusError | What"
-"""An HTTP code, a class of error, an error with its own words, or anything that a plan can do."""
+RequestFailure: TypeAlias = "int | type[ApiError] | StatusError | What"
+"""An HTTP code, a class of error, an error with its own message, or any fault of a plan."""
 
-_STALE = Refuse(
+_STALE_VERSION = Refuse(
     409, "Conflict", "the object has been modified; please apply your changes to the latest version"
 )
 _KNOWN: dict[type[ApiError], What] = {
     Unreachable: Drop(),
     OutcomeUnknown: LoseReply(),
-    Conflict: _STALE,
-    StaleVersion: _STALE,
+    Conflict: _STALE_VERSION,
+    StaleVersion: _STALE_VERSION,
     AlreadyExists: Refuse(409, "AlreadyExists", "the name is taken"),
     PreconditionFailed: Refuse(409, "Conflict", "Precondition failed: the uid is another one"),
     ServerError: Refuse(500),
 }
 
 
-def failing(verb: Verb, kind: type[Object] | str, failure: Failure, times: int | None = 1) -> Fault:
-    """The fault by which the next `times` requests (None: all) of `verb` for objects of `kind` fail.
+def failure_fault(
+    verb: Verb, kind: type[Object] | str, failure: RequestFailure, times: int | None = 1
+) -> Fault:
+    """The fault that makes the next `times` requests (None: all) of `verb` for objects of `kind` fail.
 
-    `kind` is a model, or a pattern of paths as `When` has. Raises TypeError for a class of error that
-    says too little to make an answer of it.
+    `kind` is a model, or a pattern of paths as in `When`. Raises TypeError for a class of error without
+    an HTTP code.
     """
     if isinstance(kind, str):
-        return Fault(When(verb, kind, times=times), what_makes(failure))
+        return Fault(When(verb, kind, times=times), cause_of(failure))
     resource = kind_of(kind).resource
     when = _OfKind(verb, times=times, group=resource.group, plural=resource.plural)
-    return Fault(when, what_makes(failure))
+    return Fault(when, cause_of(failure))
 
 
-def what_makes(failure: Failure) -> What:
-    """What has to go wrong for a client to raise such an error."""
+def cause_of(failure: RequestFailure) -> What:
+    """What has to go wrong so that a client raises this error."""
     if isinstance(failure, int):
         return Refuse(failure)
     if isinstance(failure, StatusError):
@@ -62,16 +64,16 @@ def what_makes(failure: Failure) -> What:
         return _KNOWN[failure]
     if issubclass(failure, StatusError) and failure.codes:
         return Refuse(failure.codes[-1])
-    raise TypeError(f"{failure.__name__} says too little to be an answer: give an error, a code or a Refuse")
+    raise TypeError(f"{failure.__name__} has no HTTP code of its own: pass an error, a code or a Refuse")
 
 
 @frozen
 class _OfKind(When):
-    """Requests for objects of one kind, parts of them (`status`) included, by what a path means."""
+    """Requests for objects of one kind and their subresources, by the resource that a path names."""
 
     group: str = ""
     plural: str = ""
 
     def matches(self, verb: Verb, path: str) -> bool:
-        named = target_of(path)[0] == self.plural and group_of(path) == self.group
-        return named and super().matches(verb, path)
+        target = target_of(path)
+        return (target.group, target.resource) == (self.group, self.plural) and super().matches(verb, path)

@@ -1,4 +1,4 @@
-"""Numbers that a seed decides, cheap to begin: a simulation begins many streams and draws few of each."""
+"""Random numbers from a seed, cheap to begin: a simulation begins many streams and draws few from each."""
 
 import hashlib
 import struct
@@ -9,11 +9,11 @@ _SPAN = 1 << 64
 _FRACTION = 2.0**-53
 
 
-class Chance:
-    """A stream of numbers that its `seed`, a text, decides: the same in every process and every version.
+class SeededRandom:
+    """A stream of numbers for a `seed`, which is the same in every process and every version.
 
-    Digests of the seed and a count. Python's own generator takes longer to be seeded than a run takes to
-    draw all its numbers.
+    They are digests of the seed and a count: seeding Python's own generator takes longer than a run takes
+    to draw all its numbers.
     """
 
     def __init__(self, seed: str) -> None:
@@ -38,8 +38,8 @@ class Chance:
         return least + (most - least) * self.random()
 
     def shuffle(self, items: list[Any]) -> None:
-        """Put a list into any order, each as likely as the others."""
+        """Shuffle a list in place; all orders are equally likely."""
         for last in range(len(items) - 1, 0, -1):
-            # 64 bits are so many more than the places of a list that no place is likelier than another.
+            # No modulo bias to speak of: 64 bits are far more than a list has elements.
             other = self.bits() * (last + 1) // _SPAN
             items[last], items[other] = items[other], items[last]

@@ -1,9 +1,9 @@
-"""How a run ended, so that it can be laid beside another: what is left, what was made and what deleted."""
+"""What a run left, created and deleted, in a form that can be compared with that of another run."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from attrs import frozen
@@ -12,13 +12,13 @@ from reconcile.client.redaction import HIDDEN
 from reconcile.embedded.log import StorageKey, Stored, StoredChange
 from reconcile.models import kind_of
 from reconcile.simulation.workloads import KINDS
-from reconcile.testing.stage import TOUCHED
+from reconcile.testing.cluster_actor import TOUCHED
+from reconcile.testing.recorded_requests import UNCOUNTED
+from reconcile.testing.redactor import Redactor
+from reconcile.testing.world import World
 
-if TYPE_CHECKING:
-    from reconcile.testing.world import World
-
-Subject = tuple[str, str, str]
-"""What is counted: plural, namespace and name; of a generated name the part that was given, and `*`."""
+EndStateSubject = tuple[str, str, str]
+"""What is counted: plural, namespace and name; a generated name is its prefix and `*`."""
 
 _VOLATILE = (
     "uid",
@@ -31,7 +31,6 @@ _VOLATILE = (
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _PASSING = frozenset({"observedGeneration", "nodeName"})
-_UNCOUNTED = frozenset({"leases", "events"})
 _MISSING = "<nothing>"
 _PODS: StorageKey = ("", "pods")
 _WORKLOADS = frozenset(
@@ -40,44 +39,44 @@ _WORKLOADS = frozenset(
 
 
 @frozen
-class Ending:
-    """What a run left: objects by subject (several, where names are generated), and the counts on the way.
+class EndState:
+    """What a run left: objects by subject (several where names are generated), and the counts on the way.
 
-    What is another one each time is taken out: uids, versions, times, addresses, generated names.
+    What differs in each run is left out: uids, versions, times, addresses, generated names.
     """
 
-    objects: Mapping[Subject, Sequence[Any]]
-    creates: Mapping[Subject, int]
-    deletes: Mapping[Subject, int]
+    objects: Mapping[EndStateSubject, Sequence[Any]]
+    creates: Mapping[EndStateSubject, int]
+    deletes: Mapping[EndStateSubject, int]
 
 
 @frozen
-class Expected:
-    """What fault-free runs have in common: their ending, and the places in which they differ."""
+class ExpectedEndState:
+    """What fault-free runs have in common, and the fields in which they differ."""
 
-    ending: Ending
+    end: EndState
     differing: frozenset[str]
     uncertain: frozenset[str]
-    """Plurals of which the fault-free runs leave different names: only their number is compared."""
+    """Plurals of which fault-free runs leave different names: only their number is compared."""
 
 
-def ending_of(world: "World") -> Ending:
-    """The ending of a run."""
+def end_state_of(world: World, *, workloads: bool = False) -> EndState:
+    """The end state of a run. With `workloads`, pods that simulated workloads made are not counted."""
     names = dict(_generated(world))
-    objects: dict[Subject, list[Any]] = defaultdict(list)
-    creates: Counter[Subject] = Counter()
-    deletes: Counter[Subject] = Counter()
-    places: dict[tuple[StorageKey, Any], None] = {}
-    gone: set[str] = set()
+    objects: dict[EndStateSubject, list[Any]] = defaultdict(list)
+    creates: Counter[EndStateSubject] = Counter()
+    deletes: Counter[EndStateSubject] = Counter()
+    changed: dict[tuple[StorageKey, Any], None] = {}
+    deleted: set[str] = set()
     stillborn: set[str] = set()
-    for happened in world.changes:
-        change = happened.change
+    for one in world.changes:
+        change = one.change
         if change.new is None and change.old is not None:
-            gone.add(change.old.uid)
-        if change.resource[1] in _UNCOUNTED or (world.scenario.workloads and _is_played(change)):
+            deleted.add(change.old.uid)
+        if change.resource in UNCOUNTED or (workloads and _is_of_workload(change)):
             continue
-        places[change.resource, change.key] = None
-        if _is_stillborn(change, gone):
+        changed[change.resource, change.key] = None
+        if _is_stillborn(change, deleted):
             stillborn.add(_uid(change))
         if _uid(change) not in stillborn:
             subject = _subject(change.resource, change.key, names)
@@ -85,28 +84,28 @@ def ending_of(world: "World") -> Ending:
                 creates[subject] += 1
             if _is_deletion(change):
                 deletes[subject] += 1
-    for resource, key in places:
+    for resource, key in changed:
         stored = world.server.log.get(resource, key)
         if stored is not None:
             objects[_subject(resource, key, names)].append(_plain(stored, names))
-    ordered = {subject: _ordered(found) for subject, found in sorted(objects.items())}
-    return Ending(ordered, creates, deletes)
+    ordered = {subject: _ordered(left) for subject, left in sorted(objects.items())}
+    return EndState(ordered, creates, deletes)
 
 
-def _is_played(change: StoredChange) -> bool:
-    """Whether it is a pod that simulated workloads keep: how they got there is not the operator's doing."""
+def _is_of_workload(change: StoredChange) -> bool:
+    """Whether it is a pod of a workload, which the operator neither makes nor deletes itself."""
     stored = change.new or change.old
     if stored is None or change.resource != _PODS:
         return False
     return any((owner.api_version, owner.kind) in _WORKLOADS for owner in stored.owners)
 
 
-def _ordered(found: list[Any]) -> list[Any]:
-    return found if len(found) < 2 else sorted(found, key=_text)
+def _ordered(objects: list[Any]) -> list[Any]:
+    return objects if len(objects) < 2 else sorted(objects, key=_text)
 
 
-def expected_of(endings: Sequence[Ending]) -> Expected:
-    """What to expect of a run under faults; the first is the reference."""
+def expected_of(endings: Sequence[EndState]) -> ExpectedEndState:
+    """What to expect of a run under faults, given several fault-free ones; the first is the reference."""
     first = endings[0]
     differing: set[str] = set()
     uncertain: set[str] = set()
@@ -118,27 +117,26 @@ def expected_of(endings: Sequence[Ending]) -> Expected:
                 differing |= {f"{subject[0]}{path}" for path, _, _ in differences(one, another)}
     creates = {s: max(e.creates.get(s, 0) for e in endings) for e in endings for s in e.creates}
     deletes = {s: max(e.deletes.get(s, 0) for e in endings) for e in endings for s in e.deletes}
-    return Expected(Ending(first.objects, creates, deletes), frozenset(differing), frozenset(uncertain))
+    end = EndState(first.objects, creates, deletes)
+    return ExpectedEndState(end, frozenset(differing), frozenset(uncertain))
 
 
-def compare(world: "World", expected: Expected) -> None:
-    """Note where a run ended otherwise than it should, or made or deleted more on its way."""
-    ending = ending_of(world)
-    for subject, text in _unlike(ending, expected, world.veil.covers):
+def compare(world: World, end: EndState, expected: ExpectedEndState, redactor: Redactor) -> None:
+    """Record as violations what a run left otherwise than expected, or created or deleted more often."""
+    for subject, text in _unlike(end, expected, redactor.hides):
         world.violate("end-state", f"{_name(subject)}: {text}")
-    for rule, found, known in (
-        ("creates", ending.creates, expected.ending.creates),
-        ("deletes", ending.deletes, expected.ending.deletes),
+    for rule, counts, reference in (
+        ("creates", end.creates, expected.end.creates),
+        ("deletes", end.deletes, expected.end.deletes),
     ):
-        for subject, count in found.items():
-            if subject[0] not in expected.uncertain and count > known.get(subject, 0):
-                world.violate(
-                    rule, f"{_name(subject)}: {count} times, without faults {known.get(subject, 0)}"
-                )
+        for subject, count in counts.items():
+            most = reference.get(subject, 0)
+            if subject[0] not in expected.uncertain and count > most:
+                world.violate(rule, f"{_name(subject)}: {count} times, without faults {most}")
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two JSON values differ: a path (places in lists are not told apart), and both values."""
+    """Where two JSON values differ: a path with `[]` for any element of a list, and both values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in sorted(one.keys() | other.keys()):
             yield from differences(one.get(name, _MISSING), other.get(name, _MISSING), f"{path}.{name}")
@@ -150,52 +148,53 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any
 
 
 def _unlike(
-    ending: Ending, expected: Expected, hidden: Callable[[str, str], bool]
-) -> Iterator[tuple[Subject, str]]:
-    known = expected.ending.objects
-    for subject in sorted(known.keys() | ending.objects.keys()):
-        there, wanted = ending.objects.get(subject, ()), known.get(subject, ())
-        if subject[0] in expected.uncertain:
+    end: EndState, expected: ExpectedEndState, hides: Callable[[str, str], bool]
+) -> Iterator[tuple[EndStateSubject, str]]:
+    reference = expected.end.objects
+    for subject in sorted(reference.keys() | end.objects.keys()):
+        left_here, left_there = end.objects.get(subject, ()), reference.get(subject, ())
+        if subject[0] in expected.uncertain or left_here == left_there:
             continue
-        if len(there) != len(wanted):
-            yield subject, f"{len(there)} of them are left, without faults {len(wanted)}"
+        if len(left_here) != len(left_there):
+            yield subject, f"{len(left_here)} of them are left, without faults {len(left_there)}"
             continue
-        if there == wanted:
-            continue
-        for one, other in zip(wanted, there, strict=True):
+        for one, other in zip(left_there, left_here, strict=True):
             for path, left, right in differences(one, other):
                 if f"{subject[0]}{path}" not in expected.differing:
-                    shown = [HIDDEN if hidden(subject[0], path) else _text(value) for value in (right, left)]
+                    shown = [HIDDEN if hides(subject[0], path) else _text(value) for value in (right, left)]
                     yield subject, f"{path.lstrip('.')} is {shown[0]}, without faults {shown[1]}"
     for plural in sorted(expected.uncertain):
-        left, right = _number(known, plural), _number(ending.objects, plural)
-        if left != right:
-            yield (plural, "", "*"), f"{right} of them are left, without faults {left}"
+        count, usual = _number(end.objects, plural), _number(reference, plural)
+        if count != usual:
+            yield (plural, "", "*"), f"{count} of them are left, without faults {usual}"
 
 
-def _number(objects: Mapping[Subject, Sequence[Any]], plural: str) -> int:
-    return sum(len(found) for subject, found in objects.items() if subject[0] == plural)
+def _number(objects: Mapping[EndStateSubject, Sequence[Any]], plural: str) -> int:
+    return sum(len(left) for subject, left in objects.items() if subject[0] == plural)
 
 
-def _generated(world: "World") -> Iterator[tuple[str, str]]:
-    """Names that a server made up, and what stands for them."""
-    for happened in world.changes:
-        change = happened.change
+def _generated(world: World) -> Iterator[tuple[str, str]]:
+    """Names that the server generated, and what stands for them."""
+    for one in world.changes:
+        change = one.change
         if change.old is None and change.new is not None and b'"generateName"' in change.new.body:
             lead = change.new.decode()["metadata"].get("generateName", "")
             if lead and change.key.name.startswith(lead):
                 yield change.key.name, f"{lead}*"
 
 
-def _subject(resource: StorageKey, key: Any, names: Mapping[str, str]) -> Subject:
+def _subject(resource: StorageKey, key: Any, names: Mapping[str, str]) -> EndStateSubject:
     return resource[1], key.namespace, _replaced(key.name, names)
 
 
-def _is_stillborn(change: StoredChange, gone: Collection[str]) -> bool:
-    """Whether an object was made for owners that had gone already: the news was late, and it goes at once."""
+def _is_stillborn(change: StoredChange, deleted: Collection[str]) -> bool:
+    """Whether an object was made for owners that are already deleted.
+
+    No controller can win that race, because watches are late; the garbage collector ends it.
+    """
     if change.old is not None or change.new is None or not change.new.owners:
         return False
-    return all(owner.uid in gone for owner in change.new.owners)
+    return all(owner.uid in deleted for owner in change.new.owners)
 
 
 def _uid(change: StoredChange) -> str:
@@ -243,6 +242,6 @@ def _text(value: Any) -> str:
     return value if value is _MISSING else msgspec.json.encode(value, order="deterministic").decode()
 
 
-def _name(subject: Subject) -> str:
+def _name(subject: EndStateSubject) -> str:
     plural, namespace, name = subject
     return f"{plural} {namespace}/{name}" if namespace else f"{plural} {name}"

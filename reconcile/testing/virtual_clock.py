@@ -1,4 +1,4 @@
-"""The clock of a simulation: virtual wall time, and chance and identity that a seed decides."""
+"""The clock of a simulation: virtual wall time, and random numbers and UUIDs from a seed."""
 
 import asyncio
 import datetime
@@ -6,8 +6,8 @@ import uuid
 
 from attrs import define, field
 
-from reconcile.testing.chance import Chance
-from reconcile.testing.loop import VirtualTimeLoop
+from reconcile.testing.seeded_random import SeededRandom
+from reconcile.testing.virtual_time import VirtualTimeLoop
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -16,9 +16,9 @@ START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 class VirtualClock:
     """An `informers.clock.Clock` for simulations; same seed, same numbers and same UUIDs.
 
-    Under a `VirtualTimeLoop`, `now()` is `start` plus the loop's time. Where no loop runs it stands
-    still; under any other loop it goes on at that loop's pace. It never goes back, also when one
-    clock outlives several loops. Raises ValueError for a start without a time zone.
+    Under a `VirtualTimeLoop`, `now()` is `start` plus the loop's time. Without a running loop it stands
+    still; under any other loop it follows that loop's time. It never goes back, even if it outlives
+    several loops. Raises ValueError for a start without a time zone.
     """
 
     seed: int = 0
@@ -28,16 +28,16 @@ class VirtualClock:
     _seen: float = field(default=0.0, init=False)
     _origin: float = field(default=0.0, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False, repr=False)
-    _chance: Chance = field(init=False, repr=False)
-    _identity: Chance = field(init=False, repr=False)
+    _chance: SeededRandom = field(init=False, repr=False)
+    _identity: SeededRandom = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.start.tzinfo is None:
             raise ValueError("start needs a time zone: datetime.datetime(…, tzinfo=datetime.UTC)")
         self.start = self.start.astimezone(datetime.UTC)
-        # Two streams, so that one more UUID does not change what chance brings.
-        self._chance = Chance(f"{self.seed}/chance")
-        self._identity = Chance(f"{self.seed}/identity")
+        # Two streams, so that one more UUID does not change the random numbers.
+        self._chance = SeededRandom(f"{self.seed}/chance")
+        self._identity = SeededRandom(f"{self.seed}/identity")
 
     def now(self) -> datetime.datetime:
         """The virtual wall time, aware, in UTC."""
@@ -52,11 +52,11 @@ class VirtualClock:
         return uuid.UUID(int=self._identity.bits() << 64 | self._identity.bits(), version=4)
 
     def suspended(self) -> float:
-        """What `suspended_seconds` says: a test adds to it to suspend the machine."""
+        """`suspended_seconds`, to which a test adds to suspend the machine."""
         return self.suspended_seconds
 
     def advance(self, seconds: float) -> None:
-        """Let the wall time jump ahead; timers are not told, as when a machine's clock is set.
+        """Move the wall time ahead without moving timers, as when a machine's clock is set.
 
         Raises ValueError for a number of seconds below 0: the clock never goes back.
         """
@@ -78,11 +78,11 @@ class VirtualClock:
         self._base += self._seen
         self._seen = 0.0
         self._loop = loop
-        # A virtual loop was made at its time 0, whenever this clock is first asked.
+        # A virtual loop starts at time 0, also if this clock is first read later.
         self._origin = 0.0 if isinstance(loop, VirtualTimeLoop) else loop.time()
 
     def _look(self) -> None:
-        """Read the loop's time; one that has ended keeps it if it is virtual, and else is not asked."""
+        """Read the loop's time. A real loop that has ended is not read: its time would go on."""
         if self._loop is None:
             return
         if isinstance(self._loop, VirtualTimeLoop) or self._loop.is_running():

@@ -1,0 +1,186 @@
+"""The process of one simulated manager: it runs, dies and is started again."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from attrs import evolve
+
+from informers import Clock
+from reconcile.client.client import Client
+from reconcile.controller.declaration import Controller
+from reconcile.controller.declared_writes import DeclaredWrites
+from reconcile.controller.run_history import ActiveRun, RunHistory
+from reconcile.controller.runner import Runner
+from reconcile.manager.assembly import Assembly
+from reconcile.manager.manager import Manager
+from reconcile.testing.faults import Crash
+from reconcile.testing.faulty_transport import FaultyTransport
+from reconcile.testing.run_records import Death, KeyRun
+from reconcile.testing.scenario import Scenario
+
+if TYPE_CHECKING:
+    from informers import Cache, Transport
+
+WORKERS = 2
+"""Of a controller that does not say how many: enough for two keys to run at the same time."""
+MOST_LIVES = 50
+
+RunEnded = Callable[[KeyRun, Sequence[str]], None]
+"""Receives each run that ended, and the writes that its controller has sent without declaring them."""
+
+
+class ManagerProcess:
+    """The process of manager `number`; `run` keeps it alive, `lives` counts how often it was started."""
+
+    def __init__(
+        self,
+        number: int,
+        scenario: Scenario,
+        transport: FaultyTransport,
+        *,
+        clock: Clock,
+        outside: Any,
+        run_ended: RunEnded,
+    ) -> None:
+        self.number = number
+        self.transport = transport
+        self.lives = 0
+        self.deaths: list[Death] = []
+        self.controllers: Sequence[Controller[Any]] = ()
+        self.manager: Manager | None = None
+        self._scenario = scenario
+        self._clock = clock
+        self._outside = outside
+        self._run_ended = run_ended
+        self._scope: anyio.CancelScope | None = None
+
+    async def run(self) -> None:
+        """Start the manager again each time that it dies, until cancelled."""
+        while self.lives < MOST_LIVES:
+            self.lives += 1
+            await self._live()
+            self.manager = None
+            self.transport.restart()
+            await anyio.sleep(self._scenario.restart_seconds)
+
+    def kill(self, why: str) -> None:
+        """End this life now."""
+        if self.manager is None:
+            return
+        self._die(why)
+        self.transport.die()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def end(self) -> None:
+        """Release the manager at the end of the world; the records of what it did stay."""
+        manager, self.manager = self.manager, None
+        if manager is not None:
+            _take_apart(manager)
+        del self._run_ended
+
+    async def _live(self) -> None:
+        self.controllers = self._scenario.make_controllers(self._outside)
+        election = self._scenario.leader_election
+        if election is not None:
+            # The leader invariant reads the number of the process from this identity.
+            election = evolve(election, identity=f"manager-{self.number}.{self.lives}")
+        self.manager = _RecordedManager(
+            self,
+            self._run_ended,
+            *self.controllers,
+            transport=self.transport,
+            clock=self._clock,
+            leader_election=election,
+            workers=WORKERS,
+            undeclared="refuse" if self._scenario.checks("declared") else "warn",
+            environ={},
+        )
+        with anyio.CancelScope() as self._scope:
+            try:
+                await self.manager.run()
+            except* Crash as group:
+                self._die(str(group.exceptions[0]))
+            except* Exception as group:
+                error = group.exceptions[0]
+                self._die(f"{type(error).__name__}: {error}")
+
+    def _die(self, why: str) -> None:
+        if self.deaths and self.deaths[-1].life == self.lives:
+            return  # a crash cancels the manager, which then fails in other ways too
+        self.deaths.append(Death(self.number, self.lives, anyio.current_time(), why))
+
+
+def _take_apart(manager: Manager) -> None:
+    """Cut the references between the parts of a manager that has ended, so that no collection is needed.
+
+    Looking for cycles would be a twentieth of what a run of a small scenario takes.
+    """
+    assembly = manager._assembly
+    for cluster in () if assembly is None else assembly.clusters:
+        for informer in cluster.cache:
+            for part in informer._parts.values():
+                vars(part.reflector).clear()
+            vars(informer).clear()
+        for runner in cluster.runners:
+            vars(runner).clear()
+        vars(cluster.cache).clear()
+    if assembly is not None:
+        vars(assembly).clear()
+    vars(manager).clear()
+
+
+class _RecordedManager(Manager):
+    """A manager that records each of its runs."""
+
+    def __init__(
+        self, process: ManagerProcess, run_ended: RunEnded, *controllers: Controller[Any], **options: Any
+    ) -> None:
+        super().__init__(*controllers, **options)
+        self._process = process
+        self._run_ended = run_ended
+
+    def _assemble(self, transports: "Mapping[str, Transport]") -> Assembly:
+        return _RecordedAssembly(
+            self._process, self._run_ended, self.options, self.controllers, transports, self._log
+        )
+
+
+class _RecordedAssembly(Assembly):
+    def __init__(self, process: ManagerProcess, run_ended: RunEnded, *parts: Any) -> None:
+        self._process = process
+        self._run_ended = run_ended
+        super().__init__(*parts)
+
+    def _runner(
+        self, cluster: str, client: Client, cache: "Cache", controller: Controller[Any]
+    ) -> Runner[Any]:
+        runner = super()._runner(cluster, client, cache, controller)
+        runner.history = _RecordingHistory(self._process, self._run_ended, runner.declarations)
+        return runner
+
+
+class _RecordingHistory(RunHistory):
+    def __init__(self, process: ManagerProcess, run_ended: RunEnded, declarations: DeclaredWrites) -> None:
+        super().__init__()
+        self._process = process
+        self._run_ended = run_ended
+        self._declarations = declarations
+
+    def end(self, run: ActiveRun, now: float) -> None:
+        """Record the run that is over."""
+        outcome = run.outcome
+        recorded = KeyRun(
+            process=self._process.number,
+            life=self._process.lives,
+            controller=self._declarations.controller.name,
+            request=run.request,
+            started=run.started,
+            ended=now,
+            woken_by=run.causes,
+            outcome="cancelled" if outcome is None else outcome.name,
+            message="" if outcome is None else outcome.message,
+        )
+        self._run_ended(recorded, self._declarations.missing)
+        super().end(run, now)

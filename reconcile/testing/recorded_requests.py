@@ -1,0 +1,95 @@
+"""What was asked of a server in a run, as small records to count and to look at."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from attrs import field, frozen
+
+from reconcile.embedded.protocol.request_info import RequestPlace, place_of, request_info
+from reconcile.testing.faults import Verb
+
+_READS = ("get", "list", "watch")
+UNCOUNTED = frozenset({("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")})
+"""Resources (group and plural) that no invariant counts: they change while nothing else happens."""
+_NOT_A_RESOURCE = RequestPlace("", "", "", "")
+
+
+@frozen
+class RecordedRequest:
+    """One request and its answer.
+
+    `at` is the loop's time (s) at which it was made. `status` is the answer that the caller received,
+    None if it received none; `server_status` is what the server itself answered, None if the request
+    never reached it. The two differ exactly where a fault stood between them.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(factory=dict)
+    content: bytes | None = field(default=None, repr=False)
+    at: float = 0.0
+    status: int | None = None
+    server_status: int | None = None
+
+    def answered(self, status: int | None, server_status: int | None) -> "RecordedRequest":
+        """The same request with its answer; None leaves a status as it is."""
+        return RecordedRequest(
+            self.method,
+            self.path,
+            self.query,
+            self.content,
+            self.at,
+            status or self.status,
+            server_status or self.server_status,
+        )
+
+    @property
+    def verb(self) -> Verb:
+        """The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …"""
+        return cast(Verb, request_info(self.method, self.path, self.query).verb)
+
+    @property
+    def target(self) -> RequestPlace:
+        """The resource and object that the path names."""
+        return target_of(self.path)
+
+    @property
+    def mutating(self) -> bool:
+        """Whether it asked for a change; a dry run does not."""
+        return self.verb not in _READS and not self.query.get("dryRun")
+
+    @property
+    def counted(self) -> bool:
+        """Whether invariants count it: those for Leases and Events they do not."""
+        return (self.target.group, self.target.resource) not in UNCOUNTED
+
+    @property
+    def effective(self) -> bool:
+        """Whether it asked for a change and the server accepted it, whatever answer the caller received."""
+        return self.mutating and self.server_status is not None and self.server_status < 400
+
+    @property
+    def body(self) -> Any:
+        """The body decoded from JSON, None without one. Raises msgspec.DecodeError."""
+        return None if self.content is None else msgspec.json.decode(self.content)
+
+    @property
+    def summary(self) -> str:
+        """A write in a few words: `create pods default/web-1`, `patch sites/status default/web`."""
+        target = self.target
+        verb = "apply" if self.verb == "patch" and "force" in self.query else self.verb
+        name = target.name
+        if not name and self.content is not None:
+            metadata = (self.body or {}).get("metadata", {})
+            name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
+        plural = f"{target.resource}/{target.subresource}" if target.subresource else target.resource
+        return f"{verb} {plural} {target.within + '/' if target.within else ''}{name}"
+
+    def __str__(self) -> str:
+        return f"{self.verb.upper()} {self.path}"
+
+
+def target_of(path: str) -> RequestPlace:
+    """The resource and object that a path names; every part is empty if it names no resource."""
+    return place_of(path) or _NOT_A_RESOURCE

@@ -1,0 +1,69 @@
+"""What happened in a simulated run, as values; times are seconds of the loop."""
+
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from reconcile.embedded.log import StoredChange
+from reconcile.runs.requests import Cause, Request
+
+
+@frozen
+class KeyRun:
+    """A reconciler's run for one key; `outcome` is success, error, …, or cancelled."""
+
+    process: int
+    life: int
+    controller: str
+    request: Request
+    started: float
+    ended: float
+    woken_by: Sequence[Cause]
+    outcome: str
+    message: str
+
+    @property
+    def causes(self) -> Sequence[str]:
+        """Why it ran, as text. Rendered on request: most runs are recorded and never shown."""
+        return tuple(map(str, self.woken_by))
+
+
+@frozen
+class Death:
+    """The end of one life of a manager's process; `why` is the fault, act or error that ended it."""
+
+    process: int
+    life: int
+    at: float
+    why: str
+
+
+@frozen
+class TimedChange:
+    """A change in the server's log."""
+
+    at: float
+    change: StoredChange
+
+
+@frozen
+class TimedAct:
+    """An act of a user, or a step of the scenario."""
+
+    at: float
+    text: str
+
+
+@frozen
+class Violation:
+    """An invariant that did not hold: its name, and what was seen.
+
+    `at` is the virtual time in seconds; two violations that differ only in it are equal.
+    """
+
+    rule: str
+    text: str
+    at: float = field(default=0.0, eq=False)
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"

@@ -1,0 +1,106 @@
+"""The trace of a run for people: who did what, in order, what changed by it, and what was wrong."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from reconcile.embedded.log import StoredChange
+from reconcile.testing.end_state import differences
+from reconcile.testing.faults import FaultPlan
+from reconcile.testing.recorded_requests import UNCOUNTED
+from reconcile.testing.redactor import Redactor
+from reconcile.testing.scenario_runner import ScenarioRun
+
+_LEFT_OUT = ("managedFields", "resourceVersion", "uid", "creationTimestamp")
+_LONGEST = 60
+_MOST_LINES = 120
+
+TraceLine: TypeAlias = tuple[float, int, str]
+"""Time, rank among the lines of that time, and text."""
+
+
+def pytest_parameter(plan: FaultPlan) -> str:
+    """A plan as a line of `@pytest.mark.parametrize("plan", [...])`."""
+    return f"pytest.param({plan}),"
+
+
+def format_trace(run: ScenarioRun) -> str:
+    """What happened, one event a line, with the differences of the objects; nothing secret is shown."""
+    lines = [f"seed {run.plan.seed}; {_faults(run.plan)}"]
+    events = [f"{at:9.3f} s  {text}" for at, _, text in sorted(_events(run), key=lambda line: line[:2])]
+    if len(events) > _MOST_LINES:
+        left_out = len(events) - _MOST_LINES
+        events[_MOST_LINES // 2 : -_MOST_LINES // 2] = [f"{'':9}    … {left_out} more …"]
+    lines += events
+    lines += ["", "What is wrong:", *(f"  {found}" for found in run.violations)] if run.violations else [""]
+    lines += ["To run it again:", f"  {pytest_parameter(run.plan)}"]
+    return "\n".join(lines)
+
+
+def _faults(plan: FaultPlan) -> str:
+    if not plan.faults:
+        return "no faults"
+    return "; ".join(f"{fault.what} at {fault.when}" for fault in plan.faults)
+
+
+def _events(run: ScenarioRun) -> Iterator[TraceLine]:
+    world = run.world
+    for act in world.acts:
+        yield act.at, 0, f"user       {act.text}"
+    for one in world.changes:
+        if one.change.resource not in UNCOUNTED:
+            yield one.at, 2, f"server     {_changed(one.change, run.redactor)}"
+    for process in world.processes:
+        manager = f"manager {process.number}"
+        for request in process.transport.requests:
+            if request.mutating and request.counted:
+                answer = _answered(request.status, request.server_status)
+                yield request.at, 1, f"{manager}  {request.summary} -> {answer}"
+        for death in process.deaths:
+            yield death.at, 3, f"{manager}  life {death.life} ends: {death.why}"
+        for line in process.transport.applied:
+            at, _, text = line.partition("s ")
+            yield float(at), 1, f"fault      {text}"
+    for reconciled in world.runs:
+        if reconciled.outcome == "cancelled":
+            continue
+        cause = f" ({reconciled.causes[-1]})" if reconciled.causes else ""
+        message = f": {reconciled.message}" if reconciled.message else ""
+        text = f"runs {reconciled.controller} for {reconciled.request}{cause}: {reconciled.outcome}{message}"
+        yield reconciled.started, 1, f"manager {reconciled.process}  {text}"
+
+
+def _answered(status: int | None, server_status: int | None) -> str:
+    if status == server_status:
+        return str(status)
+    server = "never received it" if server_status is None else f"answered {server_status}"
+    return f"{'no answer' if status is None else status}; the server {server}"
+
+
+def _changed(change: StoredChange, redactor: Redactor) -> str:
+    plural = change.resource[1]
+    name = f"{plural} {change.key}"
+    if change.old is None or change.new is None:
+        return f"{name} is {'created' if change.old is None else 'deleted'}"
+    if change.old.uid != change.new.uid:
+        return f"{name} is replaced by another object"
+    old, new = change.old.decode(), change.new.decode()
+    fields = [
+        f"{path.strip('.')}: {_shown(left)} -> {_shown(right)}"
+        for path, left, right in differences(_without_metadata(old), _without_metadata(new))
+        if not redactor.hides(plural, path)
+    ]
+    if any(redactor.hides(plural, path) for path, _, _ in differences(old, new)):
+        fields.append("a secret has changed")
+    return f"{name}: {'; '.join(fields) or 'unchanged'}"
+
+
+def _without_metadata(body: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in body["metadata"].items() if name not in _LEFT_OUT}
+    return {**body, "metadata": metadata}
+
+
+def _shown(value: Any) -> str:
+    text = value if value == "<nothing>" else msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,185 @@
+"""The ways to use a scenario: `sweep` and `fuzz` it, `replay` a plan, or run it under many `seeds`."""
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from attrs import frozen
+
+from reconcile.testing.faults import (
+    CrashAfter,
+    CrashBefore,
+    Fault,
+    FaultPlan,
+    Hold,
+    LoseReply,
+    RequestFault,
+    StreamFault,
+    When,
+)
+from reconcile.testing.run_trace import format_trace
+from reconcile.testing.scenario import Scenario
+from reconcile.testing.scenario_runner import ScenarioRun, ScenarioRunner
+from reconcile.testing.shrinking import same_rule, shrink
+
+LAGS = (1, 2, 3)
+BATCH = 25
+"""Plans that one state machine draws before the next seed."""
+_AT_WRITES: tuple[RequestFault, ...] = (CrashBefore(), CrashAfter(), LoseReply())
+_INITIAL_END = b"initial-events-end"
+
+
+class Broken(AssertionError):
+    """A scenario does not hold under some plan; the message is the trace of the run.
+
+    `plan` is the least that was found to break it in this way, `run` the run under it.
+    """
+
+    def __init__(self, run: ScenarioRun) -> None:
+        super().__init__(format_trace(run))
+        self.run = run
+        self.plan = run.plan
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The invariants that do not hold."""
+        return frozenset(violation.rule for violation in self.run.violations)
+
+
+@frozen
+class ScenarioReport:
+    """How many `runs` held, and how many there are `in_full`; None if there is no end to them."""
+
+    runs: int
+    in_full: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.runs} runs" if self.in_full is None else f"{self.runs} runs of {self.in_full}"
+
+
+def sweep(scenario: Scenario, *, seed: int = 0, most: int | None = None) -> ScenarioReport:
+    """Run a scenario once without faults, and then once for each single thing that can go wrong in it.
+
+    Those are, for each effective write of the first run: a crash before it, a crash after it, its answer
+    lost; and for each event that a manager received: that it arrives only after the next 1, 2 and 3 of
+    its kind, or 10 seconds later. Runs have the given `seed`. If there are more than `most`, so many are
+    taken at even distances.
+
+    Raises Broken for the first run that breaks an invariant, shrunk to the least plan that still does, and
+    SimulationError if a run cannot go on.
+    """
+    __tracebackhide__ = True  # for pytest: the trace of the run says more than these frames
+    runner = ScenarioRunner(scenario)
+    first = _held(runner, FaultPlan(seed=seed), record_events=True)
+    plans = list(_single_faults(first, seed))
+    chosen = plans
+    if most is not None and len(plans) > most:
+        chosen = [plans[number * len(plans) // most] for number in range(most)]
+    for plan in chosen:
+        _held(runner, plan)
+    return ScenarioReport(len(chosen), len(plans))
+
+
+def fuzz(
+    scenario: Scenario, *, seconds: float = 10.0, most: int | None = None, seed: int = 0
+) -> ScenarioReport:
+    """Run a scenario under random acts of users and random faults, for so many real seconds.
+
+    Acts are drawn from the models (`Scenario.strategies`; or the applies and edits among the steps, with
+    other values for the fields that they apply), in place of the steps. Children are deleted and touched,
+    processes killed, clocks set; up to eight such acts and faults meet in one run. At most `most` runs are
+    made; the same `seed` draws the same ones. Needs hypothesis (`reconcile-runtime[testing]`).
+
+    Raises Broken for the first run that breaks an invariant, shrunk, and SimulationError if a run cannot
+    go on.
+    """
+    from reconcile.testing.fuzzing import draw_plans
+
+    __tracebackhide__ = True
+    runner = ScenarioRunner(scenario, references=2)
+    until = perf_counter() + seconds
+    runs = 0
+
+    def run_plan(plan: FaultPlan) -> None:
+        nonlocal runs
+        if perf_counter() >= until or runs == most:
+            return
+        runs += 1
+        run = runner.run(plan)
+        if run.failed:
+            raise _BrokenRun(run)
+
+    while perf_counter() < until and runs != most:
+        try:
+            draw_plans(scenario, run_plan, seed=seed, count=BATCH)
+        except _BrokenRun as broken:
+            raise _least(runner, broken.run) from None
+        seed += 1
+    return ScenarioReport(runs)
+
+
+class _BrokenRun(Exception):
+    def __init__(self, run: ScenarioRun) -> None:
+        super().__init__()
+        self.run = run
+
+
+def replay(scenario: Scenario, plan: FaultPlan | str) -> ScenarioRun:
+    """Run a scenario under one plan (or its JSON). Raises Broken, with the trace, if it does not hold."""
+    __tracebackhide__ = True
+    if isinstance(plan, str):
+        plan = FaultPlan.from_json(plan)
+    run = ScenarioRunner(scenario).run(plan)
+    if run.failed:
+        raise Broken(run)
+    return run
+
+
+def seeds(scenario: Scenario, count: int, *, first: int = 0) -> ScenarioReport:
+    """Run a scenario without faults under `count` seeds. Raises Broken as `sweep` does."""
+    __tracebackhide__ = True
+    runner = ScenarioRunner(scenario)
+    for seed in range(first, first + count):
+        _held(runner, FaultPlan(seed=seed))
+    return ScenarioReport(count)
+
+
+def _held(runner: ScenarioRunner, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
+    """The run under a plan. Raises Broken, for the least such plan, if it does not hold."""
+    __tracebackhide__ = True
+    run = runner.run(plan, record_events=record_events)
+    if run.failed:
+        raise _least(runner, run)
+    return run
+
+
+def _least(runner: ScenarioRunner, run: ScenarioRun) -> Broken:
+    rules = {violation.rule for violation in run.violations}
+
+    def fails(smaller: FaultPlan) -> bool:
+        return same_rule(rules, {violation.rule for violation in runner.run(smaller).violations})
+
+    return Broken(runner.run(shrink(run.plan, fails)))
+
+
+def _single_faults(first: ScenarioRun, seed: int) -> Iterator[FaultPlan]:
+    for process in first.world.processes:
+        number = process.number if len(first.world.processes) > 1 else None
+        nths: dict[tuple[str, str], int] = {}
+        for request in process.transport.requests:
+            if not (request.mutating and request.counted):
+                continue
+            nth = nths[request.verb, request.path] = nths.get((request.verb, request.path), 0) + 1
+            if request.effective:
+                for what in _AT_WRITES:
+                    when = When(request.verb, request.path, nth, process=number)
+                    yield FaultPlan([Fault(when, what)], seed=seed)
+        initial: set[tuple[str, int]] = set()
+        for event in process.transport.events:
+            watch = (event.path, event.watch)
+            if _INITIAL_END in event.text:
+                initial.add(watch)
+            elif watch in initial and b'"BOOKMARK"' not in event.text[:24]:
+                for lag in LAGS:
+                    late: StreamFault = Hold(event.line - 1, lag)
+                    when = When("watch", event.path, event.watch, process=number)
+                    yield FaultPlan([Fault(when, late)], seed=seed)

@@ -1,0 +1,163 @@
+"""Runs of one scenario under plans, each compared with runs without faults."""
+
+import gc
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from reconcile.client.client import Client
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.testing import free_invariants
+from reconcile.testing.cluster_actor import ClusterActor
+from reconcile.testing.end_state import EndState, ExpectedEndState, compare, end_state_of, expected_of
+from reconcile.testing.faults import FaultPlan, Meanwhile
+from reconcile.testing.redactor import Redactor
+from reconcile.testing.run_records import Violation
+from reconcile.testing.scenario import Scenario, ScenarioStep
+from reconcile.testing.scenario_acts import Touch, Wait
+from reconcile.testing.simulated_world import Restless, SimulatedWorld, nodes_of
+from reconcile.testing.virtual_clock import VirtualClock
+from reconcile.testing.virtual_time import simulate
+from reconcile.testing.world import World
+
+REFERENCES = 3
+"""Runs without faults, of different seeds, that show how a scenario ends and in what its ends differ."""
+_LONGEST = 10_000_000.0
+_OBJECTS_OF_A_RUN = 50_000
+_SEEDS_APART = 7_919
+_FIRST_SEED = 1_000_003
+"""Of the server that all runs are copied from: its names and uids differ from those of every run."""
+
+
+@frozen
+class ScenarioRun:
+    """A run that has ended: its plan, the invariants that did not hold, and the world as it was left."""
+
+    plan: FaultPlan
+    violations: Sequence[Violation]
+    world: World
+    redactor: Redactor
+
+    @property
+    def failed(self) -> bool:
+        """Whether an invariant did not hold."""
+        return bool(self.violations)
+
+
+class ScenarioRunner:
+    """Runs one scenario any number of times; what all runs share is made once.
+
+    Raises the server's error if it refuses the scenario's definitions or objects.
+    """
+
+    def __init__(self, scenario: Scenario, *, references: int = REFERENCES) -> None:
+        self.scenario = scenario
+        self.runs = 0
+        self._references = references
+        self._base = _server_for(scenario)
+        kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
+        self._redactor = Redactor(dict.fromkeys((*scenario.kinds, *kinds)))
+        self._expected: dict[str, ExpectedEndState | None] = {}
+
+    def run(self, plan: FaultPlan, *, record_events: bool = False) -> ScenarioRun:
+        """Run it under a plan, and compare its end state with that of runs without faults where it can be.
+
+        With `record_events`, transports keep the events that managers received. Raises SimulationError,
+        of which RealWorldError is one, if the run cannot go on.
+        """
+        expected = self._expected_of(plan) if self._references and self._is_comparable(plan) else None
+        world = self._play(plan, record_events, expected)
+        return ScenarioRun(plan, tuple(world.violations), world, self._redactor)
+
+    def _play(
+        self, plan: FaultPlan, record_events: bool = False, expected: ExpectedEndState | None = None
+    ) -> World:
+        self.runs += 1
+        steps: Sequence[ScenarioStep] = self.scenario.steps if plan.acts is None else plan.acts
+
+        async def play() -> World:
+            simulated = SimulatedWorld(self.scenario, self._base, plan, record_events=record_events)
+            world = simulated.view
+            async with simulated.running():
+                try:
+                    await simulated.play(steps)
+                    await simulated.stay_at_rest()
+                    if expected is not None:
+                        compare(world, self._end_state_of(world), expected, self._redactor)
+                except Restless as restless:
+                    world.violate("converges", str(restless))
+                except AssertionError as error:
+                    world.violate("step", str(error) or "an assertion of a step does not hold")
+                free_invariants.check(world, free_invariants.OF_A_RUN)
+            return world
+
+        with _without_logs(), _few_collections():
+            return simulate(play, seed=plan.seed, limit_seconds=_LONGEST)
+
+    def _end_state_of(self, world: World) -> EndState:
+        return end_state_of(world, workloads=self.scenario.workloads)
+
+    def _expected_of(self, plan: FaultPlan) -> ExpectedEndState | None:
+        acts = repr(plan.acts)
+        if acts not in self._expected:
+            self._expected[acts] = self._expect(plan)
+        return self._expected[acts]
+
+    def _expect(self, plan: FaultPlan) -> ExpectedEndState | None:
+        """What runs without faults have in common; None if one of them does not end."""
+        ends: list[EndState] = []
+        for number in range(self._references):
+            world = self._play(FaultPlan((), plan.acts, number * _SEEDS_APART))
+            if any(violation.rule in ("converges", "step") for violation in world.violations):
+                return None
+            ends.append(self._end_state_of(world))
+        return expected_of(ends)
+
+    def _is_comparable(self, plan: FaultPlan) -> bool:
+        """Whether faults alone can make a difference: no acts race, and no foreign write leaves a trace."""
+        acts = self.scenario.steps if plan.acts is None else plan.acts
+        foreign = [fault.what.act for fault in plan.faults if isinstance(fault.what, Meanwhile)]
+        return not any(isinstance(act, Wait) for act in acts) and all(isinstance(a, Touch) for a in foreign)
+
+
+def _server_for(scenario: Scenario) -> ApiServer:
+    """A server with the definitions and objects of a scenario, to be copied for each run."""
+    clock = VirtualClock(_FIRST_SEED)
+    server = ApiServer(clock=clock)
+    actor = ClusterActor(server)
+    kinds = [kind for controller in scenario.make_controllers() for kind in controller.kinds]
+    for definition in scenario.definitions:
+        actor.make(definition)
+    for kind in dict.fromkeys((*scenario.kinds, *kinds)):
+        actor.serve(kind)
+    for manifest in scenario.objects:
+        actor.make(manifest)
+    if scenario.nodes is not None:
+        simulate(nodes_of(scenario.nodes).register, Client(InProcessTransport(server), clock=clock))
+    server.settle()
+    return server
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Collect garbage rarely: a world is one large cycle that lives as long as its run."""
+    least, *others = gc.get_threshold()
+    if least:
+        gc.set_threshold(max(least, _OBJECTS_OF_A_RUN), *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(least, *others)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Without what managers log of planned faults: it is in the trace."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,220 @@
+"""A world in which a scenario is played: managers on faulty connections, and acts one after another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from attrs import evolve
+
+from reconcile.embedded import ApiServer, InProcessTransport
+from reconcile.embedded.log import StoredChange
+from reconcile.manager.manager import Manager
+from reconcile.models import kind_of
+from reconcile.simulation import Delays, SimulatedNodes, SimulatedWorkloads
+from reconcile.testing import free_invariants
+from reconcile.testing.faults import FaultPlan
+from reconcile.testing.faulty_transport import FaultyTransport
+from reconcile.testing.late_watches import LateWatches
+from reconcile.testing.manager_process import WORKERS, ManagerProcess
+from reconcile.testing.recorded_requests import UNCOUNTED
+from reconcile.testing.run_records import KeyRun, TimedChange
+from reconcile.testing.scenario import Invariant, Scenario, ScenarioStep
+from reconcile.testing.scenario_acts import Wait
+from reconcile.testing.virtual_time import loop_time
+from reconcile.testing.world import World
+
+_NODES = 3
+_SECONDS_OF_A_START = 1.0
+"""Before the first step managers have their first lists, so that `objects` are there at their start."""
+_SECONDS_OF_A_RUN = 4.0
+
+
+class Restless(Exception):
+    """The world does not come to rest."""
+
+
+def nodes_of(delays: Delays) -> SimulatedNodes:
+    """The nodes of a world that has some."""
+    return SimulatedNodes(_NODES, delays)
+
+
+class SimulatedWorld:
+    """Plays a scenario under a plan. `view` is the world that invariants and steps see."""
+
+    def __init__(
+        self, scenario: Scenario, base: ApiServer, plan: FaultPlan, *, record_events: bool = False
+    ) -> None:
+        self.scenario = scenario
+        self.view = World(
+            base,
+            plan.seed,
+            scenario.make_outside(),
+            ignored=scenario.without,
+            most_requests=scenario.most_requests,
+            most_failures=scenario.most_failures,
+            elects_leader=scenario.leader_election is not None,
+        )
+        self._rest = self.view.rest
+        self._living = False
+        self._settling: asyncio.Handle | None = None
+        self.view.server.log.on_change(self._on_change)
+        numbers = range(1, scenario.replicas + 1)
+        self._processes = [self._process(number, plan, record_events) for number in numbers]
+        self.view.processes = self._processes
+
+    def _process(self, number: int, plan: FaultPlan, record_events: bool) -> ManagerProcess:
+        world = self.view
+        late = LateWatches(world.server, 1_000 * plan.seed + number, lag=self.scenario.lag)
+        transport = FaultyTransport(
+            late, plan, process=number, effects=world.actor, record_events=record_events
+        )
+        return ManagerProcess(
+            number,
+            self.scenario,
+            transport,
+            clock=world.clock,
+            outside=world.outside,
+            run_ended=self._run_ended,
+        )
+
+    def _run_ended(self, run: KeyRun, undeclared: Sequence[str]) -> None:
+        self.view.runs.append(run)
+        for write in undeclared:
+            self.view.violate("declared", f"writes= of controller {run.controller} lacks {write}")
+
+    # --- playing ----------------------------------------------------------------------------------
+
+    async def play(self, steps: Sequence[ScenarioStep]) -> None:
+        """Take the steps in order; between two without a `Wait` the world comes to rest and is checked."""
+        world = self.view
+        for number, step in enumerate(steps):
+            if callable(step):
+                self._rest.stir()
+                world.note(f"step {getattr(step, '__name__', step)}")
+                await step(world)
+            else:
+                await world.act(step)
+            following = steps[number + 1 : number + 2]
+            if not following or not (isinstance(step, Wait) or isinstance(following[0], Wait)):
+                await self._come_to_rest()
+                free_invariants.check(world, free_invariants.AT_REST)
+                world.mark_rest()
+                self._check(self.scenario.invariants)
+
+    async def _come_to_rest(self) -> None:
+        """Wait until nothing has changed and no event was held back for `quiet_seconds`. Raises Restless."""
+        quiet = self.scenario.quiet_seconds + self.view.garbage_seconds
+        until = loop_time() + self.scenario.limit_seconds
+        # Times are compared, not spans: the rest of a span may be too short for a float to change by it.
+        while loop_time() < (due := self._last_event() + quiet):
+            if loop_time() >= until or self._rest.restless:
+                raise Restless(self._why_restless())
+            await self._rest.pause(min(due, until))
+
+    def _last_event(self) -> float:
+        return max(self._rest.last_change, *(process.transport.late_until for process in self._processes))
+
+    def _why_restless(self) -> str:
+        counted = [one for one in self.view.changes if one.change.resource not in UNCOUNTED]
+        last = ", ".join(f"{_name(one.change)} at {one.at:.1f} s" for one in counted[-3:])
+        return f"{self._rest.changes} changes and still not at rest; the last: {last or 'none'}"
+
+    async def stay_at_rest(self) -> None:
+        """Check that a world at rest stays so, and that one more run of every key asks for nothing."""
+        world = self.view
+        since, changes = loop_time(), len(world.changes)
+        await anyio.sleep(self.scenario.quiet_seconds)
+        for request in world.requests_since(since):
+            if request.mutating:
+                world.violate("stays", f"{request}, although nothing had changed")
+        for one in world.changes[changes:]:
+            if one.change.resource not in UNCOUNTED:
+                world.violate("stays", f"{_name(one.change)} changed after the world had come to rest")
+        since = loop_time()
+        if self._trigger_all():
+            await anyio.sleep(_SECONDS_OF_A_RUN)
+            for request in world.requests_since(since):
+                if request.verb != "watch":
+                    world.violate("extra-run", f"{request}, by a run with nothing to do")
+
+    def _check(self, invariants: Sequence[Invariant]) -> None:
+        for invariant in invariants:
+            try:
+                invariant(self.view)
+            except AssertionError as error:
+                name = getattr(invariant, "__name__", str(invariant))
+                self.view.violate(name, str(error) or "does not hold")
+
+    def _trigger_all(self) -> bool:
+        triggered = False
+        for process in self._processes:
+            if process.manager is None or not self._leads(process.manager):
+                continue
+            for controller in process.controllers:
+                resource = kind_of(controller.kind).resource
+                for stored in self.view.server.log.snapshot((resource.group, resource.plural)):
+                    controller.trigger(stored.key, "once more")
+                    triggered = True
+        return triggered
+
+    def _leads(self, manager: Manager) -> bool:
+        return self.scenario.leader_election is None or manager.status().leading
+
+    # --- running ----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run all managers, and the server's own controllers, until the context is left."""
+        failure: Exception | None = None
+        self._living = True
+        async with anyio.create_task_group() as group:
+            if self.scenario.nodes is not None:
+                group.start_soon(self._node_manager(self.scenario.nodes).run)
+            for process in self._processes:
+                group.start_soon(process.run)
+            try:
+                await anyio.sleep(_SECONDS_OF_A_START)
+                yield
+            except Exception as error:
+                failure = error  # raised below: here the group of the processes would wrap it
+            self._living = False
+            group.cancel_scope.cancel()
+        self.view.server.close()
+        for process in self._processes:
+            process.end()
+        if failure is not None:
+            raise failure
+
+    def _node_manager(self, delays: Delays) -> Manager:
+        """The manager that runs pods and, with `workloads`, makes them."""
+        workloads = SimulatedWorkloads().controllers if self.scenario.workloads else ()
+        return Manager(
+            *(evolve(one, workers=WORKERS) for one in (nodes_of(delays).controller, *workloads)),
+            transport=InProcessTransport(self.view.server),
+            clock=self.view.clock,
+            environ={},
+        )
+
+    def _settle(self) -> None:
+        self._settling = None
+        if self._living:
+            self.view.server.settle()
+
+    def _on_change(self, change: StoredChange) -> None:
+        self.view.changes.append(TimedChange(loop_time(), change))
+        if self._living and self._settling is None:
+            # A plain callback: a task that waits for changes would cost far more in each run.
+            loop = asyncio.get_running_loop()
+            if self.view.garbage_seconds:
+                self._settling = loop.call_later(self.view.garbage_seconds, self._settle)
+            else:
+                self._settling = loop.call_soon(self._settle)
+        if change.resource not in UNCOUNTED:
+            self._rest.changed()
+        if self.scenario.always:
+            self._check(self.scenario.always)
+
+
+def _name(change: StoredChange) -> str:
+    return f"{change.resource[1]} {change.key}"
