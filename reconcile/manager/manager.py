@@ -36,7 +36,8 @@ from reconcile.ops.debug_actions import DebugActions
 from reconcile.ops.debug_state import state_of
 from reconcile.ops.health_checks import ping
 from reconcile.ops.manager_status import ManagerStatus
-from reconcile.ops.page_server import Address, PageSources, parse_address, serving
+from reconcile.ops.page_routes import PageSources
+from reconcile.ops.page_server import Address, parse_address, serving
 from reconcile.ops.watchdog import Watchdog, log_stall
 from reconcile.runs.supervision import first_error, noted
 

@@ -1,7 +1,7 @@
-"""Who may see the pages: the API server is asked by TokenReview and SubjectAccessReview.
+"""Authorization of the pages by the API server, with TokenReview and SubjectAccessReview.
 
-The answers are kept for as long as controller-runtime's filter keeps them: a token's owner a minute, a
-permission five minutes, a refusal thirty seconds.
+Answers are kept as long as in controller-runtime's filter: the owner of a token for a minute, a permission
+for five minutes, a refusal for thirty seconds.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _log = get_logger("reconcile.serving")
 
 @define(eq=False)
 class _AnswerCache:
-    """Answers, each until its time; the oldest go first."""
+    """Answers, each for a time; the oldest go first."""
 
     _answers: OrderedDict[Any, tuple[float, Any]] = field(factory=OrderedDict, init=False)
 
@@ -48,9 +48,9 @@ class _AnswerCache:
 
 @define(eq=False)
 class AccessReviewer:
-    """Asks the server that `transport` leads to; None while that is not known.
+    """Asks the API server behind `transport`, which returns None before it is connected.
 
-    Only the hash of a token is remembered, and none is logged.
+    Only the hash of a token is kept, and no token is logged.
     """
 
     transport: Callable[[], Transport | None]
@@ -60,8 +60,8 @@ class AccessReviewer:
     async def status_for(self, authorization: str, verb: str, path: str) -> int:
         """The HTTP status that a request with that Authorization header deserves.
 
-        200; 401 without a good bearer token; 403 without the right to `verb` (lower case) the URL
-        `path`; 503 where the server could not be asked.
+        200; 401 without a valid bearer token; 403 without the right to `verb` (lower case) the URL
+        `path`; 503 if the server could not be asked.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
@@ -73,7 +73,7 @@ class AccessReviewer:
                 return 401
             return 200 if await self._may(user, verb, path) else 403
         except ApiError as error:
-            _log.warning("could not ask who may see a page", path=path, error=str(error))
+            _log.warning("could not authorize a request for a page", path=path, error=str(error))
             return 503
 
     async def _user_of(self, token: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""A serving certificate that is replaced while it is in use, as cert-manager and kubelets do it."""
+"""A serving certificate that is replaced while it is in use, as cert-manager and kubelets replace it."""
 
 import ssl
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from informers import get_logger
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 LOOK_SECONDS = 10.0
-"""Seconds between two looks at the files (controller-runtime's certwatcher)."""
+"""Between two checks of the files, as in controller-runtime's certwatcher."""
 
 _log = get_logger("reconcile.serving")
 
 
 class NoCertificate(Exception):
-    """The files are not there, or are no certificate with its key."""
+    """The files are missing, or are not a certificate with its key."""
 
 
 def _ignore(read: bool) -> None: ...
@@ -25,13 +25,14 @@ def _ignore(read: bool) -> None: ...
 
 @define(eq=False)
 class RotatingCertificate:
-    """What `tls.crt` and `tls.key` in `folder` hold; `context` serves with what was read last.
+    """The certificate of `tls.crt` and `tls.key` in `folder`; `context` serves the one loaded last.
 
-    `told` hears of each attempt to read them: whether it succeeded. Raises NoCertificate at the start.
+    `on_read` is called after each attempt to read them with whether it succeeded. Raises NoCertificate at
+    the start.
     """
 
     folder: Path
-    told: Callable[[bool], None] = _ignore
+    on_read: Callable[[bool], None] = _ignore
     context: ssl.SSLContext = field(init=False)
     _shown: tuple[bytes, bytes] = field(init=False)
 
@@ -39,29 +40,29 @@ class RotatingCertificate:
         self.context = _context()
         self._shown = self._read()
         self._load(self.context)
-        self.told(True)
+        self.on_read(True)
 
     async def watch(self) -> None:
-        """Take new ones for new connections, until cancelled; what is of no use is logged and left."""
+        """Reload for new connections, until cancelled; files that are not usable are logged and skipped."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
             await anyio.to_thread.run_sync(self.look)
 
     def look(self) -> None:
-        """Take what the files hold now, if that has changed."""
+        """Load what the files hold now, if it has changed."""
         try:
             found = self._read()
             if found == self._shown:
                 return
-            # A context that was given a certificate without its key would serve nobody: try it out first.
+            # Once a context has a certificate without its key, no handshake succeeds: try a new one first.
             self._load(_context())
             self._load(self.context)
         except NoCertificate as error:
-            self.told(False)
+            self.on_read(False)
             _log.warning("the certificate was not replaced", folder=str(self.folder), error=str(error))
             return
         self._shown = found
-        self.told(True)
+        self.on_read(True)
         _log.info("the certificate was replaced", folder=str(self.folder))
 
     def _read(self) -> tuple[bytes, bytes]:
@@ -74,7 +75,7 @@ class RotatingCertificate:
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / KEY)
         except (ssl.SSLError, OSError) as error:
-            why = getattr(error, "reason", None) or error.strerror or "they are of no use"
+            why = getattr(error, "reason", None) or error.strerror or "not usable"
             raise NoCertificate(f"{CERTIFICATE} and {KEY} in {self.folder}: {why}") from None
 
 

@@ -1,4 +1,4 @@
-"""What people may ask of a running manager about one key, and have it do: explain, trigger, pause, resume."""
+"""What can be asked of a running manager about one key: explain, trigger, pause, resume."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from reconcile.runs.requests import Cause, Request, as_request
 
 @frozen
 class DebugActions:
-    """Asks the controllers of a manager; `kind` is a kind, a plural, or the name of a controller."""
+    """Answers for the runners of a manager; `kind` is a kind, a plural, or the name of a controller."""
 
     runners: Callable[[], Sequence[Runner[Any]]]
 
     def explain(self, kind: str, key: str) -> Mapping[str, Any]:
-        """The last runs of a key in each controller that has it: only what JSON has.
+        """The last runs of a key in each controller that has it, as values that JSON has.
 
-        Raises LookupError for what is not there, ValueError for what is no key.
+        Raises LookupError for a key that no controller has, ValueError for text that is not a key.
         """
         now = anyio.current_time()
         return {
@@ -29,7 +29,7 @@ class DebugActions:
         }
 
     def act(self, action: str, kind: str, key: str) -> Mapping[str, Any]:
-        """Trigger, pause or resume a key; says in which controllers. Raises LookupError, ValueError."""
+        """Trigger, pause or resume a key; returns in which controllers. Raises LookupError, ValueError."""
         done = []
         for runner, request in self._found(kind, key):
             if action == "trigger":
@@ -44,8 +44,10 @@ class DebugActions:
     def _found(self, kind: str, key: str) -> Sequence[tuple[Runner[Any], Request]]:
         runners = [runner for runner in self.runners() if _is(runner, kind)]
         if not runners:
-            known = ", ".join(sorted({kind_of(one.controller.kind).resource.kind for one in self.runners()}))
-            raise LookupError(f"no controller here keeps {kind or 'that kind'}; there are: {known or 'none'}")
+            known = ", ".join(
+                sorted({kind_of(each.controller.kind).resource.kind for each in self.runners()})
+            )
+            raise LookupError(f"no controller here has the kind {kind!r}; there are: {known or 'none'}")
         cluster, colon, rest = key.rpartition(":")
         request = as_request(rest)._replace(cluster=cluster if colon else "")
         found = [

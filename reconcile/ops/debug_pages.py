@@ -1,4 +1,4 @@
-"""The pages of /debug that answer questions about one key, and those that have something done."""
+"""The pages of /debug about one key: those that answer questions, and those that change something."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 HEADER = "X-Reconcile"
-"""A request that changes something carries it. A web page cannot send it to another site unasked."""
+"""The header of a request that changes something: a web page cannot send it to another site unasked."""
 
 _ACTIONS = ("trigger", "pause", "resume")
 
@@ -43,7 +43,7 @@ def add_action_pages(
         async def act(request: web.Request) -> web.Response:
             if HEADER not in request.headers or "Origin" in request.headers:
                 raise web.HTTPForbidden(
-                    text=f"a change needs the header {HEADER}, and no web page's Origin\n"
+                    text=f"a change needs the header {HEADER}, and must not have an Origin header\n"
                 )
             return await ask(request, lambda kind, key: actions.act(name, kind, key))
 

@@ -1,6 +1,6 @@
-"""What a manager is doing, as plain values: what `/debug/state` answers and SIGUSR1 logs.
+"""What a manager does now, as plain values: the answer of `/debug/state`, and what SIGUSR1 logs.
 
-Texts of errors have been through `reconcile.redaction`; no body of any object is in it.
+Texts of errors are redacted, and no body of an object is included.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from reconcile.storms.storm_report import describe_read
 from workqueue import Item
 
 KEYS_SHOWN = 1000
-"""Of each queue."""
+"""How many keys of each queue are shown."""
 
 
 def state_of(status: ManagerStatus, runners: Sequence[Runner[Any]], now: float) -> Mapping[str, Any]:
-    """Everything, at `now` (event loop's seconds); only what JSON has."""
+    """Everything, at `now` (seconds of the event loop), as values that JSON has."""
     return {
         "server": status.server,
         "leading": status.leading,
@@ -58,7 +58,7 @@ def _controller(runner: Runner[Any], now: float) -> Mapping[str, Any]:
 
 
 def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
-    """A key that waits, for so many seconds more."""
+    """A key that waits, for `due_in` seconds more."""
     return {
         "key": str(item.key),
         "priority": item.priority,
@@ -70,7 +70,7 @@ def queued_key(item: Item[Request], due_in: float) -> Mapping[str, Any]:
 
 
 def running_run(run: ActiveRun, now: float) -> Mapping[str, Any]:
-    """A run under way."""
+    """A run in progress."""
     return {
         "key": str(run.request),
         "age": round(now - run.started, 3),
@@ -98,7 +98,7 @@ def past_run(run: PastRun, now: float) -> Mapping[str, Any]:
 
 
 def distinct_error(error: DistinctError, now: float) -> Mapping[str, Any]:
-    """An error that runs failed with, as often as they did."""
+    """An error, with how often runs failed with it."""
     return {
         "error": error.message,
         "at": error.at,
@@ -118,7 +118,7 @@ def _informer(status: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def waiting_place(task: "asyncio.Task[Any]") -> str:
-    """Where a task waits: file, line and function of the author's innermost frame, else the innermost."""
+    """Where a task waits: file, line and function of the innermost frame of the author, else of any."""
     frames = list(_frames(task.get_coro()))
     if not frames:
         return ""

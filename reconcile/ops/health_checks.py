@@ -1,4 +1,4 @@
-"""Health checks: what a kubelet asks of a process, in the words of Kubernetes' own health pages."""
+"""Health checks of a process for kubelets, in the format of Kubernetes' own health pages."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 
@@ -9,39 +9,39 @@ from informers.cancellation import FAILURES
 from informers.functions import check_function
 
 Check = Callable[[], object]
-"""Raises if something is not well, or returns False. Quick, and called in the event loop."""
+"""Raises, or returns False, if something is wrong. It is called in the event loop, so it must be quick."""
 
 _log = get_logger("reconcile.health")
 
 
 @frozen
 class Health:
-    """What checks came to: the status of the answer and its text."""
+    """The outcome of checks: HTTP status and text."""
 
     status: int
     text: str
 
 
 def checked(checks: Mapping[str, Check]) -> Mapping[str, Check]:
-    """The same checks. Raises TypeError for what cannot be called as one."""
+    """The same checks. Raises TypeError for one that is not a plain function without arguments."""
     for name, check in checks.items():
         check_function(check, f"the health check {name!r}", "", "plain")
     return checks
 
 
 def ping() -> None:
-    """The check that passes whenever it can be asked at all."""
+    """Passes whenever it can be called at all."""
 
 
 def run_checks(page: str, checks: Mapping[str, Check]) -> Mapping[str, bool]:
-    """Which of them pass. Why a check failed is logged and withheld from answers, as Kubernetes does."""
+    """Which of them pass. The reason of a failure is logged, and withheld from answers as in Kubernetes."""
     return {name: _passes(page, name, check) for name, check in checks.items()}
 
 
 def report(
     page: str, passed: Mapping[str, bool], *, exclude: Collection[str] = (), verbose: bool = False
 ) -> Health:
-    """The answer for these checks but those to exclude: 200 and `ok`, or 500 with one line a check."""
+    """The answer for these checks, except those to exclude: 200 and `ok`, or 500 with one line a check."""
     lines: list[str] = []
     failed = False
     for name, passes in passed.items():
@@ -66,7 +66,7 @@ def _passes(page: str, name: str, check: Check) -> bool:
         if answer is False or isinstance(answer, Awaitable):
             if isinstance(answer, Coroutine):
                 answer.close()
-            raise TypeError(f"it returned {type(answer).__name__}: a check raises if something is not well")
+            raise TypeError(f"it returned {type(answer).__name__}: a check raises if something is wrong")
     except FAILURES as error:
         _log.info("a health check failed", page=page, check=name, error=f"{type(error).__name__}: {error}")
         return False

@@ -1,4 +1,4 @@
-"""Where the lines of the library's loggers go, and how they look. Only the application decides that."""
+"""Where log lines go, and their format: called by applications, never by the library itself."""
 
 import datetime
 import logging
@@ -18,7 +18,7 @@ _NOISY = ("asyncio", "aiohttp.access")
 def configure_logging(
     stream: IO[str] | None = None,
     *,
-    format: Literal["auto", "text", "json"] = "auto",  # noqa: A002 -- what everybody calls it
+    format: Literal["auto", "text", "json"] = "auto",  # noqa: A002 -- the usual name
     level: int | str = logging.INFO,
 ) -> None:
     """Send every log line of the process to `stream` (default: stderr), also those of other libraries.
@@ -27,10 +27,10 @@ def configure_logging(
     logger are replaced. `format` is `text` for people, `json` for one object a line, and `auto` for text on
     a terminal and JSON elsewhere. `level` is that of the library's loggers; at DEBUG each failed run has
     its traceback, else each distinct error once. Other loggers have the same level, but INFO at least.
-    A pipe, a socket or a terminal is written by a thread, so that one that is not read does not stop the
-    event loop: 10,000 lines (10 million characters) wait at most, further ones are dropped, and a line with
-    their number (`dropped`) takes their place when there is room. At the end of the process what waits is
-    written, within 2 s. Raises ValueError for an unknown level or format.
+    A pipe, a socket or a terminal is written by a thread, so that the event loop goes on while nothing reads
+    it: at most 10,000 lines (10 million characters) wait, further ones are dropped, and one line with their
+    number (`dropped`) takes their place when there is room. Waiting lines are written at the end of the
+    process, within 2 s. Raises ValueError for an unknown level or format.
     """
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
     if not isinstance(number, int):
@@ -42,9 +42,9 @@ def configure_logging(
     handler.setFormatter(_formatter(stream.isatty() if format == "auto" else format == "text"))
     root = logging.getLogger()
     former, root.handlers[:] = list(root.handlers), [handler]
-    for one in former:
-        if isinstance(one, ThreadedHandler):
-            one.close()
+    for handler_before in former:
+        if isinstance(handler_before, ThreadedHandler):
+            handler_before.close()
     root.setLevel(max(number, logging.INFO))
     for name in LIBRARY:
         logging.getLogger(name).setLevel(number)
@@ -68,7 +68,7 @@ def _formatter(pretty: bool) -> logging.Formatter:
 
 
 def _describe_record(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """When, how grave and from whom, as the record says it: time is not looked up again."""
+    """Add time, level and logger of the record itself: a line written later has the time of its event."""
     record: logging.LogRecord = event["_record"]
     for name in RESERVED.intersection(key.removesuffix("_") for key in event if key.endswith("_")):
         event[name] = event.pop(f"{name}_")

@@ -1,6 +1,6 @@
-"""Log lines are written by a thread: a pipe that is not read must not stop the event loop.
+"""Writes log lines in a thread: a pipe that is not read must not stop the event loop.
 
-The thread writes to the file descriptor itself. Were it blocked within the stream's own buffer, Python could
+The thread writes to the file descriptor itself. If it blocked within the stream's own buffer, Python could
 not end: it flushes standard error at the end, and would wait for the buffer's lock.
 """
 
@@ -15,25 +15,25 @@ from typing import IO, Any, Final
 
 MAX_LINES: Final = 10_000
 MAX_CHARACTERS: Final = 10_000_000
-"""So much waits for the reader of the log, beside what is being written; what does not fit is dropped."""
+"""How much may wait for the reader of the log, besides what is being written; the rest is dropped."""
 FLUSH_SECONDS: Final = 2.0
-"""So long (s) the end of the process waits for what is not written yet."""
+"""How long the end of the process waits for lines that are not written yet."""
 
 _STANDARD: Final = 2
 _FULL_AGAIN: Final = 0.05
 
 
 class ThreadedHandler(logging.Handler):
-    """Formats records where they are logged, and has a thread write them to `stream`, in order.
+    """Formats records where they are logged; a thread writes them to `stream`, in order.
 
-    Where the reader is too slow, lines are dropped; a line says how many, once there is room again.
+    Lines are dropped while the reader is too slow; one line says how many, once there is room again.
     """
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__()
         number = stream.fileno()
-        # A number of our own: that of a stream that is closed may be a socket's next. Those of the process
-        # stay as they are, since a program may lead them elsewhere later.
+        # A duplicate: once the stream is closed, its number may belong to a socket. Not of the standard ones,
+        # since a program may redirect them later.
         self._descriptor = number if number <= _STANDARD else os.dup(number)
         self._owned = number > _STANDARD
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -42,14 +42,14 @@ class ThreadedHandler(logging.Handler):
         self._begin()
 
     def _begin(self) -> None:
-        """Have a queue and a thread, in this process."""
+        """Start with an empty queue and no thread, in this process."""
         self._process = os.getpid()
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[str] = deque()
         self._characters = 0
         self._writing = False
         self._closing = False
-        self._unsaid = 0
+        self._unreported = 0
         self._pause = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -58,7 +58,7 @@ class ThreadedHandler(logging.Handler):
         try:
             line = self.format(record) + "\n"
             if self._process != os.getpid():
-                self._begin()  # a forked child has neither the thread nor a right to what waits for it
+                self._begin()  # a forked child has no thread, and the waiting lines are its parent's
             with self._changed:
                 self._put(line)
         except Exception:
@@ -67,18 +67,18 @@ class ThreadedHandler(logging.Handler):
     def _put(self, line: str) -> None:
         if self._closing or len(self._lines) >= MAX_LINES or self._characters + len(line) > MAX_CHARACTERS:
             self.dropped += 1
-            self._unsaid += 1
+            self._unreported += 1
             return
-        if self._unsaid and 2 * len(self._lines) <= MAX_LINES and 2 * self._characters <= MAX_CHARACTERS:
-            self._append(self._said())
+        if self._unreported and 2 * len(self._lines) <= MAX_LINES and 2 * self._characters <= MAX_CHARACTERS:
+            self._append(self._dropped_line())
         self._append(line)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
             self._thread.start()
         self._changed.notify_all()
 
-    def _said(self) -> str:
-        number, self._unsaid = self._unsaid, 0
+    def _dropped_line(self) -> str:
+        number, self._unreported = self._unreported, 0
         message = "log lines were dropped: their reader was too slow"
         more: dict[str, Any] = {"event": message, "dropped": number}
         record = logging.LogRecord(
@@ -111,21 +111,21 @@ class ThreadedHandler(logging.Handler):
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:  # another process that shares the pipe has made it non-blocking
                 self._pause.wait(_FULL_AGAIN)
-            except OSError:  # the reader has gone
+            except OSError:  # the reader is gone
                 return
 
     def flush(self) -> None:
-        """Wait until all is written, but at most FLUSH_SECONDS."""
+        """Wait until everything is written, at most FLUSH_SECONDS."""
         if self._process != os.getpid():
             return
         with self._changed:
-            if self._unsaid and self._thread is not None:
-                self._append(self._said())
+            if self._unreported and self._thread is not None:
+                self._append(self._dropped_line())
                 self._changed.notify_all()
             self._changed.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
 
     def close(self) -> None:
-        """Write what waits, within FLUSH_SECONDS, and end the thread; later lines are dropped."""
+        """Write waiting lines, within FLUSH_SECONDS, and end the thread; later lines are dropped."""
         if self._process != os.getpid():
             super().close()
             return
@@ -143,9 +143,9 @@ class ThreadedHandler(logging.Handler):
 
 
 def handler_on(stream: IO[str]) -> logging.Handler:
-    """A handler that writes to `stream`: by a thread where that is a pipe, a socket or a terminal.
+    """A handler that writes to `stream`: in a thread if that is a pipe, a socket or a terminal.
 
-    A file on a disk needs no reader, and what is in memory is there at once.
+    A file on disk and a buffer in memory need no reader, so they are written at once.
     """
     with contextlib.suppress(io.UnsupportedOperation, AttributeError, ValueError, OSError):
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -154,7 +154,7 @@ def handler_on(stream: IO[str]) -> logging.Handler:
 
 
 def flush_log() -> None:
-    """Write what the log holds, before something else is written to the same place."""
+    """Write waiting lines, before something else is written to the same place."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, ThreadedHandler):
             handler.flush()

@@ -1,4 +1,4 @@
-"""Questions of the pages' thread to the manager's event loop, which may be held."""
+"""Calls from the pages' thread into the manager's event loop, which may be held."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from attrs import define, field
 
 MAX_CALLS: Final = 64
-"""Calls that the loop has not begun with, or not ended, at once; further ones are refused."""
+"""How many calls may wait to begin, or be in progress, at once; further ones are refused."""
 
 T = TypeVar("T")
 
@@ -20,25 +20,25 @@ class LoopHeld(Exception):
 
 @define(eq=False)
 class LoopCalls:
-    """Has things done in `loop`, for a thread with an event loop of its own. Nothing else crosses over.
+    """Runs coroutines in `loop`, for a thread with an event loop of its own.
 
-    What the loop has not begun when the time is over it never does: an answer of "no" stays true.
+    A call that the loop has not begun in time is never begun: after a 503, nothing is done later.
     """
 
     loop: asyncio.AbstractEventLoop
     _waiting: deque[float] = field(factory=deque, init=False)
-    """When the calls were made that the loop has not begun with: the thread adds, the loop takes."""
+    """When the calls that wait to begin were made: the thread appends, the loop takes from the left."""
     _tasks: set[asyncio.Task[None]] = field(factory=set, init=False)
 
     def held(self) -> float:
-        """For how long (s) the oldest call has waited for the loop; from the thread."""
+        """For how long (s) the oldest call has waited for the loop; called from the thread."""
         try:
             return asyncio.get_running_loop().time() - self._waiting[0]
         except IndexError:
             return 0.0
 
     async def ask(self, work: Callable[[], Awaitable[T]], begin_seconds: float, seconds: float) -> T:
-        """What `work` comes to in the loop; from the thread. Raises what it does, and LoopHeld."""
+        """The result of `work` in the loop; called from the thread. Raises what it raises, and LoopHeld."""
         if self.held() > begin_seconds or max(len(self._waiting), len(self._tasks)) >= MAX_CALLS:
             raise LoopHeld
         future: Future[T] = Future()
@@ -77,7 +77,7 @@ class LoopCalls:
             task.cancel()
 
     async def end(self) -> None:
-        """End what is still being done; in the loop, when the thread asks for nothing more."""
+        """Cancel calls in progress; called in the loop, when the thread has ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What a manager says of itself."""
+"""The status of a manager, as values."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from reconcile.controller.runner import ControllerStatus
 
 @frozen
 class ClusterStatus:
-    """A cluster of a manager: `works` once its first lists are there, `error` is what it lacks for that.
+    """A cluster of a manager: `works` once its first lists are in, and `error` is what prevents that.
 
-    `reachable` is false in an outage of its server, which has lasted `down_seconds`; then `error` is what
-    stands in the way. `outages` counts those that have begun.
+    `reachable` is false in an outage of its server, which has lasted `down_seconds`; then `error` is its
+    reason. `outages` counts those that have begun.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ClusterStatus:
 class ManagerStatus:
     """What a manager does now; without leader election it leads.
 
-    `leader` is who leads as far as is known here; empty where nobody does, or there is no election.
+    `leader` is the identity of the leader as last seen; empty if there is none, or no election.
     """
 
     server: str

@@ -1,8 +1,9 @@
-"""Connections to the pages of a manager, and what each may take before it has asked for anything.
+"""Connections to the pages of a manager, with bounds on what each may cost before its request is complete.
 
-The port is open to the network in most clusters. Time, bytes and numbers are bounded, and at the bound the
-connection goes that has had no request for longest, so that a kubelet's next probe always gets in. Sockets
-are accepted here and not by asyncio, which logs a line for each failure and counts no TLS handshakes.
+In most clusters the port is open to the network. Time, bytes and the number of connections are bounded; at
+the bound the connection without a request for longest is closed, so that a kubelet's next probe gets in.
+Sockets are accepted here and not by asyncio, which logs a line for each failure and does not count TLS
+handshakes.
 """
 
 import asyncio
@@ -19,12 +20,13 @@ from informers import get_logger
 
 MAX_CONNECTIONS: Final = 200
 MAX_HEAD: Final = 65_536
-"""Bytes of a request until it is with its page."""
+"""Bytes of a request before its page is called."""
 HEAD_SECONDS: Final = 10.0
-"""In which a TLS handshake, and line and headers of a request, have to arrive."""
+"""Time for a TLS handshake, and for line and headers of a request, to arrive."""
 IDLE_SECONDS: Final = 60.0
-"""In which an answer has to be taken and the next request has to come."""
+"""Time for an answer to be read and the next request to begin."""
 LOG_SECONDS: Final = 30.0
+"""Between two log lines about the same trouble."""
 
 _BACKLOG: Final = 128
 _SAME_PORT_TRIES: Final = 8
@@ -36,11 +38,12 @@ _log = get_logger("reconcile.serving")
 
 
 async def listen(host: str, port: int) -> Sequence[socket.socket]:
-    """Sockets that listen there; with an empty `host` on every interface, of IPv4 and of IPv6.
+    """Listening sockets; with an empty `host` on every interface, of IPv4 and of IPv6.
 
-    A family that the machine does not have is left out. Port 0 is one that is free in all of them.
+    A family that the machine does not have is left out. Port 0 becomes one port that is free in all families.
     Raises OSError.
     """
+    # The port that is free for the first family may be taken for the second: then try with another one.
     for _ in range(_SAME_PORT_TRIES - 1 if port == 0 else 0):
         with contextlib.suppress(OSError):
             return await _listen(host, port)
@@ -54,7 +57,7 @@ async def _listen(host: str, port: int) -> Sequence[socket.socket]:
     absent: OSError | None = None
     with contextlib.ExitStack() as opened:
         listeners: list[socket.socket] = []
-        # IPv4 first: its port and address are those that are told.
+        # IPv4 first: its address is the one that is shown.
         for family, *_, place in sorted(dict.fromkeys(places), key=lambda one: one[0] != socket.AF_INET):
             try:
                 listener = _bound(family, (place[0], port, *place[2:]))
@@ -90,7 +93,7 @@ def _bound(family: int, place: tuple[object, ...]) -> socket.socket:
 
 
 class PageConnection(asyncio.Protocol):
-    """One connection, from the moment it is accepted; `handler` makes requests of what arrives."""
+    """One connection, from when it is accepted; `handler` parses requests from what arrives."""
 
     def __init__(self, owner: "PageConnections", handler: asyncio.Protocol, accepted: socket.socket) -> None:
         self.owner = owner
@@ -133,28 +136,28 @@ class PageConnection(asyncio.Protocol):
         self.handler.resume_writing()
 
     def begin(self) -> None:
-        """A request is with its page: from here on that bounds its time."""
+        """The page of a request is called: from here on the page bounds the time."""
         self.busy = True
         self._timer.cancel()
 
     def end(self) -> None:
-        """The page has its answer."""
+        """The page has answered."""
         self.busy, self._answered, self._received = False, True, 0
         self._limit_time(IDLE_SECONDS)
 
     def cut(self) -> None:
-        """Hang up, without a word."""
+        """Close the connection without an answer."""
         self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
         else:
-            # To cancel what opens it would leave a handshake that has yet to begin; the end of the stream
-            # ends it. asyncio closes the socket.
+            # Cancelling `opening` would not end a handshake that has not begun yet; the end of the stream
+            # does. asyncio closes the socket.
             with contextlib.suppress(OSError):
                 self.accepted.shutdown(socket.SHUT_RDWR)
 
-    def forgo(self) -> None:
-        """It did not open."""
+    def not_opened(self) -> None:
+        """The connection could not be opened."""
         self._timer.cancel()
 
     def _limit_time(self, seconds: float) -> None:
@@ -164,14 +167,14 @@ class PageConnection(asyncio.Protocol):
 
 @define(eq=False)
 class PageConnections:
-    """The connections of one server: `make_handler` makes what reads each, `most` are open at once."""
+    """The connections of one server, `most` at once; `make_handler` makes the parser of each."""
 
     make_handler: Callable[[], asyncio.Protocol]
     tls: ssl.SSLContext | None = None
     most: int = MAX_CONNECTIONS
     _known: dict[asyncio.Protocol, PageConnection] = field(factory=dict, init=False)
-    """By handler; the one that was used last is at the end."""
-    _rarely: "Rarely" = field(factory=lambda: Rarely(), init=False)
+    """By handler, the most recently used last."""
+    _throttle: "LogThrottle" = field(factory=lambda: LogThrottle(), init=False)
 
     async def accept(self, listener: socket.socket) -> None:
         """Take connections until cancelled."""
@@ -180,15 +183,15 @@ class PageConnections:
             try:
                 accepted, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # Out of descriptors, most likely: those that ask for nothing make room.
-                if times := self._rarely.times("accept"):
+                # Most likely out of file descriptors: idle connections make room.
+                if times := self._throttle.times("accept"):
                     _log.warning("cannot accept connections", times=times, error=error.strerror or str(error))
                 self._make_room()
                 await asyncio.sleep(0.1)
                 continue
             if len(self._known) >= self.most and not self._make_room():
                 accepted.close()
-                if times := self._rarely.times("refused"):
+                if times := self._throttle.times("refused"):
                     _log.warning("refused a connection: all are in use", times=times, connections=self.most)
                 continue
             connection = PageConnection(self, self.make_handler(), accepted)
@@ -204,22 +207,22 @@ class PageConnections:
                 ssl_handshake_timeout=None if self.tls is None else HEAD_SECONDS,
             )
         except OSError:  # asyncio has closed it
-            connection.forgo()
+            connection.not_opened()
             self.forget(connection)
 
     def _make_room(self) -> bool:
-        """Cut the connection that has had no request for longest, if there is one without."""
-        idle = next((one for one in self._known.values() if not one.busy), None)
+        """Close the connection that has had no request for longest, if any is idle."""
+        idle = next((each for each in self._known.values() if not each.busy), None)
         if idle is None:
             return False
-        if times := self._rarely.times("cut"):
+        if times := self._throttle.times("cut"):
             _log.warning("cut an idle connection to make room", times=times, connections=len(self._known))
         self.forget(idle)
         idle.cut()
         return True
 
     def of(self, handler: object) -> PageConnection | None:
-        """The connection that `handler` reads, which is in use now."""
+        """The connection of that parser, which counts as used now."""
         assert isinstance(handler, asyncio.Protocol)
         connection = self._known.pop(handler, None)
         if connection is not None:
@@ -227,29 +230,29 @@ class PageConnections:
         return connection
 
     def forget(self, connection: PageConnection) -> None:
-        """It has ended, or will at once."""
+        """Drop a connection that has ended, or ends at once."""
         self._known.pop(connection.handler, None)
 
     async def end(self) -> None:
-        """End what is left of them."""
+        """Close all connections."""
         left = list(self._known.values())
         for connection in left:
             connection.cut()
-        opening = [one.opening for one in left if one.opening is not None and not one.opening.done()]
+        opening = [each.opening for each in left if each.opening is not None and not each.opening.done()]
         if opening:
             await asyncio.wait(opening, timeout=1)
 
 
 @define(eq=False)
-class Rarely:
-    """Bounds the lines about what may happen a thousand times a second: one in LOG_SECONDS for each thing."""
+class LogThrottle:
+    """Bounds log lines about what may happen a thousand times a second: one in LOG_SECONDS for each kind."""
 
     _last: dict[str, tuple[float, int]] = field(factory=dict, init=False)
 
-    def times(self, what: str) -> int:
-        """How often it has happened since the last line about it, with this time; 0 where no line is due."""
+    def times(self, kind: str) -> int:
+        """Count one more; how many to log: all since the last line, or 0 if no line is due yet."""
         now = asyncio.get_running_loop().time()
-        last, number = self._last.get(what, (-LOG_SECONDS, 0))
+        last, number = self._last.get(kind, (-LOG_SECONDS, 0))
         due = now - last >= LOG_SECONDS
-        self._last[what] = (now, 0) if due else (last, number + 1)
+        self._last[kind] = (now, 0) if due else (last, number + 1)
         return number + 1 if due else 0

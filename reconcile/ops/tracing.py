@@ -1,9 +1,9 @@
-"""What a manager tells OpenTelemetry: a span for each run, its requests as children, its causes as links.
+"""Traces of a manager for OpenTelemetry: a span for each run, with requests as children and causes as links.
 
-A run links to what caused it where that happened in this process and was traced: the write that it hears
-of, the run before it, the span in which it was triggered. Attributes name controllers, objects, methods
-and paths; errors have been through `reconcile.redaction`; bodies, queries and headers are never in them.
-Only a manager that is given a tracer provider imports this, and with it opentelemetry-api.
+A run links to its cause if that happened in this process and was traced: the write that woke it, the run
+before it, or the span in which it was triggered. Attributes name controllers, objects, methods and paths;
+errors are redacted; bodies, queries and headers are never included. Only a manager with a tracer provider
+imports this, and with it opentelemetry-api.
 """
 
 from collections import OrderedDict
@@ -32,13 +32,13 @@ from reconcile.controller.run_history import ActiveRun
 from reconcile.runs.requests import Cause, Request
 
 REMEMBERED = 4096
-"""So many writes, runs and triggers are remembered as possible causes."""
+"""How many writes, runs and triggers are kept as possible causes."""
 
 _NOTHING: Mapping[str, str] = {}
 _READS = frozenset({"GET", "HEAD"})
 
 
-class _Metadata(msgspec.Struct):
+class _WrittenMetadata(msgspec.Struct):
     name: str = ""
     namespace: str = ""
     resourceVersion: str = ""
@@ -46,7 +46,7 @@ class _Metadata(msgspec.Struct):
 
 class _Written(msgspec.Struct):
     kind: str = ""
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    metadata: _WrittenMetadata = msgspec.field(default_factory=_WrittenMetadata)
 
 
 _decode = msgspec.json.Decoder(_Written).decode
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(_Written).decode
 
 @define(eq=False)
 class _Origins:
-    """The spans of what may cause a run later; the oldest are forgotten first."""
+    """The spans of writes, runs and triggers that may cause a run later; the oldest go first."""
 
     _spans: OrderedDict[Hashable, SpanContext] = field(factory=OrderedDict, init=False)
 
@@ -79,11 +79,11 @@ class Traces:
         self._origins = _Origins()
 
     def controller(self, name: str) -> "_RunSpans":
-        """Where to tell what happens in one controller."""
+        """The spans of one controller's runs."""
         return _RunSpans(name, self._tracer, self._origins)
 
     def traced(self, transport: Transport) -> Transport:
-        """The same way to the server, with a span for each request that a run sends."""
+        """The same transport, with a span for each request that a run sends."""
         return _TracedTransport(transport, self._tracer, self._origins)
 
 
@@ -98,7 +98,7 @@ class _RunSpans:
         """The span of a run; it ends with what `run.outcome` says."""
         span = self._tracer.start_span(
             f"reconcile {self._name}",
-            Context(),  # whatever the manager was started in is no parent
+            Context(),  # a root span: the span in which the manager was started is not its parent
             kind=SpanKind.CONSUMER,
             links=self._links(run),
             attributes={
@@ -117,7 +117,7 @@ class _RunSpans:
             _conclude(span, run)
 
     def triggered(self, request: Request, cause: Cause) -> None:
-        """Somebody asks for a run, perhaps within a span."""
+        """Note a request for a run, with the current span if there is one."""
         self._origins.note((self._name, request, cause), get_current_span())
 
     def _links(self, run: ActiveRun) -> list[Link]:
@@ -192,7 +192,7 @@ class _TracedTransport(PassingTransport):
             self._note(response, span)
 
     def _note(self, response: Response, span: Span) -> None:
-        """Remember what was written, so that a run that hears of it can name it as its origin."""
+        """Remember a written object, so that the run it causes can link to it."""
         try:
             written = _decode(response.body)
         except msgspec.MsgspecError:
@@ -204,7 +204,7 @@ class _TracedTransport(PassingTransport):
 
 
 def plural_of(path: str) -> str:
-    """Which resource a path is about, with its subresource: `pods`, `sites/status`; else the path."""
+    """The resource of a path, with its subresource: `pods`, `sites/status`; for other paths the path."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
@@ -212,6 +212,3 @@ def plural_of(path: str) -> str:
     if not rest:
         return path
     return rest[0] if len(rest) < 3 else f"{rest[0]}/{rest[2]}"
-
-
-__all__ = ["REMEMBERED", "Traces", "plural_of"]

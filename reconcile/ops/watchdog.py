@@ -1,7 +1,7 @@
-"""Says who holds the event loop: file, line and key, while it happens.
+"""Reports what holds the event loop, with file, line and key, while it happens.
 
-A thread looks at a mark that the loop sets again and again. When the mark grows old, the loop is held,
-and the frame that the loop's thread is in says where. Nothing is traced or patched while all is well.
+The loop keeps setting a mark, and a thread reads it. When the mark grows old, the loop is held, and the
+current frame of the loop's thread shows where. Nothing is traced or patched otherwise.
 """
 
 import asyncio
@@ -20,8 +20,9 @@ from attrs import define, field, frozen
 from reconcile.runs.frames import Frame, authors, is_command, is_library
 
 LIMIT_SECONDS = 0.2
+"""A loop held for longer delays every other run noticeably; shorter stalls are normal under load."""
 DEAD_SECONDS = 30.0
-"""A loop that is held for longer will hardly come back: liveness fails, so that the process is restarted."""
+"""A loop held for longer will hardly recover: liveness fails, so that the process is restarted."""
 _LOOKS_PER_LIMIT = 4
 _ASYNCIO = os.path.dirname(asyncio.__file__)
 _LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete", "run"})
@@ -29,10 +30,10 @@ _LOOP_CALLS = frozenset({"_run", "_run_once", "run_forever", "run_until_complete
 
 @frozen
 class LoopStall:
-    """The event loop is held for `seconds` so far, at `place` (`file:line in function: source`).
+    """The event loop has been held for `seconds` so far, at `place` (`file:line in function: source`).
 
-    `key` is what the task that holds it works for; empty if that is not a run of a controller.
-    `by_library`: it is the library itself that works there, and no code of the author.
+    `key` is that of the run that holds it; empty for a task that is not a run. `by_library` is true if the
+    library itself works there, and not code of the author.
     """
 
     seconds: float
@@ -43,7 +44,7 @@ class LoopStall:
 
 @define(eq=False)
 class Watchdog:
-    """Reports whatever holds the running event loop for longer than `limit` seconds, once each time."""
+    """Reports everything that holds the running event loop for longer than `limit` seconds, once each."""
 
     report: Callable[[LoopStall], None]
     key_of: Callable[[asyncio.Task[Any]], str] = field(default=lambda task: "")
@@ -72,7 +73,7 @@ class Watchdog:
 
     @property
     def held(self) -> float:
-        """For how many seconds the loop has been held now, to a quarter of `limit`; from any thread."""
+        """For how many seconds the loop has been held, give or take a quarter of `limit`; from any thread."""
         return 0.0 if self._loop is None else max(0.0, self._loop.time() - self._mark - self._pace)
 
     @property
@@ -84,14 +85,14 @@ class Watchdog:
         self._timer = loop.call_later(self._pace, self._tick, loop)
 
     def _watch(self, loop: asyncio.AbstractEventLoop, owner: int) -> None:
-        told = -1.0
+        reported_mark = -1.0
         while not self._over.wait(self._pace):
             mark, held = self._mark, self.held
-            if held > self.limit and mark != told:
-                told = mark
-                self._tell(held, loop, owner)
+            if held > self.limit and mark != reported_mark:
+                reported_mark = mark
+                self._report(held, loop, owner)
 
-    def _tell(self, held: float, loop: asyncio.AbstractEventLoop, owner: int) -> None:
+    def _report(self, held: float, loop: asyncio.AbstractEventLoop, owner: int) -> None:
         task = asyncio.current_task(loop)
         frame = sys._current_frames().get(owner)
         place, by_library = ("", False) if frame is None else place_of(frame)
@@ -99,18 +100,18 @@ class Watchdog:
 
 
 def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
-    """A report in a log: a warning where the author's code holds the loop, as it can be moved to a thread.
+    """Logs stalls: a warning if the author's code holds the loop, since it can be moved to a thread.
 
-    What the library does itself, such as the start of an embedded server, is below WARNING: the author cannot
-    change it.
+    Work of the library itself, such as the start of an embedded server, is logged below WARNING: the author
+    cannot change it.
     """
 
     def report(stall: LoopStall) -> None:
         more = {"seconds": round(stall.seconds, 3), "place": stall.place, "key": stall.key}
         if not stall.by_library:
-            log.warning("the event loop is held: blocking code belongs into ctx.run_sync", **more)
+            log.warning("the event loop is held: blocking code belongs in ctx.run_sync", **more)
         elif stall.key:
-            log.info("the event loop is held by the library, at work for a run", **more)
+            log.info("the event loop is held by the library, working for a run", **more)
         else:
             log.debug("the event loop is held by the library", **more)
 
@@ -118,11 +119,11 @@ def log_stall(log: structlog.stdlib.BoundLogger) -> Callable[[LoopStall], None]:
 
 
 def place_of(frame: FrameType) -> tuple[str, bool]:
-    """Where a stack stands: its innermost line of the author, else the innermost; and whether it is ours.
+    """The innermost line of the author, else the innermost line; and whether the library works there.
 
-    Ours it is where the library works at the innermost, also for a line of the author, or is a command
-    that loads the author's modules. What is outside of the event loop's own call is not looked at: the
-    author's `manager.main()` is at the bottom of every stack.
+    The library does if its code is innermost, called by the author or not, or if it is a command that loads
+    the author's modules. Frames outside the event loop's own call do not count: the author's
+    `manager.main()` is at the bottom of every stack.
     """
     stack = _in_loop(frame)
     frames = [Frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_name) for one in reversed(stack)]
@@ -139,7 +140,7 @@ def place_of(frame: FrameType) -> tuple[str, bool]:
 
 
 def _in_loop(frame: FrameType) -> list[FrameType]:
-    """The frames from the innermost to what the event loop has called."""
+    """The frames from the innermost to the one that the event loop called."""
     stack = [frame]
     inner = frame.f_back
     while inner is not None and not _is_loop(inner):

@@ -157,7 +157,10 @@ async def test_top_shows_keys_queues_and_informers(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("explain", "Gadget", "default/a"), "error: no controller here keeps Gadget; there are: Toy"),
+        (
+            ("explain", "Gadget", "default/a"),
+            "error: no controller here has the kind 'Gadget'; there are: Toy",
+        ),
         (("explain", "Toy", "default/b"), "error: there is no Toy default/b in the cache of this manager"),
         (("explain", "Toy", "a/b/c"), "error: 'a/b/c' does not name an object"),
         (("trigger", "Toy", "default/b"), "error: there is no Toy default/b"),

@@ -67,7 +67,7 @@ async def test_each_stall_is_told_and_the_thread_ends_with_the_watch() -> None:
 def test_a_stall_in_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     log_stall(get_logger("t"))(LoopStall(0.25, "a.py:3 in f: x()", "default/a"))
     (record,) = caplog.records
-    assert vars(record)["event"] == "the event loop is held: blocking code belongs into ctx.run_sync"
+    assert vars(record)["event"] == "the event loop is held: blocking code belongs in ctx.run_sync"
     said = vars(record)
     assert (said["seconds"], said["place"], said["key"]) == (0.25, "a.py:3 in f: x()", "default/a")
 
@@ -198,8 +198,8 @@ async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_l
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reconcile.ops.watchdog.DEAD_SECONDS", 1.5)
-    monkeypatch.setattr("reconcile.ops.page_server.HEALTH_SECONDS", 0.1)
-    monkeypatch.setattr("reconcile.ops.page_server.BEGIN_SECONDS", 0.2)
+    monkeypatch.setattr("reconcile.ops.page_routes.HEALTH_SECONDS", 0.1)
+    monkeypatch.setattr("reconcile.ops.page_routes.BEGIN_SECONDS", 0.2)
     answers: list[tuple[int, str]] = []
 
     def ask() -> None:
@@ -244,7 +244,7 @@ async def test_health_is_answered_while_the_loop_is_held_and_says_no_after_the_l
 async def test_what_was_refused_while_the_loop_was_held_is_not_done_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reconcile.ops.page_server.BEGIN_SECONDS", 0.1)
+    monkeypatch.setattr("reconcile.ops.page_routes.BEGIN_SECONDS", 0.1)
     answers: list[int] = []
     runs: list[str] = []
 

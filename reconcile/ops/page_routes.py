@@ -1,0 +1,192 @@
+"""The pages of a manager: health, metrics, and what it does, for those who may see them.
+
+Everything here runs in the pages' thread, except what is passed to `calls`: that runs in the manager's loop.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from attrs import define, field, frozen
+
+from informers import get_logger
+from reconcile.ops import watchdog
+from reconcile.ops.access_reviews import AccessReviewer
+from reconcile.ops.debug_actions import DebugActions
+from reconcile.ops.debug_pages import Answer, add_action_pages, json_text
+from reconcile.ops.health_checks import Check, ping, report, run_checks
+from reconcile.ops.local_requests import refusal_of
+from reconcile.ops.loop_calls import LoopCalls, LoopHeld
+from reconcile.ops.page_connections import PageConnections
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+HEALTH_SECONDS: Final = 0.5
+"""How long health waits for the manager's loop before it is judged from outside: a probe waits a second."""
+BEGIN_SECONDS: Final = 5.0
+"""How long another page waits until the loop begins with it; then it is answered with 503."""
+PAGE_SECONDS: Final = 30.0
+"""How long a page may take once the loop has begun with it."""
+
+_EVENT_LOOP = "event-loop"
+_health_log = get_logger("reconcile.health")
+T = TypeVar("T")
+
+
+@frozen
+class PageSources:
+    """What the pages show. `metrics` takes the Accept header, and returns body and content type.
+
+    With a `reviewer`, /metrics and /debug are for clients that the API server allows to get that URL,
+    wherever they are. Without one, /debug is for this machine, and /metrics for all, or with `metrics_local`
+    for this machine too. `held` is for how long (s) the event loop has been held, and is called from another
+    thread; everything else is called in the loop.
+    """
+
+    healthz: Mapping[str, Check]
+    readyz: Mapping[str, Check]
+    metrics: Callable[[str], tuple[bytes, str]]
+    state: Callable[[], Mapping[str, Any]]
+    actions: DebugActions | None = None
+    reviewer: AccessReviewer | None = None
+    metrics_local: bool = False
+    held: Callable[[], float] = lambda: 0.0
+
+
+@define(eq=False)
+class PageRoutes:
+    """Answers requests for pages."""
+
+    sources: PageSources
+    calls: LoopCalls
+    _last_results: dict[tuple[str, str], bool] = field(factory=dict, init=False)
+    """By page and check, whether it passed last."""
+
+    def application(self, connections: PageConnections) -> "web.Application":
+        """The routes as aiohttp takes them; `connections` are those that the requests come from."""
+        from aiohttp import web
+
+        application = web.Application(middlewares=[_bounded(connections)])
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_get("/debug/state", self._state)
+        if self.sources.actions is not None:
+            add_action_pages(application, self.sources.actions, self._debug)
+        for page in ("healthz", "readyz"):
+            for path in (f"/{page}", f"/{page}/", f"/{page}/{{name}}"):
+                application.router.add_get(path, self._health_page(page))
+        return application
+
+    async def _ask(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self.calls.ask(work, BEGIN_SECONDS, PAGE_SECONDS)
+
+    async def _admit(self, request: "web.Request", *, local: bool) -> None:
+        from aiohttp import web
+
+        reviewer = self.sources.reviewer
+        if reviewer is None:
+            if local and (reason := refusal_of(request.remote, request.host, request.headers)):
+                raise web.HTTPForbidden(text=f"{reason}\n")
+            return
+        authorization = request.headers.get("Authorization", "")
+        verb, path = request.method.lower(), request.path
+        status = await self._ask(lambda: reviewer.status_for(authorization, verb, path))
+        if status == 401:
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+        if status != 200:
+            raise web.HTTPForbidden() if status == 403 else web.HTTPServiceUnavailable()
+
+    async def _metrics(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        await self._admit(request, local=self.sources.metrics_local)
+        accept = request.headers.get("Accept", "")
+
+        async def text() -> tuple[bytes, str]:
+            return self.sources.metrics(accept)
+
+        body, content_type = await self._ask(text)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _state(self, request: "web.Request") -> "web.Response":
+        return await self._debug(request, self.sources.state)
+
+    async def _debug(self, request: "web.Request", answer: Answer) -> "web.Response":
+        from aiohttp import web
+
+        await self._admit(request, local=True)
+
+        async def text() -> bytes:
+            return json_text(answer())
+
+        return web.Response(body=await self._ask(text), content_type="application/json")
+
+    # --- health ---------------------------------------------------------------------------------------
+
+    def _health_page(self, page: str) -> "Callable[[web.Request], Awaitable[web.Response]]":
+        from aiohttp import web
+
+        checks = {**(self.sources.healthz if page == "healthz" else self.sources.readyz)} or {"ping": ping}
+
+        async def answer(request: web.Request) -> web.Response:
+            name = request.match_info.get("name", "")
+            if name and name not in checks:
+                raise web.HTTPNotFound(text=f"there is no check {page}/{name}\n")
+            exclude = request.query.getall("exclude", [])
+            passed = await self._results(page, {name: checks[name]} if name else checks, exclude)
+            health = report(page, passed, exclude=exclude, verbose="verbose" in request.query)
+            return web.Response(
+                status=health.status, text=health.text, headers={"X-Content-Type-Options": "nosniff"}
+            )
+
+        return answer
+
+    async def _results(
+        self, page: str, checks: Mapping[str, Check], exclude: Sequence[str]
+    ) -> dict[str, bool]:
+        """Which checks pass, excluded ones too; while the loop does not answer, the last results."""
+        included = {name: check for name, check in checks.items() if name not in exclude}
+
+        async def run() -> Mapping[str, bool]:
+            return run_checks(page, included)
+
+        try:
+            results = await self.calls.ask(run, HEALTH_SECONDS, HEALTH_SECONDS)
+        except LoopHeld:
+            return self._results_while_held(page, checks)
+        for name, passes in results.items():
+            self._last_results[page, name] = passes
+        return {name: results.get(name, True) for name in checks}
+
+    def _results_while_held(self, page: str, checks: Mapping[str, Check]) -> dict[str, bool]:
+        """Alive for as long as the loop may come back, and ready if it was ready before."""
+        held = max(self.sources.held(), self.calls.held())
+        alive = held <= watchdog.DEAD_SECONDS
+        if not alive:
+            _health_log.info(
+                "a health check failed", page=page, check=_EVENT_LOOP, error=f"held for {held:.1f} s"
+            )
+        # A check that never ran: the process is alive, but not known to be ready.
+        passed = {name: self._last_results.get((page, name), page == "healthz") for name in checks}
+        return passed if alive and _EVENT_LOOP not in checks else {**passed, _EVENT_LOOP: alive}
+
+
+def _bounded(connections: PageConnections) -> Any:
+    """Middleware that keeps a connection from being cut while a page is being made for it."""
+    from aiohttp import web
+
+    @web.middleware
+    async def bounded(request: web.Request, handler: Callable[..., Awaitable[Any]]) -> Any:
+        connection = connections.of(request.protocol)
+        if connection is not None:
+            connection.begin()
+        try:
+            return await handler(request)
+        except LoopHeld:
+            raise web.HTTPServiceUnavailable(
+                text="the manager's event loop is held, or has too much to do\n"
+            ) from None
+        finally:
+            if connection is not None:
+                connection.end()
+
+    return bounded
