@@ -14,7 +14,7 @@ import yaml
 from attrs import define, field, frozen
 from rich.console import Console
 
-from reconcile.commands.demo_screen import keep_showing, make_screen
+from reconcile.commands.demo_screen import keep_showing, make_demo_screen
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
 from reconcile.commands.error_groups import without_groups
 from reconcile.commands.incident_play import IncidentPlay, play_all
@@ -174,7 +174,7 @@ class Demo:
         self._say(f"playing {_incidents(len(plays))}, first on the original's logic and then on ours")
         self._say("")
         async with anyio.create_task_group() as group:
-            group.start_soon(keep_showing, make_screen(self._console), plays)
+            group.start_soon(keep_showing, make_demo_screen(self._console), plays)
             await play_all(plays, cluster)
             group.cancel_scope.cancel()
         for play in plays:

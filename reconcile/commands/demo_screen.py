@@ -1,17 +1,16 @@
 """How the demo shows the incidents: a live table on a terminal, plain lines everywhere else."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import anyio
 from attrs import define, field
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from reconcile.commands.incident_play import IncidentPlay, SideResult, SideRunning
+from reconcile.commands.screens import Screen, make_screen
 
 _REFRESH = 0.25
 _WIDE = 100
@@ -20,30 +19,17 @@ _NARROW = 70
 """Columns below which the two sides stand below the name instead of beside it."""
 
 
-class DemoScreen(Protocol):
-    """Shows the progress of the incidents."""
-
-    def showing(self) -> AbstractContextManager[object]:
-        """While inside, `refresh` may be called."""
-        ...
-
-    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
-        """Show the present state."""
-        ...
-
-    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
-        """Show the results of the finished ones, in their order."""
-        ...
-
-
-def make_screen(console: Console) -> DemoScreen:
+def make_demo_screen(console: Console) -> Screen[Sequence[IncidentPlay]]:
     """A live table, or plain lines where the console is not a terminal."""
-    is_live = console.is_terminal and not console.is_dumb_terminal
-    return _LiveTable(console) if is_live else _ProgressLines(console)
+    return make_screen(
+        console,
+        lambda plays: incident_table(plays, anyio.current_time(), console.width),
+        _ProgressLines,
+    )
 
 
-async def keep_showing(screen: DemoScreen, plays: Sequence[IncidentPlay]) -> None:
-    """Refresh until cancelled, then show the results."""
+async def keep_showing(screen: Screen[Sequence[IncidentPlay]], plays: Sequence[IncidentPlay]) -> None:
+    """Refresh until cancelled, and once more then."""
     with screen.showing():
         try:
             while True:
@@ -51,23 +37,6 @@ async def keep_showing(screen: DemoScreen, plays: Sequence[IncidentPlay]) -> Non
                 await anyio.sleep(_REFRESH)
         finally:
             screen.refresh(plays)
-            screen.show_results(plays)
-
-
-@define
-class _LiveTable:
-    console: Console
-    _live: Live = field(init=False)
-
-    def showing(self) -> AbstractContextManager[object]:
-        self._live = Live(console=self.console, auto_refresh=False)
-        return self._live
-
-    def refresh(self, plays: Sequence[IncidentPlay]) -> None:
-        self._live.update(incident_table(plays, anyio.current_time(), self.console.width), refresh=True)
-
-    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
-        """The table shows them already."""
 
 
 def incident_table(plays: Sequence[IncidentPlay], time: float, width: int) -> Table:
@@ -132,35 +101,36 @@ def _verdict(play: IncidentPlay) -> Text:
 @define
 class _ProgressLines:
     console: Console
+    _plays: Sequence[IncidentPlay] = ()
     _shown: dict[str, str] = field(factory=dict)
-    _started: float | None = None
+    _started: float = field(factory=anyio.current_time)
 
-    def showing(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Print the results at the end, in order: the lines of progress came in any order."""
+        try:
+            yield
+        finally:
+            self._print("")
+            for play, name in self._named():
+                if play.finished:
+                    self._print(f"{name}  {result_line(play)}")
 
     def refresh(self, plays: Sequence[IncidentPlay]) -> None:
-        if self._started is None:
-            self._started = anyio.current_time()
+        self._plays = plays
         seconds = anyio.current_time() - self._started
-        for play, name in zip(plays, _padded_names(plays), strict=True):
+        for play, name in self._named():
             if play.original is not None and self._shown.get(name) != play.now:
                 self._shown[name] = play.now
                 self._print(f"{seconds:6.1f} s  {name}  {play.now}")
 
-    def show_results(self, plays: Sequence[IncidentPlay]) -> None:
-        self._print("")
-        for play, name in zip(plays, _padded_names(plays), strict=True):
-            if play.finished:
-                self._print(f"{name}  {result_line(play)}")
+    def _named(self) -> Iterator[tuple[IncidentPlay, str]]:
+        """The incidents and their names, padded to one width."""
+        width = max((len(play.incident.name) for play in self._plays), default=0)
+        return ((play, play.incident.name.ljust(width)) for play in self._plays)
 
     def _print(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, markup=False)
-
-
-def _padded_names(plays: Sequence[IncidentPlay]) -> Sequence[str]:
-    """The names padded to one width, as lines of different incidents alternate."""
-    width = max(len(play.incident.name) for play in plays)
-    return [play.incident.name.ljust(width) for play in plays]
 
 
 def result_line(play: IncidentPlay) -> str:

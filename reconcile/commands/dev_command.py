@@ -14,7 +14,7 @@ from attrs import define, field
 from rich.console import Console
 
 from informers import ApiError
-from reconcile.commands.dev_screen import Shown, make_screen
+from reconcile.commands.dev_screen import Shown, make_dev_screen
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import EmbeddedCluster, embedded_cluster
 from reconcile.commands.error_groups import without_groups
@@ -178,7 +178,7 @@ class Development:
     # --- the screen -------------------------------------------------------------------------------
 
     async def _show(self, cluster: EmbeddedCluster) -> None:
-        screen = make_screen(self.console)
+        screen = make_dev_screen(self.console)
         with screen.showing():
             while True:
                 screen.refresh(await self._shown(cluster))

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field, frozen
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from reconcile.commands.screens import Screen, make_screen
 from reconcile.commands.top_command import summary
 
 ROWS = 12
@@ -28,34 +28,9 @@ class Shown:
     """Whether tracebacks are shown."""
 
 
-class DevScreen(Protocol):
-    """Where it is shown."""
-
-    def showing(self) -> AbstractContextManager[object]:
-        """While inside, `refresh` may be called."""
-        ...
-
-    def refresh(self, shown: Shown) -> None:
-        """Show what is so now."""
-        ...
-
-
-def make_screen(console: Console) -> DevScreen:
-    """The view, or lines where the console is no terminal."""
-    return _DevView(console) if console.is_terminal and not console.is_dumb_terminal else _DevLines(console)
-
-
-@define
-class _DevView:
-    console: Console
-    _live: Live = field(init=False)
-
-    def showing(self) -> AbstractContextManager[object]:
-        self._live = Live(console=self.console, auto_refresh=False)
-        return self._live
-
-    def refresh(self, shown: Shown) -> None:
-        self._live.update(view_of(shown), refresh=True)
+def make_dev_screen(console: Console) -> Screen[Shown]:
+    """The view, or lines where the console is not a terminal."""
+    return make_screen(console, view_of, _DevLines)
 
 
 def view_of(shown: Shown) -> Group:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from reconcile.commands.dev_command import Development
-from reconcile.commands.dev_screen import Shown, make_screen, runs_of, view_of
+from reconcile.commands.dev_screen import Shown, make_dev_screen, runs_of, view_of
 from reconcile.commands.dev_sources import Sources
 from reconcile.commands.embedded_cluster import embedded_cluster
 from reconcile.commands.main import reconcile
@@ -297,7 +297,7 @@ def test_the_view_says_that_nothing_runs_yet() -> None:
 
 def test_without_a_terminal_each_change_is_printed_once_in_one_line() -> None:
     out = StringIO()
-    screen = make_screen(Console(file=out, width=40))
+    screen = make_dev_screen(Console(file=out, width=40))
     with screen.showing():
         screen.refresh(shown(storms=False))
         screen.refresh(shown(storms=False))
